@@ -1,0 +1,63 @@
+# Needs Python 3.11 or newer with pip, and make. Every target sets up what it uses, in .venv.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PYTEST := $(BIN)/pytest $(ARGS)
+
+.PHONY: help venv check format test test-all proof demo bench docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: .venv/.dev ## make .venv with everything for work on Holdfast
+
+check: .venv/.dev ## style, types, layers and sizes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_size.py
+
+format: .venv/.dev ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
+	$(PYTEST) -m "not extended and not proof"
+
+test-all: .venv/.dev ## also those that need a browser or PgBouncer
+	$(PYTEST) -m "not proof"
+
+# Code 5: no test has the mark yet.
+proof: .venv/.dev ## long runs under injected faults
+	$(PYTEST) -m proof --timeout 3600 || [ $$? -eq 5 ]
+
+demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 adds the dashboard
+	$(BIN)/holdfast demo $(if $(SERVE),--serve)
+
+bench: .venv/.dev ## throughput and latency of both stores beside the raw limit; ARGS= goes to it
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/.dev ## run every code block of the documentation
+	$(PYTEST) tests/docs
+
+clean: ## remove what the other targets made
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
+
+.venv/.core: pyproject.toml | .venv/bin/python
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	$(PIP) --editable '.[dev]'
+	@touch $@ .venv/.core
+
+# Some distributions ship venv without ensurepip; then pip comes from the system's own.
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found on PATH" >&2; exit 1; }
+	$(PYTHON) -m venv .venv || { rm -rf .venv && $(PYTHON) -m venv --without-pip .venv && \
+		$(PYTHON) -m pip --python .venv/bin/python install --quiet pip; } || { rm -rf .venv; exit 1; }

@@ -1,0 +1,67 @@
+"""Runs a task's function inside a child process, and describes its outcome as plain data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .context import Context, JobInfo, Stop, SyncContext
+from .errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from .tasks import Task
+
+
+class Control(Protocol):
+    """How a run in a child learns that it should stop."""
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool: ...
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
+
+
+class _RemoteStop(Stop):
+    """The stop that the worker requests over the channel."""
+
+    __slots__ = ("_control",)
+
+    def __init__(self, control: Control) -> None:
+        super().__init__()
+        self._control = control
+
+    @property
+    def requested(self) -> bool:
+        return self._control.cancelled
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._control.wait_cancelled(timeout)
+
+
+def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control) -> dict[str, Any]:
+    """The outcome of one run: its `kind`, and a result or an error. The worker decides what follows from it."""
+    # Imported here: a child must start fast, and most runs need neither.
+    from .model.outcome import Snoozed
+    from .rules.failure import classify, error_text
+
+    kind = Context if task.is_async else SyncContext
+    context = kind(JobInfo(**header), task.app, _RemoteStop(control)) if task.signature.context_parameter else None
+    try:
+        args, kwargs = task.signature.decode(payload, context)
+    except HoldfastError as error:
+        return {"kind": "undecodable", "error": error_text(error)}
+    assert task.fn is not None
+    try:
+        value = control.run(task.fn(*args, **kwargs)) if task.is_async else task.fn(*args, **kwargs)
+    except Exception as error:
+        failure = classify(error, task.task_options.permanent_on)
+        if isinstance(failure, Snoozed):
+            return {"kind": "snoozed", "delay": failure.delay}
+        return {"kind": failure.kind, "error": failure.error, "after": failure.after, "reason": failure.reason}
+    try:
+        return {"kind": "done", "result": task.signature.encode_result(value)}
+    except HoldfastError as error:
+        return {"kind": "bad_result", "error": error_text(error)}

@@ -1,0 +1,124 @@
+"""What a running handler may ask about its own job, and do for it.
+
+An `async def` task receives a `Context`, a `def` task a `SyncContext`; the parameter is found by its annotation.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from .handle import Job
+    from .tasks import JobRequest
+
+R = TypeVar("R")
+
+logger: Final = logging.getLogger("holdfast.job")
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """The facts about a run that do not change while it lasts."""
+
+    id: str
+    task: str
+    queue: str
+    tenant: str
+    attempt: int
+    max_attempts: int
+    generation: int
+    epoch: int
+    created_at: int
+
+
+class Stop:
+    """Why a run should end, and a way to wait for that from a thread."""
+
+    __slots__ = ("_event", "reason")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._event: threading.Event | None = None
+
+    def request(self, reason: str) -> None:
+        """Ask the run to end; the first reason stays."""
+        self.reason = self.reason or reason
+        if self._event is not None:
+            self._event.set()
+
+    @property
+    def requested(self) -> bool:
+        return self.reason is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a thread until the run is asked to end; True if it was."""
+        if self._event is None:
+            self._event = threading.Event()
+        if self.reason is None:
+            self._event.wait(timeout)
+        return self.reason is not None
+
+
+class _BaseContext:
+    """Shared by both colours."""
+
+    def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
+        self.job: Final = info
+        self._app = app
+        self._stop = stop
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is; the first is 1."""
+        return self.job.attempt
+
+    @property
+    def tenant(self) -> str:
+        return self.job.tenant
+
+    @property
+    def fence(self) -> str:
+        """A token that only grows with each owner of this job: give it to systems that must refuse a stale run."""
+        return f"{self.job.id}:{self.job.epoch}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run should end: it was cancelled, timed out, lost its lease, or the worker stops."""
+        return self._stop.requested
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that names the job in each record."""
+        return logging.LoggerAdapter(
+            logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt}
+        )
+
+
+class Context(_BaseContext):
+    """The context of an `async def` task."""
+
+    async def enqueue(self, request: JobRequest[R]) -> Job[R]:
+        """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
+        job: Job[R] = await self._app.aenqueue(request, tenant=self.job.tenant)
+        return job
+
+
+class SyncContext(_BaseContext):
+    """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
+
+    def enqueue(self, request: JobRequest[R]) -> Job[R]:
+        """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
+        job: Job[R] = self._app.enqueue(request, tenant=self.job.tenant)
+        return job
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""
+        return self._stop.wait(timeout)

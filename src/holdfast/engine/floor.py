@@ -1,0 +1,165 @@
+"""Where jobs run: slots, handlers, their deadlines, and what becomes of those that must end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ..clock import SECOND, Clock
+from ..model.job import Claimed
+from ..model.outcome import Finish, Outcome, Released, Rerouted
+from ..model.worker import Owned
+from ..rules import retry
+from ..tasks import Task
+from .executor import Executor, is_importable, runs_apart
+from .routes import ServedRoutes
+from .runs import Run, Runs
+from .settings import WorkerSettings
+from .threads import ThreadPool
+from .timekeeper import Timekeeper
+from .turns import Room, Turns
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+
+class Floor:
+    """The running jobs of one worker. Everything here happens on the event loop's thread."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        settings: WorkerSettings,
+        tasks: Mapping[str, Task[Any, Any]],
+        routes: ServedRoutes,
+        timekeeper: Timekeeper,
+        threads: ThreadPool,
+        clock: Clock,
+    ) -> None:
+        self.id = worker_id
+        self.runs: Final = Runs()
+        self.closing = False
+        self.fenced = False
+        self.suspects_wait = False
+        """Whether suspects exist that only an idle worker may take."""
+        self._settings = settings
+        self._tasks = tasks
+        self._routes = routes
+        self._timekeeper = timekeeper
+        self._threads = threads
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._isolates = all(is_importable(task) for task in tasks.values() if task.fn)
+        self._alone = False
+        self._strangers: set[tuple[str, int]] = set()
+        self.turns: Turns
+        self.executor: Executor
+        self.on_idle: Callable[[], None] = lambda: None
+
+    # -- claiming
+
+    def room(self) -> Room | None:
+        """How many jobs fit now. Suspects come one at a time: apart in their own process, or to an idle worker alone."""
+        free = self._settings.concurrency - len(self.runs)
+        if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
+            return None
+        if self._isolates:
+            return Room(free, self._routes.encoded, suspects=0 if self.runs.suspects else 1)
+        if not self.suspects_wait:
+            return Room(free, self._routes.encoded)
+        return None if self.runs else Room(1, self._routes.encoded, suspects=1, alone=True)
+
+    def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
+        """Start what was claimed."""
+        taken_at = self._clock.monotonic()
+        for job in jobs:
+            task = self._tasks.get(job.task)
+            if task is None or task.fn is None:
+                self._reroute(job)
+                continue
+            run = Run(job, task, claim, taken_at)
+            self.runs.add(run)
+            self._alone = bool(job.suspect) and not runs_apart(run)
+            self._limit(run)
+            self.executor.start(run)
+
+    def _reroute(self, job: Claimed) -> None:
+        """Nobody here knows the task: only workers that do get it from now on."""
+        logger.warning("job %s wants task %r, which this worker does not have; left to workers that do", job.id, job.task)
+        route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
+        max_age = retry.decode(job.retry).max_age
+        deadline = None if max_age is None else job.created_at + round(max_age * SECOND)
+        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", deadline)))
+
+    # -- ending
+
+    def finished(self, run: Run, outcome: Outcome | None) -> None:
+        """A handler has ended. Whoever speaks second is not heard."""
+        if not self.runs.remove(run):
+            return
+        self._alone = False
+        if outcome is not None:
+            self.turns.finished(run, outcome)
+        self.turns.wake.set()
+        if not self.runs:
+            self.on_idle()
+
+    def stop_run(self, run: Run, reason: str) -> None:
+        """Tell a handler to end, and give it up if it has not after the grace."""
+        if run not in self.runs or run.stop.requested:
+            return
+        run.stop.request(reason)
+        if reason in ("timeout", "deadline", "lost") and runs_apart(run):
+            run.abandon()
+            return
+        run.interrupt()
+        self._later(self._settings.cancel_grace, lambda: self._give_up(run))
+
+    def stop_all(self, reason: str) -> None:
+        for run in self.runs:
+            self.stop_run(run, reason)
+
+    def _give_up(self, run: Run) -> None:
+        if run in self.runs:
+            logger.error(
+                "job %s (%s) did not end within %g s of being told to (%s); its slot is given up",
+                run.job.id, run.job.task, self._settings.cancel_grace, run.stop.reason,
+            )  # fmt: skip
+            self.executor.give_up(run)
+
+    def _limit(self, run: Run) -> None:
+        timeout, left = run.job.timeout, run.job.time_left
+        if timeout is not None and (left is None or timeout <= left):
+            self._later(timeout / SECOND, lambda: self.stop_run(run, "timeout"))
+        elif left is not None:
+            self._later(max(0, left) / SECOND, lambda: self.stop_run(run, "deadline"))
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timekeeper.after(seconds, lambda: self._on_loop(call))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+    # -- what the store says
+
+    def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
+        """Stop what is no longer ours or was cancelled; hand back what we do not know."""
+        mine = {(item.id, item.epoch) for item in owned}
+        for run in self.runs:
+            # A run taken after the question was asked may be missing from the answer.
+            if run.taken_at < asked_at and (run.job.id, run.job.epoch) not in mine:
+                self.stop_run(run, "lost")
+        strangers = set()
+        for item in owned:
+            if run := self.runs.get(item.id, item.epoch):
+                if item.cancel_requested:
+                    self.stop_run(run, "cancel")
+            elif item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
+                strangers.add((item.id, item.epoch))
+        # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
+        for job_id, epoch in strangers & self._strangers:
+            logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
+            self.turns.submit(Finish(job_id, epoch, Released("orphan")))
+        self._strangers = strangers

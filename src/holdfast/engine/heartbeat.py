@@ -1,0 +1,132 @@
+"""Keeps the worker's lease, from a thread of its own, so that no handler can stop it.
+
+Each beat also reads what the store thinks this worker runs. A worker that could not renew in time, by its own
+monotonic clock, fences itself before the lease ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final, Protocol
+
+from ..clock import SECOND, Clock
+from ..errors import HoldfastError, LeaseLost
+from ..model.worker import Owned
+from ..storage.ops import workers
+from ..storage.port import Op, Store
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+# A step of the wall clock by more than this makes stored leases untrustworthy for one lease.
+_CLOCK_STEP: Final = 2.0
+
+
+class Wearer(Protocol):
+    """What the heartbeat tells its worker. Called on the heartbeat's thread."""
+
+    def heard(self, owned: list[Owned], asked_at: float) -> None:
+        """The lease is renewed; this is what the store thinks runs here, as of some time after `asked_at`."""
+        ...
+
+    def fence(self, why: str) -> None:
+        """The lease can no longer be trusted: stop every handler and hand back."""
+        ...
+
+    def buried(self, why: str) -> None:
+        """The worker was declared lost: its jobs belong to others, and it needs a new identity."""
+        ...
+
+
+class Heartbeat:
+    """Renews one row every third of the lease."""
+
+    def __init__(self, store: Store, worker_id: str, lease: float, wearer: Wearer, clock: Clock) -> None:
+        self._store = store
+        self._id = worker_id
+        self._lease = lease
+        self._wearer = wearer
+        self._clock = clock
+        self._now = threading.Event()
+        self._stopped = False
+        self._fenced = False
+        self._thread: threading.Thread | None = None
+        self._renewed_at = clock.monotonic()
+        self._steady_since = self._renewed_at
+        self._wall = (clock.now(), self._renewed_at)
+
+    @property
+    def steady_for(self) -> float:
+        """Seconds since which every renewal came in time: only so long a silence of others can be judged."""
+        now = self._clock.monotonic()
+        return now - self._steady_since if now - self._renewed_at < self._lease else 0.0
+
+    @property
+    def margin(self) -> float:
+        """How long before the lease ends the worker gives up on it."""
+        return self._lease / 6
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="holdfast-heartbeat", daemon=True)
+        self._thread.start()
+
+    def beat_now(self) -> None:
+        """Somebody cancelled something: look at once."""
+        self._now.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._now.set()
+
+    def run_once(self) -> bool:
+        """One beat; True if the lease was renewed."""
+        # Measured from before the request: the store's lease cannot end earlier than ours.
+        asked_at = self._clock.monotonic()
+        self._watch_clock(asked_at)
+        try:
+            owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id), patience=self._lease / 3))
+        except LeaseLost as lost:
+            self._stopped = True
+            self._wearer.buried(str(lost))
+            return False
+        except HoldfastError as error:
+            self._missed(error)
+            return False
+        if asked_at - self._renewed_at >= self._lease:
+            self._steady_since = asked_at
+        self._renewed_at = asked_at
+        self._fenced = False
+        self._wearer.heard(owned, asked_at)
+        return True
+
+    def check(self) -> None:
+        """Fence the worker if its lease is about to end unrenewed."""
+        silent = self._clock.monotonic() - self._renewed_at
+        if silent >= self._lease - self.margin:
+            self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
+
+    def _missed(self, error: HoldfastError) -> None:
+        logger.error("the lease could not be renewed (%s: %s); trying again", type(error).__name__, error)
+        self._steady_since = self._clock.monotonic()
+        self.check()
+
+    def _fence(self, why: str) -> None:
+        if not self._fenced:
+            self._fenced = True
+            self._wearer.fence(why)
+
+    def _watch_clock(self, monotonic: float) -> None:
+        wall, then = self._wall
+        self._wall = (self._clock.now(), monotonic)
+        drift = (self._wall[0] - wall) / SECOND - (monotonic - then)
+        if abs(drift) > _CLOCK_STEP:
+            logger.warning("the clock stepped by %.1f s; nobody is rescued for one lease", drift)
+            self._steady_since = monotonic
+
+    def _serve(self) -> None:
+        while not self._stopped:
+            renewed = self.run_once()
+            self._now.wait(self._lease / 3 if renewed else min(1.0, self._lease / 10))
+            self._now.clear()
+
+

@@ -1,0 +1,37 @@
+"""Which routes a worker serves: the plain route of each of its queues, and the special ones it is able to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..model.route import Route
+from ..storage.ops.claims import encode_routes
+
+
+class ServedRoutes:
+    """The routes in the order of the worker's queues, encoded once and again when new ones appear."""
+
+    def __init__(self, queues: Sequence[str], capabilities: Iterable[str]) -> None:
+        self.queues = tuple(queues)
+        self.capabilities = frozenset(capabilities)
+        self._special: frozenset[Route] = frozenset()
+        self.encoded = self._encode()
+
+    def learn(self, routes: Iterable[Route]) -> bool:
+        """Take note of the special routes that exist; True if that changed what is served."""
+        served = frozenset(r for r in routes if r.is_served_by(frozenset(self.queues), self.capabilities))
+        if served == self._special:
+            return False
+        self._special = served
+        self.encoded = self._encode()
+        return True
+
+    def find(self, number: int, queue: str) -> Route:
+        """The route of that number, which this worker serves."""
+        return next((r for r in self._special if r.number == number), Route(queue))
+
+    def _encode(self) -> str:
+        return encode_routes([[Route(queue), *self._of(queue)] for queue in self.queues])
+
+    def _of(self, queue: str) -> list[Route]:
+        return sorted((r for r in self._special if r.queue == queue), key=lambda r: r.number)

@@ -1,0 +1,43 @@
+"""How a worker behaves. Durations are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """Checked when made, so that a wrong value is told before anything runs."""
+
+    queues: tuple[str, ...] = ()
+    """In order of preference; empty serves the queues of all registered tasks."""
+    concurrency: int = 20
+    """Jobs that run at once in this process."""
+    lease: float = 30.0
+    """How long after its last sign of life a worker is given up, and its jobs are rescued."""
+    grace: float = 25.0
+    """How long running jobs may go on after a stop was asked for; what is left is handed back."""
+    cancel_grace: float = 5.0
+    """How long a handler may take to end after it was told to."""
+    poll: float = 2.0
+    """The longest wait between two looks for work, should every wake-up be lost."""
+    rescue_interval: float | None = None
+    """Between two looks for lost workers; None is a third of the lease, 0 turns it off."""
+    expire_interval: float = 1.0
+    """Between two looks for passed deadlines; 0 turns it off."""
+    block_warning: float = 1.0
+    """Name the code that blocks the event loop for so long; 0 turns it off."""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.lease <= 3600:
+            raise ConfigError(f"lease must be between 2 s and 1 h, not {self.lease!r}")
+        if not 1 <= self.concurrency <= 10_000:
+            raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
+        for name in ("grace", "cancel_grace", "expire_interval", "block_warning"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
+        if not 0.01 <= self.poll <= 60:
+            raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")

@@ -1,0 +1,220 @@
+"""Runs blocking callables on threads for the event loop, and lives with those that never return.
+
+A thread cannot be stopped. A call that is given up keeps its thread as a zombie; the pool replaces up to
+`max_zombies` of them, and is exhausted beyond that: its owner should drain and restart the process.
+All counting happens on the loop's own thread, so nothing here needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+
+class HandlerExit(Exception):
+    """A call raised something that would end the loop or mimic a cancel (SystemExit and the like); see __cause__."""
+
+
+class ThreadTicket:
+    """One submitted call. `future` answers on the loop; cancelling it skips the call only if it has not begun."""
+
+    __slots__ = ("_abandoned", "_args", "_context", "_error", "_fn", "_over", "_result", "_zombie", "future", "started")
+
+    def __init__(self, future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.future = future
+        self.started = False
+        self._fn = fn
+        self._args = args
+        self._context = contextvars.copy_context()
+        self._abandoned = False
+        self._zombie = False
+        self._over = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def _run(self) -> None:
+        self.started = True
+        # After the line above: `abandon` writes and reads in the opposite order, so one of the two sees the other.
+        if self._abandoned or self.future.cancelled():
+            return
+        try:
+            self._result = self._context.run(self._fn, *self._args)
+        except BaseException as error:
+            self._error = error
+
+    def _settle(self) -> None:
+        if self.future.done():
+            return
+        if self._error is None:
+            self.future.set_result(self._result)
+        else:
+            self.future.set_exception(_bearable(self._error))
+
+
+class ThreadPool:
+    """Up to `size` threads, made when needed. Make it, submit and close on the loop's thread."""
+
+    def __init__(self, size: int, *, max_zombies: int = 8, name: str = "holdfast-thread") -> None:
+        if size < 1 or max_zombies < 0:
+            raise ValueError(f"a pool needs a positive size and no negative cap, not {size} and {max_zombies}")
+        self._size = size
+        self._max_zombies = max_zombies
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[ThreadTicket | None] = SimpleQueue()
+        self._mail = _Mailbox(self._loop, self._receive)
+        self._open = 0
+        """Calls that wait or run, without those given up."""
+        self._threads = 0
+        """Threads that serve the queue, without the zombies."""
+        self._zombies = 0
+        self._made = 0
+        self._closed = False
+
+    def submit(self, fn: Callable[..., Any], *args: Any) -> ThreadTicket:
+        """Run `fn(*args)` on a thread, in a copy of the caller's context."""
+        if self._closed:
+            raise RuntimeError("the thread pool is closed")
+        ticket = ThreadTicket(self._loop.create_future(), fn, args)
+        self._open += 1
+        if self._open > self._threads < self._capacity:
+            self._add_thread()
+        self._queue.put(ticket)
+        return ticket
+
+    def abandon(self, ticket: ThreadTicket) -> bool:
+        """Give a call up and cancel its future. True if it runs on as a zombie, False if it never will or is done."""
+        if ticket._abandoned or ticket._over:
+            return ticket._zombie
+        ticket._abandoned = True
+        ticket.future.cancel()
+        if ticket.started:
+            self._bury(ticket)
+        return ticket._zombie
+
+    @property
+    def zombies(self) -> int:
+        """Threads that run a call nobody waits for."""
+        return self._zombies
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether more threads are lost than the pool may replace: drain and restart."""
+        return self._zombies > self._max_zombies
+
+    @property
+    def threads(self) -> int:
+        """Threads that serve now, busy or idle."""
+        return self._threads
+
+    def close(self) -> None:
+        """Refuse new calls, cancel those that have not begun, let the idle threads end. Does not wait."""
+        self._closed = True
+        for ticket in self._drain():
+            if ticket is None:
+                self._threads += 1
+            else:
+                ticket.future.cancel()
+        for _ in range(self._threads):
+            self._queue.put(None)
+        self._threads = 0
+
+    @property
+    def _capacity(self) -> int:
+        return self._size - max(0, self._zombies - self._max_zombies)
+
+    def _add_thread(self) -> None:
+        self._threads += 1
+        self._made += 1
+        # Daemons: the interpreter must be able to end while a call hangs.
+        threading.Thread(
+            target=_serve, args=(self._queue, self._mail), name=f"{self._name}-{self._made}", daemon=True
+        ).start()
+
+    def _bury(self, ticket: ThreadTicket) -> None:
+        ticket._zombie = True
+        self._zombies += 1
+        self._open -= 1
+        self._threads -= 1
+        if self._open > self._threads < self._capacity and not self._closed:
+            self._add_thread()
+
+    def _receive(self, ticket: ThreadTicket) -> None:
+        if ticket._zombie:
+            self._revive(ticket)
+        else:
+            self._open -= 1
+        ticket._over = True
+        ticket._settle()
+
+    def _revive(self, ticket: ThreadTicket) -> None:
+        """A zombie came back: its thread serves again, and is sent away where it was replaced."""
+        ticket._zombie = False
+        self._zombies -= 1
+        if self._closed or self._threads >= self._capacity:
+            self._queue.put(None)
+        else:
+            self._threads += 1
+
+    def _drain(self) -> Iterator[ThreadTicket | None]:
+        try:
+            while True:
+                yield self._queue.get_nowait()
+        except Empty:
+            return
+
+
+class _Mailbox:
+    """Brings finished tickets to the loop, many by one wake-up, since each wake-up is a write to a socket."""
+
+    __slots__ = ("_done", "_loop", "_posted", "_receive")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[ThreadTicket], None]) -> None:
+        self._loop = loop
+        self._receive = receive
+        self._done: deque[ThreadTicket] = deque()
+        self._posted = False
+
+    def post(self, ticket: ThreadTicket) -> bool:
+        """Called on any thread. False where the loop is closed."""
+        self._done.append(ticket)
+        if self._posted:
+            return True
+        self._posted = True
+        try:
+            self._loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            return False
+        return True
+
+    def _deliver(self) -> None:
+        # Lowered before the box is emptied: a post that still saw it raised is in the box already.
+        self._posted = False
+        done = self._done
+        while done:
+            self._receive(done.popleft())
+
+
+def _serve(queue: SimpleQueue[ThreadTicket | None], mail: _Mailbox) -> None:
+    while (ticket := queue.get()) is not None:
+        ticket._run()
+        if not mail.post(ticket):
+            return
+        # An idle thread must not keep the last call's arguments alive.
+        del ticket
+
+
+_UNBEARABLE: Final = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
+
+
+def _bearable(error: BaseException) -> BaseException:
+    if not isinstance(error, _UNBEARABLE):
+        return error
+    wrapped = HandlerExit(f"the call raised {type(error).__name__}({error})")
+    wrapped.__cause__ = error
+    return wrapped

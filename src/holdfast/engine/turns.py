@@ -1,0 +1,174 @@
+"""The worker's conversation with the store: record what is finished, claim what there is room for, in one commit.
+
+No timer stands between a finished job and its record: a batch is whatever finished during the commit before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from ..clock import Clock
+from ..errors import StorageError
+from ..ids import token
+from ..model.job import Claimed
+from ..model.outcome import Finish, Lost, Outcome
+from ..storage.ops import claims
+from ..storage.ops.claims import ClaimRequest, Turn
+from ..storage.port import Op, Store
+from .runs import Run
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_LARGEST_BATCH: Final = 1_000
+_PAUSE_AFTER_ERROR: Final = 0.5
+
+
+class Desk(Protocol):
+    """What the turns ask of the worker."""
+
+    @property
+    def id(self) -> str: ...
+
+    def room(self) -> Room | None:
+        """What may be claimed now; None if nothing."""
+        ...
+
+    def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
+        """Start what was claimed."""
+        ...
+
+
+class Room:
+    """How many jobs fit, of which kind, from which routes."""
+
+    __slots__ = ("alone", "n", "routes", "suspects")
+
+    def __init__(self, n: int, routes: str, suspects: int = 0, alone: bool = False) -> None:
+        self.n = n
+        self.routes = routes
+        self.suspects = suspects
+        self.alone = alone
+
+
+class Turns:
+    """Outcomes wait here until the next turn takes them along."""
+
+    def __init__(self, store: Store, desk: Desk, clock: Clock, *, patience: float) -> None:
+        self._store = store
+        self._desk = desk
+        self._clock = clock
+        self._patience = patience
+        self._outcomes: dict[tuple[str, int], Finish] = {}
+        self._recording: dict[tuple[str, int], Finish] = {}
+        self.in_flight: set[str] = set()
+        """Tokens of claims whose reply is not here yet."""
+        self.hungry = True
+        """Whether there may be something to claim."""
+        self.wake: Final = asyncio.Event()
+
+    def finished(self, run: Run, outcome: Outcome) -> None:
+        """Take an outcome to be recorded."""
+        self.submit(Finish(run.job.id, run.job.epoch, outcome))
+
+    def submit(self, finish: Finish) -> None:
+        self._outcomes[finish.id, finish.epoch] = finish
+        self.wake.set()
+
+    def feed(self) -> None:
+        """There may be work: ask for it."""
+        self.hungry = True
+        self.wake.set()
+
+    @property
+    def pending(self) -> int:
+        """Outcomes that the store does not have yet."""
+        return len(self._outcomes) + len(self._recording)
+
+    def is_recording(self, job_id: str, epoch: int) -> bool:
+        """Whether the outcome of that run is here, on its way to the store."""
+        return (job_id, epoch) in self._recording or (job_id, epoch) in self._outcomes
+
+    def forget(self) -> None:
+        """Drop what waits: the worker was declared lost, and none of it counts any more."""
+        self._outcomes.clear()
+
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        """Take turns until told that it is over."""
+        while not is_over():
+            self.wake.clear()
+            if not await self.run_once():
+                await self.wake.wait()
+
+    async def run_once(self) -> bool:
+        """One turn; False if there was nothing to record and no room or no appetite."""
+        room = self._desk.room() if self.hungry else None
+        if not self._outcomes and room is None:
+            return False
+        keys = list(itertools.islice(self._outcomes, _LARGEST_BATCH))
+        self._recording = {key: self._outcomes.pop(key) for key in keys}
+        try:
+            await self._take(list(self._recording.values()), room)
+        except StorageError as error:
+            self._outcomes = self._recording | self._outcomes
+            await self._rest(error)
+        finally:
+            self._recording = {}
+        return True
+
+    async def _take(self, finishes: list[Finish], room: Room | None) -> None:
+        request = self._request(room)
+        if request is None:
+            self._read(finishes, await self._exchange(finishes, None))
+            return
+        self.in_flight.add(request.token)
+        try:
+            turn = await self._exchange(finishes, request)
+            # Before the jobs are handed out: a ring from here on is a new reason to ask.
+            self.hungry = len(turn.claimed) >= request.n
+            self._read(finishes, turn)
+            self._desk.dispatch(turn.claimed, request.token)
+        except StorageError:
+            # The commit may have happened. What it took is read again, or handed back at the next beat.
+            await self._recover(request.token)
+            raise
+        finally:
+            self.in_flight.discard(request.token)
+
+    async def _exchange(self, finishes: list[Finish], request: ClaimRequest | None) -> Turn:
+        owner = self._desk.id
+        op = Op(lambda tx: claims.turn(tx, owner, finishes, request), patience=self._patience)
+        return await self._store.awrite(op)
+
+    async def _recover(self, claim: str) -> None:
+        owner = self._desk.id
+        try:
+            jobs = await self._store.aread(Op(lambda tx: claims.claimed_under(tx, owner, claim)))
+        except StorageError:
+            return
+        self._desk.dispatch(jobs, claim)
+
+    def _request(self, room: Room | None) -> ClaimRequest | None:
+        if room is None:
+            return None
+        return ClaimRequest(
+            owner=self._desk.id, token=token(), routes=room.routes, n=room.n, suspects=room.suspects, alone=room.alone
+        )
+
+    def _read(self, finishes: list[Finish], turn: Turn) -> None:
+        for finish, verdict in zip(finishes, turn.verdicts, strict=True):
+            if isinstance(verdict, Lost):
+                logger.warning(
+                    "the outcome of job %s came too late: it belongs to another worker now and its run there counts",
+                    finish.id,
+                )
+
+    async def _rest(self, error: StorageError) -> None:
+        logger.error(
+            "the store failed (%s: %s); %d outcomes are kept and tried again in %.1f s",
+            type(error).__name__, error, len(self._outcomes), _PAUSE_AFTER_ERROR,
+        )  # fmt: skip
+        await asyncio.sleep(_PAUSE_AFTER_ERROR)

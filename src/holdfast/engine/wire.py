@@ -1,0 +1,87 @@
+"""What a worker and its child processes say to each other: JSON messages, each behind its length in four bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+LARGEST: Final = 256 * 1024 * 1024
+_encoder: Final = msgspec.json.Encoder()
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first word to a child: where the worker finds its modules."""
+
+    path: list[str]
+    pythonpath: str | None
+    """The worker's own variable, which the child puts back for the programs that it starts."""
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    """Run one job by the task object `qualname` of `module`."""
+
+    serial: int
+    module: str
+    qualname: str
+    header: dict[str, Any]
+    payload: str
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Ask the run `serial` to stop, if it still goes on."""
+
+    serial: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The child has started and reads its orders."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """The run `serial` begins: from here on a death of the child is its doing."""
+
+    serial: int
+
+
+class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
+    """How the run `serial` ended."""
+
+    serial: int
+    outcome: dict[str, Any]
+
+
+orders: Final[msgspec.json.Decoder[Hello | Run | Cancel]] = msgspec.json.Decoder(Hello | Run | Cancel)
+replies: Final[msgspec.json.Decoder[Ready | Begun | Outcome]] = msgspec.json.Decoder(Ready | Begun | Outcome)
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """The bytes of one message."""
+    body = _encoder.encode(message)
+    if len(body) > LARGEST:
+        raise ValueError(f"a message of {len(body):,} bytes is over the limit of {LARGEST:,}")
+    return len(body).to_bytes(4, "big") + body
+
+
+class Frames:
+    """Cuts a stream of bytes into the bodies of messages."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies that `data` completes. ValueError where the stream is no longer one of messages."""
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= 4:
+            end = 4 + int.from_bytes(buffer[:4], "big")
+            if end > LARGEST:
+                raise ValueError(f"a message cannot take {end:,} bytes: something else wrote into the channel")
+            if len(buffer) < end:
+                return
+            body = bytes(buffer[4:end])
+            del buffer[:end]
+            yield body

@@ -1,0 +1,264 @@
+"""A worker: one process's share of the work. It registers, claims, runs, records, and leaves in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random as _random
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ..clock import SECOND, SYSTEM_CLOCK, Clock
+from ..errors import SchemaMismatch, StorageError
+from ..ids import token
+from ..model.worker import Owned, WorkerSpec
+from ..storage.ops import upkeep, workers
+from ..storage.port import Op, Store
+from ..tasks import Task
+from ..version import VERSION
+from .children import ChildPool
+from .ears import Ears
+from .executor import Executor, Middleware
+from .floor import Floor
+from .heartbeat import Heartbeat
+from .judge import Judge
+from .process import process_key
+from .rescuer import Rescuer
+from .routes import ServedRoutes
+from .service import Pace, Service
+from .settings import WorkerSettings
+from .threads import ThreadPool
+from .timekeeper import Timekeeper
+from .turns import Turns
+from .watchdog import Watchdog
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_LEASES_UNTIL_STUCK: Final = 4
+
+
+class Worker:
+    """Make it, start it and stop it on one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        tasks: Mapping[str, Task[Any, Any]],
+        settings: WorkerSettings,
+        *,
+        app: Any = None,
+        middleware: Sequence[Middleware] = (),
+        identity: str | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        random: Callable[[], float] = _random.random,
+        on_stuck: Callable[[], None] | None = None,
+    ) -> None:
+        self.id = identity or token()
+        self.settings: Final = settings
+        self._store = store
+        self._tasks = tasks
+        self._clock = clock
+        self._random = random
+        self._on_stuck = on_stuck
+        self._leaving = False
+        self._errands: list[asyncio.Task[None]] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._loop = asyncio.get_running_loop()
+        self.timekeeper: Final = Timekeeper(clock)
+        self.routes: Final = ServedRoutes(self._queues(), [f"task:{name}" for name, task in tasks.items() if task.fn])
+        self._threads = ThreadPool(settings.concurrency)
+        self._children = ChildPool(settings.concurrency)
+        self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
+        self.turns: Final = Turns(store, self.floor, clock, patience=settings.lease / 2)
+        self.floor.turns = self.turns
+        self.floor.executor = Executor(
+            app, Judge(clock, random), self._threads, self._children, self.floor.finished, middleware
+        )
+        self.floor.on_idle = self._idle.set
+        self.heartbeat = self._new_heartbeat()
+        self.rescuer: Final = Rescuer(store, lambda: self.id, self, random)
+        self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
+        self._watchdog: Watchdog | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Register and begin to work. Waits for a store that is down, as long as it takes."""
+        await self._register()
+        self.heartbeat.start()
+        self._watch_lease()
+        self._watchdog = self._start_watchdog()
+        rescue = self.settings.rescue_interval
+        services = [
+            self._service("rescuer", self.rescuer.run_once, self.settings.lease / 3 if rescue is None else rescue),
+            self._service("expirer", self._expire, self.settings.expire_interval),
+        ]
+        work = [
+            self.turns.run(self._is_over),
+            self.ears.run(lambda: self._leaving),
+            self._hear_cancels(),
+            *(service.run() for service in services),
+        ]
+        self._errands = [asyncio.create_task(job) for job in work]
+        logger.info("worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
+        self._leaving = self.floor.closing = True
+        await self._try(Op(lambda tx: workers.stop(tx, self.id)))
+        await self._drain(self.settings.grace if grace is None else grace)
+        await self._flush()
+        self.heartbeat.stop()
+        for errand in self._errands:
+            errand.cancel()
+        await asyncio.gather(*self._errands, return_exceptions=True)
+        await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
+        await self._close()
+
+    async def _drain(self, grace: float) -> None:
+        try:
+            async with asyncio.timeout(grace):
+                await self._until_idle()
+        except TimeoutError:
+            logger.warning("%d jobs did not end within %g s; they are handed back", len(self.floor.runs), grace)
+            self.floor.stop_all("shutdown")
+            await self._until_idle()
+
+    async def _until_idle(self) -> None:
+        while self.floor.runs:
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def _flush(self) -> None:
+        """Let the last outcomes reach the store; what does not within a lease is rescued by others."""
+        self.turns.wake.set()
+        try:
+            async with asyncio.timeout(self.settings.lease):
+                await asyncio.wait([self._errands[0]])
+        except TimeoutError:
+            logger.error("%d outcomes could not be recorded; those jobs will run again", self.turns.pending)
+
+    async def _close(self) -> None:
+        self.ears.close()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self.timekeeper.close()
+        self._threads.close()
+        await self._children.close()
+
+    def _is_over(self) -> bool:
+        return self._leaving and not self.floor.runs and not self.turns.pending
+
+    # -- the lease; `heard`, `fence` and `buried` are called on the heartbeat's thread
+
+    @property
+    def steady_for(self) -> float:
+        return self.heartbeat.steady_for
+
+    def heard(self, owned: list[Owned], asked_at: float) -> None:
+        self._loop.call_soon_threadsafe(self._heard, owned, asked_at)
+
+    def fence(self, why: str) -> None:
+        self._loop.call_soon_threadsafe(self._fence, why)
+
+    def buried(self, why: str) -> None:
+        self._loop.call_soon_threadsafe(self._be_born_again, why)
+
+    def _heard(self, owned: list[Owned], asked_at: float) -> None:
+        if self.floor.fenced:
+            self.floor.fenced = False
+            self.turns.feed()
+        self.floor.reconcile(owned, asked_at)
+
+    def _fence(self, why: str) -> None:
+        logger.error("%s: every handler is stopped and its job handed back", why)
+        self.floor.fenced = True
+        self.floor.stop_all("fenced")
+
+    def _be_born_again(self, why: str) -> None:
+        logger.error("%s; going on under a new identity", why)
+        self.floor.fenced = True
+        self.floor.stop_all("lost")
+        self.turns.forget()
+        if not self._leaving:
+            self._errands.append(asyncio.create_task(self._reincarnate()))
+
+    async def _reincarnate(self) -> None:
+        self.id = self.floor.id = token()
+        await self._register()
+        self.heartbeat = self._new_heartbeat()
+        self.heartbeat.start()
+
+    def _watch_lease(self) -> None:
+        """Beside the heartbeat, which may itself hang on a store that does not answer."""
+        self.heartbeat.check()
+        if not self._leaving:
+            self.timekeeper.after(self.heartbeat.margin, self._watch_lease)
+
+    def _new_heartbeat(self) -> Heartbeat:
+        return Heartbeat(self._store, self.id, self.settings.lease, self, self._clock)
+
+    # -- errands
+
+    async def _register(self) -> None:
+        spec = WorkerSpec(
+            id=self.id,
+            name=self.settings.name or f"{socket.gethostname()}:{os.getpid()}",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            process_key=process_key(),
+            queues=self.routes.queues,
+            tasks=tuple(sorted(self._tasks)),
+            concurrency=self.settings.concurrency,
+            version=VERSION,
+            lease=round(self.settings.lease * SECOND),
+        )
+        while True:
+            try:
+                return await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
+            except SchemaMismatch:
+                raise
+            except StorageError as error:
+                logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
+                await asyncio.sleep(1.0)
+
+    async def _hear_cancels(self) -> None:
+        listener = self._store.bell.listen(["cancel"])
+        try:
+            while not self._leaving:
+                if await listener.await_ring(60.0):
+                    self.heartbeat.beat_now()
+        finally:
+            listener.close()
+
+    async def _expire(self) -> None:
+        await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+
+    async def _try(self, op: Op[Any]) -> None:
+        try:
+            await self._store.awrite(op)
+        except StorageError as error:
+            logger.error("the store failed while the worker left (%s); its lease will run out instead", error)
+
+    def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
+        return Service(name, work, Pace(interval=interval), random=self._random)
+
+    def _start_watchdog(self) -> Watchdog | None:
+        if not self.settings.block_warning:
+            return None
+        watchdog = Watchdog(
+            self._loop,
+            warn_after=self.settings.block_warning,
+            give_up_after=self.settings.lease * _LEASES_UNTIL_STUCK,
+            on_dead=self._on_stuck or self.heartbeat.stop,
+        )
+        watchdog.start()
+        return watchdog
+
+    def _queues(self) -> tuple[str, ...]:
+        return self.settings.queues or tuple(dict.fromkeys(t.task_options.queue for t in self._tasks.values())) or (
+            "default",
+        )

@@ -1,0 +1,103 @@
+"""The handle of a job: what `enqueue` returns, and what waits, cancels and reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from .errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
+from .model.answers import CancelResult
+from .model.job import Ended, JobRecord, JobState
+
+R = TypeVar("R")
+
+_ERRORS: Final[dict[JobState, type[JobNotSucceeded]]] = {
+    JobState.FAILED: JobFailed,
+    JobState.CANCELLED: JobCancelled,
+    JobState.EXPIRED: JobExpired,
+    JobState.SKIPPED: JobSkipped,
+}
+
+
+class Jobs(Protocol):
+    """What a handle needs of its app, in both colours."""
+
+    def get(self, job_id: str) -> JobRecord: ...
+    async def aget(self, job_id: str) -> JobRecord: ...
+    def wait(self, job_id: str, timeout: float | None) -> Ended: ...
+    async def await_(self, job_id: str, timeout: float | None) -> Ended: ...
+    def cancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
+    async def acancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
+    def decode_result(self, ended: Ended, task: str | None) -> Any: ...
+
+
+class Job(Generic[R]):
+    """A job that was enqueued. `created` is False where an earlier job already held its id or dedupe key."""
+
+    def __init__(self, jobs: Jobs, id: str, *, created: bool = True, task: str | None = None) -> None:
+        self.id: Final = id
+        self.created: Final = created
+        self._jobs = jobs
+        self._task = task
+        self._record: JobRecord | None = None
+
+    @property
+    def state(self) -> JobState:
+        """The state at the last `refresh`; reads it the first time."""
+        return (self._record or self.refresh()._record).state  # type: ignore[union-attr]
+
+    def refresh(self) -> Job[R]:
+        """Read the job again."""
+        self._record = self._jobs.get(self.id)
+        return self
+
+    async def arefresh(self) -> Job[R]:
+        self._record = await self._jobs.aget(self.id)
+        return self
+
+    def status(self) -> JobRecord:
+        """Everything the store knows about the job, read now."""
+        return self._jobs.get(self.id)
+
+    async def astatus(self) -> JobRecord:
+        return await self._jobs.aget(self.id)
+
+    def wait(self, timeout: float | None = None) -> JobState:
+        """Block until the job has ended, however it ended. ResultTimeout if it has not by then."""
+        return self._jobs.wait(self.id, timeout).state
+
+    async def await_(self, timeout: float | None = None) -> JobState:
+        """The awaiting twin of `wait`."""
+        return (await self._jobs.await_(self.id, timeout)).state
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the result. Raises JobFailed, JobCancelled or JobExpired if there is none."""
+        return self._result(self._jobs.wait(self.id, timeout))
+
+    async def aresult(self, timeout: float | None = None) -> R:
+        """The awaiting twin of `result`."""
+        return self._result(await self._jobs.await_(self.id, timeout))
+
+    def cancel(self, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
+        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
+        return self._jobs.cancel(self.id, reason=reason, force=force)
+
+    async def acancel(self, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
+        return await self._jobs.acancel(self.id, reason=reason, force=force)
+
+    def _result(self, ended: Ended) -> R:
+        if ended.state is JobState.SUCCEEDED:
+            value: R = self._jobs.decode_result(ended, self._task)
+            return value
+        raise _ERRORS[ended.state](ended.id, ended.state, explain_end(ended))
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+
+def explain_end(ended: Ended) -> str | None:
+    """One line on why a job did not succeed."""
+    if not ended.error:
+        return ended.reason
+    error = json.loads(ended.error)
+    return f"{ended.reason or 'failed'}: {error.get('type', 'error')}: {error.get('message', '')}"

@@ -1,0 +1,45 @@
+"""Answers to what people ask and do: values, because each is expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CancelResult(StrEnum):
+    """What became of a cancel."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    """It is running: its worker was told, and a success within the grace stands."""
+    FINISHED = "finished"
+    """It had already ended; nothing was changed."""
+
+
+class DeleteResult(StrEnum):
+    """What became of a delete."""
+
+    DELETED = "deleted"
+    REQUESTED = "cancel_requested"
+    """It is running: a cancel was requested instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs to list, newest first. `before` is the id that the last page ended with."""
+
+    state: str | None = None
+    queue: str | None = None
+    task: str | None = None
+    tenant: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many jobs of a queue are in a state. A ready job whose time has not come counts as "delayed"."""
+
+    queue: str
+    label: str
+    jobs: int

@@ -1,0 +1,193 @@
+"""A job as it is asked for, as it is stored, and as a worker receives it.
+
+What is made once per job is a msgspec Struct: a frozen dataclass of 20 fields takes 3 µs to make, a Struct 0.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+import msgspec
+
+from .route import Route
+
+OnDuplicate = Literal["existing", "replace", "raise"]
+
+
+class JobState(StrEnum):
+    """The nine stored states. Everything else is derived from the columns beside them."""
+
+    READY = "ready"
+    """May be claimed once `not_before` has come."""
+    BLOCKED = "blocked"
+    """Waits for something other than time."""
+    RUNNING = "running"
+    """Owned by exactly one worker."""
+    SUSPENDED = "suspended"
+    """Waits for a signal, an operator or a timeout; owned by nobody."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """The dead letter: it will not be tried again."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """Its deadline passed."""
+    SKIPPED = "skipped"
+    """A dependency made it impossible."""
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL: Final = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.SKIPPED}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dedupe:
+    """One job at a time may hold a key in its scope; how long it holds it, and what becomes of a twin."""
+
+    key: str
+    scope: str
+    until: Literal["start", "failure", "finish", "window"] = "finish"
+    window: int = 0
+    """Microseconds, with `until="window"`: the key is held at least so long, whatever becomes of the job."""
+    on_duplicate: OnDuplicate = "existing"
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to enqueue, complete and checked. Durations and instants are microseconds."""
+
+    id: str
+    task: str
+    route: Route
+    payload: str
+    explicit_id: bool = False
+    tenant: str = ""
+    priority: int = 0
+    delay: int = 0
+    at: int | None = None
+    max_attempts: int = 5
+    retry: str | None = None
+    timeout: int | None = None
+    deadline: int | None = None
+    deadline_at: int | None = None
+    dedupe: Dedupe | None = None
+    tags: str | None = None
+    trace: str | None = None
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether its insert can neither meet a twin nor wait for a stranger's transaction."""
+        return self.dedupe is None and not self.explicit_id and self.route.is_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What became of an enqueue: a new job, or the one that already held its id or key."""
+
+    id: str
+    created: bool
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A job in the hands of a worker, in the order of the columns that a claim returns."""
+
+    id: str
+    task: str
+    queue: str
+    route: int
+    tenant: str
+    payload: str
+    attempt: int
+    max_attempts: int
+    retry: str | None
+    timeout: int | None
+    time_left: int | None
+    """Microseconds until the job's deadline."""
+    generation: int
+    epoch: int
+    suspect: int
+    crashes: int
+    tags: str | None
+    trace: str | None
+    created_at: int
+    priority: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job's whole row, in the order of its columns. Instants are microseconds."""
+
+    id: str
+    task: str
+    queue: str
+    route: int
+    tenant: str
+    state: JobState
+    due: int | None
+    priority: int
+    rank: int
+    not_before: int
+    reason: str | None
+    lane: str | None
+    payload: str
+    tags: str | None
+    trace: str | None
+    attempts: int
+    max_attempts: int
+    retry: str | None
+    timeout: int | None
+    deadline: int | None
+    generation: int
+    epoch: int
+    owner: str | None
+    claim: str | None
+    claimed_at: int | None
+    suspect: int
+    alone: int
+    crashes: int
+    cancel_at: int | None
+    cancel_reason: str | None
+    dedupe_scope: str | None
+    dedupe_key: str | None
+    dedupe_until: str | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    finished_epoch: int | None
+    error: str | None
+    result: str | None
+
+    @classmethod
+    def from_row(cls, row: tuple[Any, ...]) -> JobRecord:
+        return cls(*row[:5], JobState(row[5]), *row[6:])
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run that did not end in success."""
+
+    epoch: int
+    generation: int
+    attempt: int
+    outcome: str
+    worker: str | None
+    started_at: int | None
+    ended_at: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended, for those who wait for it."""
+
+    id: str
+    state: JobState
+    result: str | None
+    error: str | None
+    reason: str | None

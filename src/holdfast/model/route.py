@@ -1,0 +1,43 @@
+"""Where a job can run: a queue, and what it asks of a worker beyond serving that queue.
+
+A route's number follows from its content, so that a job can be written without a look-up and a worker knows the plain
+route of each of its queues. Only routes that ask for more have a row, by which workers find them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Route:
+    """One distinct combination of queue, required capabilities, affinity and version pin."""
+
+    queue: str
+    requires: frozenset[str] = field(default=frozenset())
+    affinity: str = ""
+    version: str = ""
+
+    @cached_property
+    def number(self) -> int:
+        """63 bits of a hash of the content: a billion routes collide with a chance below one in ten."""
+        text = "\x1f".join((self.queue, self.requires_text, self.affinity, self.version))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+
+    @cached_property
+    def requires_text(self) -> str:
+        return json.dumps(sorted(self.requires), separators=(",", ":"))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the queue alone says it all."""
+        return not (self.requires or self.affinity or self.version)
+
+    def requiring(self, capability: str) -> Route:
+        return Route(self.queue, self.requires | {capability}, self.affinity, self.version)
+
+    def is_served_by(self, queues: frozenset[str], capabilities: frozenset[str]) -> bool:
+        return self.queue in queues and self.requires <= capabilities

@@ -1,0 +1,61 @@
+"""A worker process as the store knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSpec:
+    """A worker to register. `lease` is in microseconds."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    process_key: str
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    concurrency: int
+    version: str
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A registered worker. Instants and the lease are microseconds."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    process_key: str
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    concurrency: int
+    version: str
+    state: str
+    started_at: int
+    beat_at: int
+    lease: int
+    lease_until: int
+    is_expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A job that the store thinks a worker runs."""
+
+    id: str
+    epoch: int
+    claim: str
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """What one page of a rescue did."""
+
+    rescued: tuple[str, ...]
+    more: bool
+    """Whether the worker may own further jobs."""

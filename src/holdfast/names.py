@@ -1,0 +1,145 @@
+"""What callers may name and set: each check returns the value as it is stored, or says how to mend it.
+
+Names are shown in terminals, logs and web pages, so characters that control or reorder text are refused; a queue's
+name is also typed by hand, in lists and into channels, so nothing invisible may be in it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import datetime, timedelta
+from typing import Final
+
+from .clock import SECOND
+from .errors import InvalidInput
+
+NAME_BYTES: Final = 128
+TAG_BYTES: Final = 64
+MAX_TAGS: Final = 32
+MAX_ATTEMPTS: Final = 1000
+UNLIMITED: Final = 0
+MIN_PRIORITY: Final = -32768
+MAX_PRIORITY: Final = 32767
+# The year 9999, so that every stored instant can be read back as a datetime.
+MAX_INSTANT: Final = 253_402_300_799 * SECOND
+
+# Control characters, halves of surrogate pairs, and the separators that end a line or paragraph.
+_CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_REORDERING: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Characters without a shape that Unicode files under letters, marks and symbols.
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def check_name(what: str, value: object, *, limit: int = NAME_BYTES) -> str:
+    """A task, tenant, key, tag or id: 1 to `limit` bytes of visible text."""
+    text = _text(what, value)
+    size = len(text.encode("utf-8", "replace"))
+    if not text:
+        raise InvalidInput(f"{what} is empty; give it 1 to {limit} bytes")
+    if size > limit:
+        raise InvalidInput(f"{what} takes {size:,} bytes; shorten it to {limit}, or use a hash of it")
+    if text.isascii() and text.isprintable():
+        return text
+    for character in text:
+        if unicodedata.category(character) in _CONTROL or character in _REORDERING:
+            raise InvalidInput(f"{what} {text!a} contains {_describe(character)}; remove it")
+    return text
+
+
+def check_queue(value: object) -> str:
+    """A queue's name: also without commas, white space and anything invisible."""
+    return _word("the queue's name", value)
+
+
+def check_id(value: object) -> str:
+    """An id that a caller chose, under the rules for queues."""
+    return _word("the id", value)
+
+
+def check_tags(values: object) -> tuple[str, ...]:
+    """At most 32 tags of at most 64 bytes, each once, in the order given."""
+    if isinstance(values, str) or not isinstance(values, (list, tuple, set, frozenset)):
+        raise InvalidInput(f"tags must be a list of texts, not {_kind(values)}; write tags=[…]")
+    tags = tuple(dict.fromkeys(check_name("a tag", value, limit=TAG_BYTES) for value in values))
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(f"{len(tags)} tags are too many; use at most {MAX_TAGS}")
+    return tags
+
+
+def check_duration(what: str, value: object) -> int:
+    """Seconds or a timedelta, finite and not negative, as microseconds."""
+    if isinstance(value, timedelta):
+        micros = value // _MICROSECOND
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInput(f"{what} is {value}; give a finite number of seconds")
+        micros = value * SECOND if isinstance(value, int) else round(value * SECOND)
+    else:
+        raise InvalidInput(f"{what} must be seconds or a timedelta, not {_kind(value)}")
+    if micros < 0:
+        raise InvalidInput(f"{what} is negative; give 0 or more seconds")
+    if micros > MAX_INSTANT:
+        raise InvalidInput(f"{what} would end after the year 9999; give fewer seconds")
+    return micros
+
+
+def check_instant(what: str, value: object) -> int:
+    """An aware datetime as microseconds since 1970."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{what} must be a datetime, not {_kind(value)}")
+    if value.utcoffset() is None:
+        raise InvalidInput(f"{what} has no time zone; pass an aware datetime, such as datetime.now(UTC)")
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def check_priority(value: object) -> int:
+    """A whole number of 16 bits; higher runs first."""
+    return _whole("the priority", value, MIN_PRIORITY, MAX_PRIORITY)
+
+
+def check_attempts(value: object) -> int:
+    """1 to 1,000, or None for attempts without limit, which is stored as 0."""
+    return UNLIMITED if value is None else _whole("max_attempts", value, 1, MAX_ATTEMPTS)
+
+
+def _word(what: str, value: object) -> str:
+    name = check_name(what, value)
+    for character in name:
+        if character == "," or character.isspace() or _is_invisible(character):
+            raise InvalidInput(f"{what} {name!a} contains {_describe(character)}; use - or _ instead")
+    return name
+
+
+def _whole(what: str, value: object, lowest: int, highest: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"{what} must be a whole number, not {_kind(value)}")
+    if not lowest <= value <= highest:
+        raise InvalidInput(f"{what} is out of range; use {lowest:,} to {highest:,}")
+    return int(value)
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, not {_kind(value)}")
+    # Not str(value), which for a member of a text enum would be the member's name.
+    return str.__str__(value)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__qualname__
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) == "Cf" or character in _BLANK or _is_variation_selector(character)
+
+
+def _is_variation_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _describe(character: str) -> str:
+    name = unicodedata.name(character, "a control character").lower()
+    return f"U+{ord(character):04X}, {name}"

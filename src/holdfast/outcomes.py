@@ -1,0 +1,45 @@
+"""What a handler raises to say how its run ended, where returning a result or failing is not the answer."""
+
+from __future__ import annotations
+
+from .names import seconds_to_us
+
+
+class JobSignal(Exception):
+    """A run's outcome on purpose; never logged as an error."""
+
+
+class Retry(JobSignal):
+    """Try again: after `after` seconds, or by the task's own policy. Counts an attempt."""
+
+    def __init__(self, message: str = "asked to be retried", *, after: float | None = None) -> None:
+        self.after = None if after is None else seconds_to_us("after", after)
+        super().__init__(message)
+
+
+class Fail(JobSignal):
+    """Fail for good, whatever attempts are left."""
+
+
+class Snooze(JobSignal):
+    """Run again after `after` seconds. Costs no attempt."""
+
+    def __init__(self, after: float) -> None:
+        self.after = seconds_to_us("after", after)
+        super().__init__(f"snoozed for {after} s")
+
+
+class Throttle(JobSignal):
+    """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt."""
+
+    def __init__(self, message: str = "throttled", *, after: float = 60.0) -> None:
+        self.after = seconds_to_us("after", after)
+        super().__init__(message)
+
+
+class Park(JobSignal):
+    """The work cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
+
+    def __init__(self, message: str = "parked", *, reason: str = "auth") -> None:
+        self.reason = reason
+        super().__init__(message)

@@ -1,0 +1,112 @@
+"""What a failure means. It is classified once, and the class decides whether it is tried again and what it costs."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from .. import outcomes
+from ..clock import SECOND
+from ..model.job import Claimed
+from ..model.outcome import Failed, Outcome, Parked, Retry, Snoozed, Throttled
+from .lifecycle import CRASH_CAP
+from .retry import RetryPolicy, is_aged_out, is_exhausted
+
+_MESSAGE_LIMIT: Final = 2_048
+_TRACEBACK_LIMIT: Final = 12 * 1024
+
+
+class FailureClass(StrEnum):
+    """The kinds of failure. What nobody knows is transient: tried again, within its attempts and age."""
+
+    TRANSIENT = "transient"
+    RATE_LIMITED = "rate_limited"
+    AUTH_BLOCKED = "auth_blocked"
+    PERMANENT = "permanent"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure with all that the decision about it needs."""
+
+    kind: FailureClass
+    error: str
+    after: int | None = None
+    """A hint from the handler, in microseconds."""
+    reason: str = ""
+
+
+def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed:
+    """What an exception that left a handler means."""
+    text = error_text(error)
+    match error:
+        case outcomes.Snooze():
+            return Snoozed(error.after)
+        case outcomes.Throttle():
+            return Failure(FailureClass.RATE_LIMITED, text, error.after)
+        case outcomes.Park():
+            return Failure(FailureClass.AUTH_BLOCKED, text, reason=error.reason)
+        case outcomes.Retry():
+            return Failure(FailureClass.TRANSIENT, text, error.after)
+        case outcomes.Fail():
+            return Failure(FailureClass.PERMANENT, text)
+        case _:
+            permanent = isinstance(error, tuple(permanent_on))
+            return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
+
+
+def decide(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
+    """What becomes of a job whose run failed. `u` in [0, 1) is the caller's randomness."""
+    match failure.kind:
+        case FailureClass.RATE_LIMITED:
+            return Throttled(failure.after or 0, failure.error)
+        case FailureClass.AUTH_BLOCKED:
+            return Parked(failure.reason, failure.error)
+        case FailureClass.PERMANENT:
+            return Failed("permanent", failure.error)
+        case FailureClass.CRASH:
+            return _after_crash(failure, job, policy, u)
+        case FailureClass.TRANSIENT | FailureClass.TIMEOUT:
+            return _try_again(failure, job, policy, now, u)
+
+
+def _try_again(failure: Failure, job: Claimed, policy: RetryPolicy, now: int, u: float) -> Outcome:
+    timed_out = failure.kind is FailureClass.TIMEOUT
+    if is_exhausted(job.attempt, job.max_attempts):
+        return Failed("timeout" if timed_out else "exhausted", failure.error)
+    delay = policy.delay(job.attempt, u) if failure.after is None else failure.after / SECOND
+    if is_aged_out(policy, job.created_at, now, delay):
+        return Failed("aged_out", failure.error)
+    return Retry(round(delay * SECOND), failure.error, outcome="timeout" if timed_out else "failed")
+
+
+def _after_crash(failure: Failure, job: Claimed, policy: RetryPolicy, u: float) -> Outcome:
+    """Its process died under it, and nothing else ran there: it counts towards the crash cap."""
+    if job.crashes + 1 >= CRASH_CAP or is_exhausted(job.attempt, job.max_attempts):
+        return Failed("worker_lost", failure.error, convicts=True)
+    return Retry(round(policy.delay(job.attempt, u) * SECOND), failure.error, outcome="crashed", convicts=True)
+
+
+def error_text(error: BaseException) -> str:
+    """An exception as data: its type, its message, and where it came from, each within its limit."""
+    frames = "".join(traceback.format_exception(error))
+    return error_json(type(error).__name__, str(error), frames if error.__traceback__ else None)
+
+
+def error_json(type_name: str, message: str, frames: str | None = None) -> str:
+    record = {"type": type_name, "message": _clean(message)[:_MESSAGE_LIMIT]}
+    if frames:
+        # The end of a traceback names the line that failed.
+        record["traceback"] = _clean(frames)[-_TRACEBACK_LIMIT:]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    # Lone surrogates and NUL cannot be stored by every database.
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")

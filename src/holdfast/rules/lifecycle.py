@@ -1,0 +1,106 @@
+"""The one table of legal moves. Statements repeat it as guards, tests walk it, the documentation draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from ..model.job import TERMINAL, JobState
+from ..model.outcome import (
+    Cancelled, Done, Expired, Failed, Outcome, Parked, Released, Rerouted, Retry, Snoozed, Throttled,
+)  # fmt: skip
+
+MAX_GENERATION: Final = 10
+CRASH_CAP: Final = 3
+
+
+class Event(StrEnum):
+    """What can happen to a job."""
+
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    RETRY = "retry"
+    FAIL = "fail"
+    SNOOZE = "snooze"
+    THROTTLE = "throttle"
+    PARK = "park"
+    RELEASE = "release"
+    REROUTE = "reroute"
+    STOP = "stop"
+    """The worker gives up on a job that it was asked to cancel."""
+    RESCUE = "rescue"
+    CANCEL = "cancel"
+    FORCE_CANCEL = "force_cancel"
+    EXPIRE = "expire"
+    RUN_NOW = "run_now"
+    REPLAY = "replay"
+
+
+_S = JobState
+_WAITING: Final = (_S.READY, _S.BLOCKED, _S.SUSPENDED)
+
+MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProxyType(
+    {
+        (_S.READY, Event.CLAIM): frozenset({_S.RUNNING}),
+        (_S.RUNNING, Event.SUCCEED): frozenset({_S.SUCCEEDED}),
+        (_S.RUNNING, Event.RETRY): frozenset({_S.READY, _S.CANCELLED}),
+        (_S.RUNNING, Event.FAIL): frozenset({_S.FAILED, _S.CANCELLED}),
+        (_S.RUNNING, Event.SNOOZE): frozenset({_S.READY, _S.CANCELLED}),
+        (_S.RUNNING, Event.THROTTLE): frozenset({_S.READY, _S.CANCELLED}),
+        (_S.RUNNING, Event.PARK): frozenset({_S.BLOCKED, _S.CANCELLED}),
+        (_S.RUNNING, Event.RELEASE): frozenset({_S.READY, _S.CANCELLED}),
+        (_S.RUNNING, Event.REROUTE): frozenset({_S.READY, _S.CANCELLED}),
+        (_S.RUNNING, Event.STOP): frozenset({_S.CANCELLED}),
+        (_S.RUNNING, Event.RESCUE): frozenset({_S.READY, _S.FAILED, _S.CANCELLED, _S.EXPIRED}),
+        # A request: the job keeps running until its worker answers.
+        (_S.RUNNING, Event.CANCEL): frozenset({_S.RUNNING}),
+        (_S.RUNNING, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}),
+        (_S.RUNNING, Event.EXPIRE): frozenset({_S.EXPIRED, _S.CANCELLED}),
+        (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
+        **{(state, Event.CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
+        **{(state, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
+        **{(state, Event.EXPIRE): frozenset({_S.EXPIRED, _S.FAILED}) for state in _WAITING},
+        **{(state, Event.REPLAY): frozenset({_S.READY}) for state in TERMINAL},
+    }
+)
+
+
+def is_legal(state: JobState, event: Event) -> bool:
+    return (state, event) in MOVES
+
+
+def event_of(outcome: Outcome) -> Event:
+    """The event that a worker's outcome is."""
+    return _EVENT_OF[type(outcome)]
+
+
+_EVENT_OF: Final[Mapping[type, Event]] = {
+    Done: Event.SUCCEED,
+    Retry: Event.RETRY,
+    Failed: Event.FAIL,
+    Snoozed: Event.SNOOZE,
+    Throttled: Event.THROTTLE,
+    Parked: Event.PARK,
+    Released: Event.RELEASE,
+    Rerouted: Event.REROUTE,
+    Cancelled: Event.STOP,
+    Expired: Event.EXPIRE,
+}
+
+
+def after_loss(
+    *, attempts: int, max_attempts: int, crashes: int, alone: bool, time_left: int | None, error: str, delay: int
+) -> Outcome:
+    """What becomes of a job whose worker was lost.
+
+    Only a loss while it ran alone counts towards the crash cap: one shared with neighbours convicts nobody.
+    """
+    if time_left is not None and time_left <= 0:
+        return Expired()
+    convicted = alone and crashes + 1 >= CRASH_CAP
+    exhausted = bool(max_attempts) and attempts >= max_attempts
+    if convicted or exhausted:
+        return Failed("worker_lost", error, convicts=alone)
+    return Retry(delay, error, outcome="lost", convicts=alone)

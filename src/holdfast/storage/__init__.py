@@ -1,0 +1,1 @@
+"""The two stores. Nothing above this package knows which database runs."""

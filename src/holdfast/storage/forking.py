@@ -1,0 +1,44 @@
+"""What must be made anew in a forked child, and what must never be touched there.
+
+Locks may be held by threads that do not exist in the child, and a database connection must be neither used nor
+closed by two processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Forked(Protocol):
+    """Something that renews itself in a forked child."""
+
+    def renew_after_fork(self) -> None:
+        """Runs in the child, before anything else there."""
+        ...
+
+
+def renew_after_fork(thing: Forked) -> None:
+    """Have `thing.renew_after_fork()` called in every forked child for as long as `thing` lives."""
+    _living.add(thing)
+
+
+def park(thing: object) -> None:
+    """Keep `thing` for ever: not used, not closed, not collected when the interpreter ends."""
+    _parked.append(thing)
+    if sys.implementation.name == "cpython":
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _renew_all() -> None:
+    for thing in list(_living):
+        thing.renew_after_fork()
+
+
+_living: WeakSet[Forked] = WeakSet()
+_parked: list[object] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

@@ -1,0 +1,70 @@
+"""Which migrations exist and which are missing, for either database. Pure but for reading the package's own files.
+
+A migration is `migrations/<dialect>/NNNN_name.sql`. Each runs once, in order, in one transaction with its row in
+`holdfast_migration`, under a lock that the dialect's runner takes. A version this code does not know was written by
+a newer one: nothing may be written then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final, Literal, TypeAlias
+
+from ..errors import SchemaMismatch
+
+Dialect: TypeAlias = Literal["sqlite", "postgres"]
+
+# Valid in both databases. The runner executes it first, under its lock.
+CREATE_TABLE: Final = (
+    "create table if not exists holdfast_migration"
+    " (version integer not null primary key, name text not null, applied_at bigint not null)"
+)
+SELECT_APPLIED: Final = "select version from holdfast_migration order by version"
+
+_FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of the schema."""
+
+    version: int
+    name: str
+    text: str
+
+
+def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:
+    """The migrations still to run, in order. Raises SchemaMismatch if the database is newer than this code."""
+    known = migrations(dialect)
+    if newer := sorted(set(applied) - {migration.version for migration in known}):
+        raise SchemaMismatch(
+            f"the database has schema version {newer[-1]:04d}, this Holdfast knows {known[-1].version:04d};"
+            " upgrade Holdfast here, or use another database",
+            backend=dialect,
+        )
+    return [migration for migration in known if migration.version not in applied]
+
+
+def check(applied: Collection[int], dialect: Dialect) -> None:
+    """Raise SchemaMismatch unless the schema is exactly the one this code writes."""
+    if missing := pending(applied, dialect):
+        names = ", ".join(migration.name for migration in missing)
+        raise SchemaMismatch(f'the database lacks {names}; run "holdfast db migrate"', backend=dialect)
+
+
+@cache
+def migrations(dialect: Dialect) -> tuple[Migration, ...]:
+    """Every migration of a dialect, in order."""
+    found = [
+        Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
+        for file in resources.files(__package__).joinpath("migrations", dialect).iterdir()
+        if (match := _FILE.match(file.name))
+    ]
+    found.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise RuntimeError(f"migrations of {dialect} are not numbered 1 to {len(found)} without gaps")
+    return tuple(found)

@@ -1,0 +1,101 @@
+"""Hand ready jobs to a worker. Finishing one batch and claiming the next share a transaction, finish first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...model.job import Claimed
+from ...model.outcome import Finish, Verdict
+from ...model.route import Route
+from ..port import Tx
+from ..statements import sql
+from .finishing import finish
+
+# Rows that became due are made claimable by the claims themselves, this many at a time.
+_PROMOTED_PER_CLAIM: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """What a worker asks for: at most `n` jobs, and at most `suspects` of those whose worker was lost before.
+
+    `token` is unique per claim: it is how a claim is read again when its reply was lost.
+    """
+
+    owner: str
+    token: str
+    routes: str
+    n: int
+    suspects: int = 0
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one round trip of a worker brought."""
+
+    verdicts: list[Verdict]
+    claimed: list[Claimed]
+
+
+def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
+    """The routes a worker serves, the first tier before the second."""
+    return json.dumps(
+        [
+            {"route": route.number, "queue": route.queue, "tier": tier}
+            for tier, routes in enumerate(tiers)
+            for route in routes
+        ]
+    )
+
+
+async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None) -> Turn:
+    """Record what is finished, then claim what there is room for."""
+    # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
+    verdicts = await finish(tx, owner, finishes) if finishes else []
+    return Turn(verdicts, await claim(tx, request) if request else [])
+
+
+async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
+    """Take the first ready jobs of the worker's routes, in order."""
+    await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
+    rows = []
+    if request.suspects:
+        rows += await tx.all(
+            sql.claim_suspects,
+            owner=request.owner,
+            claim=request.token,
+            routes=request.routes,
+            n=request.suspects,
+            alone=int(request.alone),
+        )
+    if request.n > len(rows) and not (rows and request.alone):
+        rows += await tx.all(
+            sql.claim_jobs, owner=request.owner, claim=request.token, routes=request.routes, n=request.n - len(rows)
+        )
+    return _in_order([Claimed(*row) for row in rows])
+
+
+async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:
+    """What a claim took whose reply was lost."""
+    rows = await tx.all(sql.claimed_under, owner=owner, claim=token)
+    return _in_order([Claimed(*row) for row in rows])
+
+
+async def next_due(tx: Tx) -> int | None:
+    """Microseconds until a future row becomes claimable; None if there is none."""
+    row = await tx.one(sql.next_due)
+    return row[0] if row else None
+
+
+async def suspects_wait(tx: Tx) -> bool:
+    """Whether a job waits that must run apart from its like."""
+    return await tx.one(sql.waiting_suspect) is not None
+
+
+def _in_order(jobs: list[Claimed]) -> list[Claimed]:
+    # RETURNING promises no order.
+    return sorted(jobs, key=lambda job: (-job.priority, job.rank, job.id))

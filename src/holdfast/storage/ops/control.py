@@ -1,0 +1,81 @@
+"""What people do to jobs: cancel, run now, replay, delete, change priority, pause a queue."""
+
+from __future__ import annotations
+
+from ...errors import IllegalMove
+from ...model.answers import CancelResult, DeleteResult
+from ...model.job import JobRecord, JobState
+from ...rules.lifecycle import MAX_GENERATION
+from ..port import Tx
+from ..statements import sql
+from .enqueue import key_text
+from .insight import get_job
+
+
+async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
+    """Cancel a waiting job at once; ask a running one to stop, or with `force` end it now under a new epoch."""
+    if await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
+        tx.ring("finished")
+        return CancelResult.CANCELLED
+    if force and await tx.one(sql.force_cancel, id=job_id, reason=reason):
+        tx.ring("finished")
+        tx.ring("cancel")
+        return CancelResult.CANCELLED
+    if not force and await tx.one(sql.request_cancel, id=job_id, reason=reason):
+        tx.ring("cancel")
+        return CancelResult.REQUESTED
+    await get_job(tx, job_id)
+    return CancelResult.FINISHED
+
+
+async def run_now(tx: Tx, job_id: str) -> bool:
+    """Make a delayed or retrying job due; False if it was due already."""
+    row = await tx.one(sql.run_job_now, id=job_id)
+    if row is None:
+        job = await get_job(tx, job_id)
+        if job.state is not JobState.READY:
+            raise IllegalMove(f"job {job_id} is {job.state}; only a ready job can be run now")
+        return False
+    tx.ring(f"queue:{row[0]}")
+    return True
+
+
+async def replay(tx: Tx, job_id: str) -> bool:
+    """Run a finished job again, attempts from zero; False where a live twin holds its dedupe key."""
+    job = await get_job(tx, job_id)
+    if not job.state.is_terminal:
+        raise IllegalMove(f"job {job_id} is {job.state}; only a finished job can be replayed")
+    if job.generation >= MAX_GENERATION:
+        raise IllegalMove(f"job {job_id} was replayed {job.generation} times already; enqueue a new one")
+    row = await tx.one(sql.replay_job, id=job_id, max_generation=MAX_GENERATION, held=_held(job))
+    if row is None:
+        return False
+    tx.ring(f"queue:{row[0]}")
+    return True
+
+
+async def delete(tx: Tx, job_id: str) -> DeleteResult:
+    """Remove a job and its history; a running one is asked to stop instead."""
+    if await tx.one(sql.delete_job, id=job_id):
+        return DeleteResult.DELETED
+    await get_job(tx, job_id)
+    await cancel(tx, job_id, reason="deleted")
+    return DeleteResult.REQUESTED
+
+
+async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
+    """Change the priority of a job that has not started."""
+    if await tx.one(sql.set_priority, id=job_id, priority=priority) is None:
+        job = await get_job(tx, job_id)
+        raise IllegalMove(f"job {job_id} is {job.state}; its priority can no longer be changed")
+
+
+async def set_queue_state(tx: Tx, queue: str, state: str) -> None:
+    await tx.one(sql.set_queue_state, name=queue, state=state)
+    tx.ring(f"queue:{queue}")
+
+
+def _held(job: JobRecord) -> str | None:
+    return key_text(job.tenant, job.dedupe_scope or "", job.dedupe_key) if job.dedupe_key else None
+
+

@@ -1,0 +1,128 @@
+"""Put jobs into the store, once per id and once per dedupe key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ...errors import DuplicateJob, IdTaken, StorageBusy
+from ...model.job import Dedupe, Enqueued, JobSpec
+from ..port import Params, Tx, Value
+from ..statements import sql
+from .routes import insert_routes
+
+# How often a key may change hands between the insert and the look at its holder.
+_TRIES: Final = 3
+
+
+async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
+    """Insert every job, or find the one that already holds its id or key. Answers come in order."""
+    await _prepare(tx, specs)
+    # Keys are locked in one order by everybody; where two specs share a key, the first still comes first.
+    order = sorted(range(len(specs)), key=lambda i: held_key(specs[i]) or "")
+    rows = await tx.each(sql.insert_job, [_as_row(specs[i]) for i in order])
+    answers: dict[int, Enqueued] = {}
+    for i, row in zip(order, rows, strict=True):
+        answers[i] = await _created(tx, specs[i]) if row else await _meet_twin(tx, specs[i])
+    for queue in {specs[i].route.queue for i, answer in answers.items() if answer.created}:
+        tx.ring(f"queue:{queue}")
+    return [answers[i] for i in range(len(specs))]
+
+
+async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
+    """The same for jobs that can meet no twin: nothing to look at, nothing to wait for."""
+    rows = await tx.each(sql.insert_job, [_as_row(spec) for spec in specs])
+    for queue in {spec.route.queue for spec in specs}:
+        tx.ring(f"queue:{queue}")
+    if None in rows:  # a random id that exists: only a repeat of this very call after an unknown outcome
+        return [Enqueued(spec.id, True) if row else await _same_id(tx, spec) for spec, row in zip(specs, rows)]
+    return [Enqueued(spec.id, True) for spec in specs]
+
+
+def held_key(spec: JobSpec) -> str | None:
+    """The value that a job's dedupe key is held by."""
+    return key_text(spec.tenant, spec.dedupe.scope, spec.dedupe.key) if spec.dedupe else None
+
+
+def key_text(tenant: str, scope: str, key: str) -> str:
+    return f"{tenant}\x1f{scope}\x1f{key}"
+
+
+async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
+    await insert_routes(tx, [spec.route for spec in specs])
+    if any(spec.dedupe for spec in specs):
+        await tx.one(sql.limit_lock_wait)
+
+
+async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
+    if spec.dedupe and spec.dedupe.until == "window":
+        await tx.one(sql.open_dedupe_window, held=held_key(spec), job_id=spec.id, window=spec.dedupe.window)
+    return Enqueued(spec.id, True)
+
+
+async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
+    """The insert found its id or key taken: name the winner, or take its place by the key's policy."""
+    for _ in range(_TRIES):
+        if await tx.one(sql.job_identity, id=spec.id):
+            return await _same_id(tx, spec)
+        if spec.dedupe and (winner := await _winner(tx, spec, spec.dedupe)):
+            return winner
+        if (await tx.each(sql.insert_job, [_as_row(spec)]))[0]:
+            return await _created(tx, spec)
+    raise StorageBusy(f"the dedupe key of job {spec.id} keeps changing hands; repeat the call")
+
+
+async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:
+    if await tx.one(sql.job_identity, id=spec.id) != (spec.task, spec.payload):
+        raise IdTaken(spec.id)
+    return Enqueued(spec.id, created=not spec.explicit_id)
+
+
+async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
+    """The job that holds the key; None where it has let go of it."""
+    held = held_key(spec)
+    holder = await tx.one(sql.dedupe_winner, held=held)
+    if holder is None:
+        past = await tx.one(sql.dedupe_window_winner, held=held)
+        return _existing(past[0], dedupe) if past else None
+    winner_id, _state, reason, until, _attempts = holder
+    if until == "failure" and reason == "retry" and await tx.one(sql.supersede_job, id=winner_id):
+        return None
+    if dedupe.on_duplicate == "replace":
+        await tx.one(sql.replace_job, id=winner_id, payload=spec.payload, at=spec.at, delay=spec.delay)
+        return Enqueued(winner_id, False)
+    return _existing(winner_id, dedupe)
+
+
+def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:
+    if dedupe.on_duplicate == "raise":
+        raise DuplicateJob(winner_id, dedupe.key)
+    return Enqueued(winner_id, False)
+
+
+def _as_row(spec: JobSpec) -> Params:
+    dedupe = spec.dedupe
+    row: dict[str, Value] = {
+        "id": spec.id,
+        "task": spec.task,
+        "queue": spec.route.queue,
+        "route": spec.route.number,
+        "tenant": spec.tenant,
+        "at": spec.at,
+        "delay": spec.delay,
+        "priority": spec.priority,
+        "lane": None,
+        "payload": spec.payload,
+        "tags": spec.tags,
+        "trace": spec.trace,
+        "max_attempts": spec.max_attempts,
+        "retry": spec.retry,
+        "timeout": spec.timeout,
+        "deadline_at": spec.deadline_at,
+        "deadline": spec.deadline,
+        "dedupe_scope": dedupe.scope if dedupe else None,
+        "dedupe_key": dedupe.key if dedupe else None,
+        "dedupe_until": dedupe.until if dedupe else None,
+        "dedupe_held": held_key(spec),
+    }
+    return row

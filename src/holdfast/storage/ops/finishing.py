@@ -1,0 +1,132 @@
+"""Record how runs ended. Every write requires the caller's ownership; zero rows is an answer, not an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from ...model.outcome import (
+    Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Recorded, Released, Rerouted, Retry, Snoozed,
+    Throttled, Verdict,
+)  # fmt: skip
+from ..port import Params, Row, Tx, Value
+from ..statements import sql
+from .routes import insert_routes
+
+_KEPT_ATTEMPTS: Final = 32
+
+
+async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict]:
+    """Record each outcome if `owner` still holds that job under that epoch. Answers come in order."""
+    # One lock order for everybody: jobs by id.
+    order = sorted(range(len(finishes)), key=lambda i: finishes[i].id)
+    done = [i for i in order if isinstance(finishes[i].outcome, Done)]
+    rest = [i for i in order if not isinstance(finishes[i].outcome, Done)]
+    rows = dict(zip(done, await _succeed(tx, owner, [finishes[i] for i in done]), strict=True))
+    rows |= zip(rest, await settle(tx, owner, [finishes[i] for i in rest]), strict=True)
+    tx.ring("finished")
+    return [
+        Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))
+    ]
+
+
+async def settle(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | None]:
+    """Record outcomes other than success, each with a row in the history."""
+    if not finishes:
+        return []
+    await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
+    rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner)
+    history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row]
+    if history:
+        await tx.each(sql.record_attempt, history, worker=owner)
+    for entry in history:
+        if int(entry["attempt"] or 0) > _KEPT_ATTEMPTS:
+            await tx.one(sql.trim_attempts, job_id=entry["job_id"])
+    return rows
+
+
+async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | None]:
+    if not finishes:
+        return []
+    items: list[Params] = [
+        {"id": f.id, "epoch": f.epoch, "result": f.outcome.result} for f in finishes if isinstance(f.outcome, Done)
+    ]
+    return await tx.each(sql.succeed_job, items, owner=owner)
+
+
+async def _verdict(tx: Tx, item: Finish) -> Verdict:
+    """A finish that changed nothing: repeated after an unknown commit, or no longer the caller's."""
+    row = await tx.one(sql.finish_verdict, id=item.id)
+    return Recorded(row[0], again=True) if row and row[2] == item.epoch else Lost()
+
+
+def _attempt(item: Finish, row: Row) -> Params:
+    _state, generation, attempt, started_at = row
+    label, error = _history(item.outcome)
+    return {
+        "job_id": item.id,
+        "epoch": item.epoch,
+        "generation": generation,
+        "attempt": attempt,
+        "outcome": label,
+        "started_at": started_at,
+        "error": error,
+    }
+
+
+def _history(outcome: Outcome) -> tuple[str, str | None]:
+    match outcome:
+        case Retry():
+            return outcome.outcome, outcome.error
+        case Failed():
+            return outcome.kind, outcome.error
+        case Throttled():
+            return "throttled", outcome.error
+        case Parked():
+            return "parked", outcome.error
+        case Released() | Rerouted():
+            return "released", None
+        case _:
+            return type(outcome).__name__.lower(), None
+
+
+def _change(item: Finish) -> Params:
+    """The columns that an outcome sets.
+
+    A refund gives the attempt back that the claim counted. A run that came to an outcome of its own clears the
+    suspicion on the job; one that was handed back (None) leaves it.
+    """
+    change: dict[str, Value] = {
+        "id": item.id, "epoch": item.epoch, "state": "ready", "reason": None, "delay": 0, "refund": 0, "crash": 0,
+        "suspect": 0, "route": None, "deadline": None, "error": None, "terminal": 0,
+    }  # fmt: skip
+    change.update(_columns(item.outcome))
+    return change
+
+
+def _columns(outcome: Outcome) -> dict[str, Value]:
+    match outcome:
+        case Retry(delay, error, label, convicts):
+            suspect = int(label in ("lost", "crashed"))
+            reason = "rescue" if label == "lost" else "retry"
+            return {"reason": reason, "delay": delay, "error": error, "crash": int(convicts), "suspect": suspect}
+        case Failed(kind, error, convicts):
+            return {"state": "failed", "reason": kind, "error": error, "crash": int(convicts), "terminal": 1}
+        case Snoozed(delay):
+            return {"reason": "snooze", "delay": delay, "refund": 1}
+        case Throttled(delay, error):
+            return {"reason": "throttle", "delay": delay, "error": error, "refund": 1}
+        case Parked(reason, error):
+            return {"state": "blocked", "reason": reason, "error": error, "refund": 1}
+        case Released(reason):
+            return {"reason": reason, "refund": 1, "suspect": None}
+        case Rerouted(route, reason, deadline):
+            return {"reason": reason, "route": route.number, "deadline": deadline, "refund": 1, "suspect": None}
+        case Cancelled(reason):
+            return {"state": "cancelled", "reason": reason, "terminal": 1}
+        case Expired():
+            return {"state": "expired", "reason": "deadline", "terminal": 1}
+        case Done():
+            raise AssertionError("a success is not settled")
+        case _:
+            assert_never(outcome)

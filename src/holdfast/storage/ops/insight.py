@@ -1,0 +1,67 @@
+"""Reads: one job, many jobs, counts, and what somebody who waits needs to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from ...errors import Corruption, NotFound
+from ...model.answers import Count, JobFilter
+from ...model.job import Attempt, Ended, JobRecord, JobState
+from ..port import Row, Tx
+from ..statements import sql
+
+
+async def get_job(tx: Tx, job_id: str) -> JobRecord:
+    row = await tx.one(sql.get_job, id=job_id)
+    if row is None:
+        raise NotFound("job", job_id)
+    return _job(row)
+
+
+async def attempts_of(tx: Tx, job_id: str) -> list[Attempt]:
+    """The runs that did not end in success, oldest first."""
+    return [Attempt(*row) for row in await tx.all(sql.job_attempts, job_id=job_id)]
+
+
+async def list_jobs(tx: Tx, wanted: JobFilter) -> list[JobRecord]:
+    rows = await tx.all(
+        sql.list_jobs,
+        state=wanted.state,
+        queue=wanted.queue,
+        task=wanted.task,
+        tenant=wanted.tenant,
+        before=wanted.before,
+        n=wanted.limit,
+    )
+    return [_job(row) for row in rows]
+
+
+async def outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:
+    """Those of `ids` that have ended."""
+    rows = await tx.all(sql.outcomes_of, ids=json.dumps(list(ids)))
+    return [Ended(id, JobState(state), *rest) for id, state, *rest in rows]
+
+
+async def count_jobs(tx: Tx) -> list[Count]:
+    rows = await tx.all(sql.count_jobs)
+    return [Count(queue, "delayed" if future else state, jobs) for queue, state, future, jobs in rows]
+
+
+async def queue_states(tx: Tx) -> dict[str, str]:
+    """Queues that were ever given a state; any other is active."""
+    return dict(await tx.all(sql.queue_states))  # type: ignore[arg-type]
+
+
+async def clock(tx: Tx) -> int:
+    """The store's own time in microseconds."""
+    row = await tx.one(sql.database_clock)
+    assert row is not None
+    return int(row[0])
+
+
+def _job(row: Row) -> JobRecord:
+    try:
+        return JobRecord.from_row(row)
+    except ValueError as wrong:
+        raise Corruption(f"job {row[0]} has a state that this version does not know: {row[5]!r}") from wrong

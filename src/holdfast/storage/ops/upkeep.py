@@ -1,0 +1,22 @@
+"""What time does to rows: deadlines pass, dedupe windows close."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..port import Tx
+from ..statements import sql
+
+_PAGE: Final = 500
+
+
+async def expire_jobs(tx: Tx) -> list[str]:
+    """End the jobs whose deadline has passed and that nobody runs, a page at a time."""
+    rows = await tx.all(sql.expire_jobs, n=_PAGE)
+    if rows:
+        tx.ring("finished")
+    return [row[0] for row in rows]
+
+
+async def prune_dedupe_windows(tx: Tx) -> None:
+    await tx.one(sql.prune_dedupe_windows)

@@ -1,0 +1,97 @@
+"""Workers and their leases. One row per worker is renewed; the jobs it owns only name it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ...errors import LeaseLost
+from ...model.outcome import Finish
+from ...model.worker import Owned, Rescue, Worker, WorkerSpec
+from ...rules.lifecycle import after_loss
+from ..port import Tx
+from ..statements import sql
+from .finishing import settle
+
+RESCUE_PAGE: Final = 500
+# A rescue of many jobs spreads them over this time, so that they do not all come due at once.
+_SPREAD: Final = 1_000_000
+
+
+async def register(tx: Tx, spec: WorkerSpec) -> None:
+    """Make a worker known, with its lease running from now."""
+    await tx.one(
+        sql.insert_worker,
+        id=spec.id,
+        name=spec.name,
+        host=spec.host,
+        pid=spec.pid,
+        process_key=spec.process_key,
+        queues=json.dumps(spec.queues),
+        tasks=json.dumps(spec.tasks),
+        concurrency=spec.concurrency,
+        version=spec.version,
+        lease=spec.lease,
+    )
+
+
+async def beat(tx: Tx, worker_id: str) -> list[Owned]:
+    """Renew the lease; what the store thinks this worker runs. LeaseLost if it was declared dead."""
+    if await tx.one(sql.renew_worker, id=worker_id) is None:
+        raise LeaseLost(f"worker {worker_id} was declared lost; its jobs belong to others now")
+    rows = await tx.all(sql.owned_jobs, owner=worker_id)
+    return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
+
+
+async def stop(tx: Tx, worker_id: str) -> None:
+    """The worker claims no more."""
+    await tx.one(sql.stop_worker, id=worker_id)
+
+
+async def deregister(tx: Tx, worker_id: str) -> bool:
+    """Forget a worker that owns nothing; False while it still owns jobs."""
+    return await tx.one(sql.delete_worker, id=worker_id) is not None
+
+
+async def list_workers(tx: Tx) -> list[Worker]:
+    rows = await tx.all(sql.list_workers)
+    return [
+        Worker(*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), *row[7:14], bool(row[14]))
+        for row in rows
+    ]
+
+
+async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0) -> Rescue:
+    """Take one page of jobs from a worker that is lost, and forget it once it owns nothing.
+
+    Changes nothing unless its lease has run out, or the caller is `certain` that its process is gone.
+    `spread` in [0, 1) is the caller's randomness.
+    """
+    if await tx.one(sql.lock_worker, id=worker_id, certain=int(certain)) is None:
+        return Rescue((), more=False)
+    await tx.one(sql.mark_dead, id=worker_id)
+    rows = await tx.all(sql.page_of_lost, owner=worker_id, n=RESCUE_PAGE)
+    width = 0 if len(rows) < 10 else _SPREAD
+    finishes = []
+    for i, (id, _task, epoch, _generation, attempts, max_attempts, crashes, alone, time_left, *_) in enumerate(rows):
+        outcome = after_loss(
+            attempts=attempts,
+            max_attempts=max_attempts,
+            crashes=crashes,
+            alone=bool(alone),
+            time_left=time_left,
+            error=_lost_error(worker_id),
+            delay=int((i + spread) / len(rows) * width),
+        )
+        finishes.append(Finish(id, epoch, outcome))
+    changed = await settle(tx, worker_id, finishes)
+    if finishes:
+        tx.ring("finished")
+    else:
+        await tx.one(sql.delete_worker, id=worker_id)
+    return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=bool(rows))
+
+
+def _lost_error(worker_id: str) -> str:
+    message = f"worker {worker_id} was lost while it ran this job"
+    return json.dumps({"type": "WorkerLost", "message": message})

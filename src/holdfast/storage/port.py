@@ -1,0 +1,148 @@
+"""What an operation may ask of a database, and what a store offers to the layers above.
+
+An operation is `async def op(tx, …)` that awaits nothing but its `Tx`. Over a blocking `Tx` the coroutine never
+suspends and `step` runs it to its end; over an async one it really awaits. So each operation is written once for
+both databases, both colours of caller, and the caller's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from .statements import Statement
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+Value: TypeAlias = "str | int | float | bytes | None"
+Params: TypeAlias = Mapping[str, Value]
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Tx(Protocol):
+    """One open transaction. `:now` in a statement is the database's clock, or the test's."""
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        """Run a statement and return its first row."""
+        ...
+
+    async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
+        """Run a statement and return every row."""
+        ...
+
+    async def each(
+        self, statement: Statement, rows: Sequence[Params], /, **common: Value
+    ) -> list[Row | None]:
+        """Run a statement for each row; one answer per row, in order, None where nothing matched.
+
+        Postgres runs it once over arrays: its text takes each parameter of `rows` as an array and returns the
+        1-based ordinal as its first column, which is removed here. `rows` must share one set of names.
+        """
+        ...
+
+    def ring(self, topic: str) -> None:
+        """Wake those who wait for `topic` once the transaction has committed. A hint, never the truth."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Op(Generic[T]):
+    """An operation as a value: it can be run by another caller, in another's commit, and run again.
+
+    `run` may be called more than once and must capture all it needs beforehand: no contextvars, no clock.
+    `single` says that it is one statement, which is atomic by itself and needs no savepoint.
+    """
+
+    run: Callable[[Tx], Coroutine[Any, Any, T]]
+    single: bool = False
+    patience: float | None = None
+    """Seconds to try for the write lock, where the caller knows better than the store's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOp(Generic[Item, T]):
+    """An operation over a list, answered item by item, which a store may merge with others of the same `run`.
+
+    An item's failure is a value in its answer; it never fails its neighbours.
+    """
+
+    run: Callable[[Tx, Sequence[Item]], Coroutine[Any, Any, list[T]]]
+    items: Sequence[Item]
+
+
+class Bell(Protocol):
+    """Wake-ups by topic, with permits: a ring that comes while nobody waits is kept for the next wait."""
+
+    def listen(self, topics: Collection[str]) -> Listener:
+        """Start to hear `topics`. Rings from now on are kept until the listener waits."""
+        ...
+
+    def ring(self, topics: Collection[str]) -> None:
+        """Wake the listeners of `topics` in this process."""
+        ...
+
+
+class Listener(Protocol):
+    """One party's ear on the bell. Close it when done."""
+
+    def wait(self, timeout: float) -> bool:
+        """Block until a topic rings or the time is over; True if it rang."""
+        ...
+
+    async def await_ring(self, timeout: float) -> bool:
+        """The awaiting twin of `wait`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """One database, opened. Safe to use from any thread and any event loop; reopens itself after fork."""
+
+    @property
+    def backend(self) -> str:
+        """"sqlite" or "postgres"."""
+        ...
+
+    @property
+    def bell(self) -> Bell: ...
+
+    def write(self, op: Op[T]) -> T:
+        """Run in one atomic unit, which may share its commit with strangers."""
+        ...
+
+    async def awrite(self, op: Op[T]) -> T: ...
+
+    def write_list(self, op: ListOp[Item, T]) -> list[T]:
+        """Like `write`; operations of one kind may be merged into one statement."""
+        ...
+
+    async def awrite_list(self, op: ListOp[Item, T]) -> list[T]: ...
+
+    def read(self, op: Op[T]) -> T:
+        """Run on a snapshot that blocks no writer."""
+        ...
+
+    async def aread(self, op: Op[T]) -> T: ...
+
+    def within(self, connection: object, op: Op[T]) -> T:
+        """Run inside the caller's own open transaction, under a savepoint. Blocking connections only."""
+        ...
+
+    async def awithin(self, connection: object, op: Op[T]) -> T:
+        """Run inside the caller's own open transaction, blocking or async."""
+        ...
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of the migrations applied."""
+        ...
+
+    def describe(self) -> dict[str, Value]:
+        """What runs here: versions, settings, sizes. For `doctor`."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection of this process. Waiting operations are refused."""
+        ...

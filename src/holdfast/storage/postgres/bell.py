@@ -1,0 +1,62 @@
+"""The doorbell: at once inside this process, and by NOTIFY to the others.
+
+A ring is a hint. Everything works without it, only later, because waiters also poll; so no failure here is an error.
+NOTIFY is sent after the commit that it tells of and never inside it: a transaction with a pending NOTIFY holds a lock
+of the whole database while it commits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from typing import Final
+
+from .connect import Address
+from .ears import Ear, Ears
+from .listen import ListenThread
+from .notify import NotifyThread
+
+CHANNEL: Final = "holdfast"
+
+
+class PgBell:
+    """Wake-ups for one store. Threads start when somebody listens or rings, and end with `close`."""
+
+    def __init__(self, address: Address, listen_address: Address, *, notify: bool) -> None:
+        self._ears = Ears()
+        self._mutex = threading.Lock()
+        self._notifier = NotifyThread(address, CHANNEL) if notify else None
+        self._listener = ListenThread(listen_address, CHANNEL, self._heard) if notify else None
+
+    def listen(self, topics: Collection[str]) -> Ear:
+        ear = self._ears.listen(topics)
+        if self._listener is not None:
+            self._listener.ensure_running()
+        return ear
+
+    def ring(self, topics: Collection[str]) -> None:
+        self._ears.ring(topics)
+
+    def announce(self, topics: Collection[str]) -> None:
+        """Wake the listeners of this process now, and those of others by the next NOTIFY."""
+        self._ears.ring(topics)
+        if self._notifier is not None:
+            self._notifier.send(topics)
+
+    def flush(self, timeout: float) -> None:
+        """Wait until what was announced is sent."""
+        if self._notifier is not None:
+            self._notifier.flush(timeout)
+
+    def close(self) -> None:
+        if self._notifier is not None:
+            self._notifier.close()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _heard(self, payload: str | None, sender: int) -> None:
+        if payload is None:
+            self._ears.ring_all()
+        elif self._notifier is None or sender != self._notifier.backend_pid:
+            # What this process sent itself has rung already.
+            self._ears.ring(payload.split("\n"))

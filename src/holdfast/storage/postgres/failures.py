@@ -1,0 +1,101 @@
+"""What Postgres and its drivers report, in Holdfast's words: one table by SQLSTATE.
+
+Works on the errors of psycopg and asyncpg alike, by their `sqlstate`. A message carries the server's first line and
+never its DETAIL, which may quote stored values, nor a connection string.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+
+from ...errors import (
+    Corruption,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+)
+
+_BY_STATE: Final[dict[str, type[StorageError]]] = {
+    "40001": StorageBusy,  # serialization failure
+    "40P01": StorageBusy,  # deadlock
+    "55P03": StorageBusy,  # lock timeout
+    "57014": StorageBusy,  # statement timeout
+    "53100": StorageFull,  # disk full
+    "25006": StorageReadOnly,  # read-only transaction: a standby, or a failover under way
+    "25P03": StorageUnavailable,  # idle-in-transaction timeout; the server has hung up
+    "25P04": StorageUnavailable,  # transaction timeout; likewise
+    "57P01": StorageUnavailable,  # server shutting down
+    "57P02": StorageUnavailable,  # server crashed
+    "57P03": StorageUnavailable,  # server starting
+    "57P05": StorageUnavailable,  # idle session timeout
+    "58030": StorageUnavailable,  # the server's disk fails
+    "42P01": SchemaMismatch,  # no such table
+    "42703": SchemaMismatch,  # no such column
+    "42883": SchemaMismatch,  # no such function
+    "3F000": SchemaMismatch,  # no such schema
+    "XX001": Corruption,
+    "XX002": Corruption,
+}
+_BY_CLASS: Final[dict[str, type[StorageError]]] = {
+    "08": StorageUnavailable,
+    "28": StorageUnavailable,
+    "53": StorageUnavailable,
+    "3D": StorageUnavailable,
+}
+_ADVICE: Final[dict[type[StorageError], str]] = {
+    StorageBusy: "repeat the call",
+    StorageFull: "free space on the server and repeat the call",
+    StorageReadOnly: "connect to the primary",
+    StorageUnavailable: "check that the server runs and accepts this role",
+    SchemaMismatch: 'run "holdfast db migrate"',
+    Corruption: "restore the database from a backup",
+}
+
+
+def translate(error: Exception) -> StorageError:
+    """The Holdfast error for a driver's error that came from a statement."""
+    kind = _kind(error)
+    advice = _ADVICE.get(kind)
+    return kind(f"{_first_line(error)}; {advice}" if advice else _first_line(error), backend="postgres")
+
+
+def translate_commit(error: Exception) -> StorageError:
+    """Like `translate`, where the error came from COMMIT: a lost connection then leaves the outcome unknown."""
+    found = translate(error)
+    if not isinstance(found, StorageUnavailable):
+        return found
+    message = f"the connection broke at COMMIT ({_first_line(error)}); read the state again before repeating the call"
+    return OutcomeUnknown(message, backend="postgres")
+
+
+def is_driver_error(error: BaseException) -> bool:
+    """Whether a database driver raised this, rather than the operation itself."""
+    if isinstance(error, psycopg.Error):
+        return True
+    return type(error).__module__.startswith("asyncpg.")
+
+
+def spoils_the_pool(error: StorageError) -> bool:
+    """Whether the other idle connections are likely to be as useless as the one that failed."""
+    return isinstance(error, (StorageUnavailable, StorageReadOnly, OutcomeUnknown))
+
+
+def _kind(error: Exception) -> type[StorageError]:
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or StorageError
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
+        return StorageUnavailable
+    return StorageUnavailable if type(error).__module__ == "asyncpg.exceptions._base" else StorageError
+
+
+def _first_line(error: Exception) -> str:
+    diagnostic = getattr(error, "diag", None)
+    primary = getattr(diagnostic, "message_primary", None)
+    return primary or next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -1,0 +1,81 @@
+"""Hears NOTIFY for this process: one connection in one thread, begun by the first who listens."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import select
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from ...errors import StorageError
+from .connect import Address, Connection
+
+_CHECK_SECONDS: Final = 30.0
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 10.0
+_log = logging.getLogger("holdfast.bell")
+
+
+class ListenThread:
+    """Calls `heard(payload, sender's backend pid)`, or `heard(None, 0)` when something may have been missed."""
+
+    def __init__(self, address: Address, channel: str, heard: Callable[[str | None, int], None]) -> None:
+        self._address = address
+        self._channel = channel
+        self._heard = heard
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._wake: tuple[int, int] | None = None
+
+    def ensure_running(self) -> None:
+        with self._mutex:
+            if self._thread is None and not self._closed.is_set():
+                self._wake = os.pipe()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._wake[0],), name="holdfast-listen", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        with self._mutex:
+            self._closed.set()
+            if self._thread is None or self._wake is None:
+                return
+            os.write(self._wake[1], b"x")
+            self._thread.join(5.0)
+            for end in self._wake:
+                os.close(end)
+            self._wake = None
+
+    def _run(self, wake: int) -> None:
+        pause = _FIRST_PAUSE
+        while not self._closed.is_set():
+            try:
+                with self._address.connect() as connection:
+                    connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+                    pause = _FIRST_PAUSE
+                    self._heard(None, 0)
+                    self._listen(connection, wake)
+            except (psycopg.Error, StorageError) as error:
+                _log.debug("the LISTEN connection is down, polling goes on: %s", error)
+                self._closed.wait(random.uniform(0.5, 1.0) * pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _listen(self, connection: Connection, wake: int) -> None:
+        ear = select.poll()
+        ear.register(connection.pgconn.socket, select.POLLIN)
+        ear.register(wake, select.POLLIN)
+        while not self._closed.is_set():
+            if not ear.poll(_CHECK_SECONDS * 1000):
+                # A dead peer is silent; asking it something is what finds out.
+                connection.execute("select 1")
+            connection.pgconn.consume_input()
+            while notice := connection.pgconn.notifies():
+                self._heard(notice.extra.decode(), notice.be_pid)

@@ -1,0 +1,176 @@
+"""Merge list operations of one kind into one call, so that many callers share a round trip and a commit.
+
+There is no timer: while a few batches are in flight, whatever arrives waits and goes together. An idle store adds no
+delay. Callers on threads and callers on an event loop never share a merger, so neither can wait for the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
+from ..port import ListOp, Op
+from ..waiter import own_copy
+from .lines import Answers, Lines, Waiting, merged, split
+
+# These befall the whole batch whoever is in it; running its parts again would only ask the same again.
+_SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageFull, StorageReadOnly)
+
+
+@dataclass(eq=False, slots=True)
+class _Ticket(Waiting):
+    """A thread's operation while it waits."""
+
+    answers: Answers = field(default_factory=list)
+    error: Exception | None = None
+    settled: bool = False
+    leads: bool = False
+    woken: threading.Event = field(default_factory=threading.Event)
+
+    def settle(self, answers: Answers, error: Exception | None = None) -> None:
+        self.answers, self.error, self.settled = answers, error, True
+        self.woken.set()
+
+
+class Merger:
+    """For blocking callers: whoever finds a free place leads a batch, the others wait for it or for their turn."""
+
+    def __init__(self, write: Callable[[Op[Answers]], Answers], depth: int) -> None:
+        self._write = write
+        self._depth = depth
+        self._leading = 0
+        self._lines: Lines[_Ticket] = Lines()
+        self._mutex = threading.Lock()
+
+    def submit(self, op: ListOp[Any, Any]) -> Answers:
+        ticket = _Ticket(op)
+        try:
+            self._board(ticket)
+            self._await_answers(ticket)
+        finally:
+            # Also on Ctrl-C, wherever it came: a lead that is not handed over would stop every other caller.
+            self._leave(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.answers
+
+    def _board(self, ticket: _Ticket) -> None:
+        with self._mutex:
+            self._lines.add(ticket)
+            if self._leading < self._depth:
+                self._leading += 1
+                ticket.leads = True
+
+    def _await_answers(self, ticket: _Ticket) -> None:
+        while True:
+            if ticket.leads:
+                self._lead(ticket)
+                self._hand_over(ticket)
+            if ticket.settled:
+                return
+            ticket.woken.wait()
+            ticket.woken.clear()
+
+    def _lead(self, ticket: _Ticket) -> None:
+        while not ticket.taken:
+            with self._mutex:
+                batch = self._lines.take()
+            try:
+                self._run(batch)
+            finally:
+                unknown = OutcomeUnknown("the thread that wrote this was interrupted; look before repeating the call")
+                for other in batch:
+                    if not other.settled:
+                        other.settle([], unknown)
+
+    def _run(self, batch: list[_Ticket]) -> None:
+        if not batch:
+            return
+        try:
+            parts = split(batch, self._write(merged(batch)))
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
+                for ticket in batch:
+                    self._run([ticket])
+            else:
+                for ticket in batch:
+                    ticket.settle([], own_copy(error))
+        else:
+            for ticket, part in zip(batch, parts, strict=True):
+                ticket.settle(part)
+
+    def _hand_over(self, ticket: _Ticket) -> None:
+        with self._mutex:
+            ticket.leads = False
+            heir = next((other for other in self._lines if not other.leads), None)
+            if heir is None:
+                self._leading -= 1
+            else:
+                heir.leads = True
+                heir.woken.set()
+
+    def _leave(self, ticket: _Ticket) -> None:
+        if not ticket.taken:
+            with self._mutex:
+                self._lines.remove(ticket)
+        if ticket.leads:
+            self._hand_over(ticket)
+
+
+@dataclass(eq=False, slots=True)
+class _AsyncTicket(Waiting):
+    """A task's operation while it waits."""
+
+    future: asyncio.Future[Answers]
+
+
+class AsyncMerger:
+    """For the tasks of one event loop. Batches run in tasks of their own, so a cancelled caller harms no other."""
+
+    def __init__(self, write: Callable[[Op[Answers]], Awaitable[Answers]], depth: int) -> None:
+        self._write = write
+        self._depth = depth
+        self._lines: Lines[_AsyncTicket] = Lines()
+        self._batches: set[asyncio.Task[None]] = set()
+
+    async def submit(self, op: ListOp[Any, Any]) -> Answers:
+        ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future())
+        self._lines.add(ticket)
+        if len(self._batches) < self._depth:
+            # It starts at the loop's next turn, when the callers that are ready now have boarded too.
+            batch = asyncio.create_task(self._lead())
+            self._batches.add(batch)
+            batch.add_done_callback(self._batches.discard)
+        try:
+            return await ticket.future
+        finally:
+            if not ticket.taken:
+                self._lines.remove(ticket)
+
+    async def _lead(self) -> None:
+        while batch := self._lines.take():
+            try:
+                await self._run(batch)
+            finally:
+                for ticket in batch:
+                    ticket.future.cancel()
+
+    async def _run(self, batch: list[_AsyncTicket]) -> None:
+        try:
+            parts = split(batch, await self._write(merged(batch)))
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
+                for ticket in batch:
+                    await self._run([ticket])
+            else:
+                for ticket in batch:
+                    if not ticket.future.done():
+                        ticket.future.set_exception(own_copy(error))
+        else:
+            for ticket, part in zip(batch, parts, strict=True):
+                if not ticket.future.done():
+                    ticket.future.set_result(part)

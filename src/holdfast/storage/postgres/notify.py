@@ -1,0 +1,123 @@
+"""Sends NOTIFY for this process: the first at once, then whatever gathered, once in each interval.
+
+One thread, begun by the first ring, with a connection of its own. A program that ends right after its last write
+still sends: the interpreter waits for `flush`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import weakref
+from collections.abc import Collection
+from typing import Final
+
+import psycopg
+
+from ...errors import StorageError
+from .connect import Address, Connection
+
+_INTERVAL: Final = 0.02
+_IDLE_SECONDS: Final = 30.0
+_LAST_WORDS: Final = 1.0
+# A payload may have 7,999 bytes.
+_MAX_PAYLOAD: Final = 7_500
+_log = logging.getLogger("holdfast.bell")
+
+
+class NotifyThread:
+    def __init__(self, address: Address, channel: str) -> None:
+        self._address = address
+        self._channel = channel
+        self._topics: set[str] = set()
+        self._changed = threading.Condition(threading.Lock())
+        self._running = False
+        self._sending = False
+        self._closed = threading.Event()
+        self.backend_pid = 0
+        _flush_at_exit(self)
+
+    def send(self, topics: Collection[str]) -> None:
+        """Send `topics` soon; returns at once."""
+        if self._topics.issuperset(topics):
+            return
+        with self._changed:
+            self._topics.update(topics)
+            if not self._running and not self._closed.is_set():
+                self._running = True
+                threading.Thread(target=self._run, name="holdfast-notify", daemon=True).start()
+            self._changed.notify_all()
+
+    def flush(self, timeout: float) -> None:
+        with self._changed:
+            self._changed.wait_for(self._is_idle, timeout)
+
+    def close(self) -> None:
+        self.flush(_LAST_WORDS)
+        with self._changed:
+            self._closed.set()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._running, _LAST_WORDS)
+
+    def _is_idle(self) -> bool:
+        return not self._running or not (self._topics or self._sending)
+
+    def _run(self) -> None:
+        connection: Connection | None = None
+        try:
+            while topics := self._next():
+                connection = self._deliver(connection, topics)
+                self._closed.wait(_INTERVAL)
+        finally:
+            if connection is not None:
+                connection.close()
+            with self._changed:
+                self._running = self._sending = False
+                self._changed.notify_all()
+
+    def _next(self) -> set[str]:
+        """The topics to send, or nothing when the thread should end."""
+        with self._changed:
+            self._sending = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._topics or self._closed.is_set(), _IDLE_SECONDS)
+            topics, self._topics = self._topics, set()
+            self._sending = bool(topics)
+            return topics
+
+    def _deliver(self, connection: Connection | None, topics: set[str]) -> Connection | None:
+        try:
+            connection = connection or self._address.connect()
+            self.backend_pid = connection.info.backend_pid
+            for payload in payloads(topics):
+                connection.execute("select pg_notify(%s, %s)", (self._channel, payload))
+            return connection
+        except (psycopg.Error, StorageError) as error:
+            _log.debug("NOTIFY was not sent, others will find the work when they poll: %s", error)
+            if connection is not None:
+                connection.close()
+            return None
+
+
+def payloads(topics: Collection[str]) -> list[str]:
+    """The topics joined by newlines, in as few payloads as their size allows."""
+    found = [""]
+    for topic in sorted(topics):
+        longer = f"{found[-1]}\n{topic}" if found[-1] else topic
+        if len(longer.encode()) <= _MAX_PAYLOAD:
+            found[-1] = longer
+        else:
+            found.append(topic)
+    return [payload for payload in found if payload]
+
+
+def _flush_at_exit(thread: NotifyThread) -> None:
+    reference = weakref.ref(thread)
+
+    def flush() -> None:
+        if (alive := reference()) is not None:
+            alive.flush(_LAST_WORDS)
+
+    atexit.register(flush)
+    weakref.finalize(thread, atexit.unregister, flush)

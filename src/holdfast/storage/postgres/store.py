@@ -1,0 +1,174 @@
+"""A Postgres database, opened: connections, retries, merging and wake-ups behind the storage port.
+
+Nothing here keeps session state on the server, so the store works behind PgBouncer in transaction mode (with
+`notify=False` or a direct `listen_dsn`, and `prepare=False` before PgBouncer 1.21).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...clock import Clock, SystemClock
+from .. import forking
+from ..port import ListOp, Op, Value
+from . import migrations
+from .bell import PgBell
+from .connect import address
+from .describe import describe
+from .merge import AsyncMerger, Merger
+from .pool import AsyncPool, Pool, closed_error
+from .runner import READ, WRITE, AsyncRunner, Runner
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class PostgresStore:
+    """One database for blocking and awaiting callers.
+
+    `clock` replaces the server's clock in tests. `patience` bounds the retries of a busy database and the wait for a
+    pooled connection. `pool_size` counts the connections for blocking callers, and again for each event loop.
+    `depth` is how many merged batches are under way at once. `schema` is set as a connection option, which PgBouncer
+    refuses unless told otherwise; behind it, let the role set its search_path.
+    """
+
+    backend = "postgres"
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        clock: Clock | None = None,
+        schema: str | None = None,
+        pool_size: int = 8,
+        depth: int = 2,
+        patience: float = 5.0,
+        connect_timeout: float = 5.0,
+        prepare: bool = True,
+        notify: bool = True,
+        listen_dsn: str | None = None,
+    ) -> None:
+        self._address = address(dsn, connect_timeout=connect_timeout, prepare=prepare, schema=schema)
+        self._listen_address = address(listen_dsn or dsn, connect_timeout=connect_timeout, prepare=False)
+        self._clock = None if isinstance(clock, SystemClock) else clock
+        self._schema = schema
+        self._pool_size = pool_size
+        self._depth = depth
+        self._patience = patience
+        self._notify = notify
+        self._closed = False
+        self._open()
+        forking.renew_after_fork(self)
+
+    @property
+    def bell(self) -> PgBell:
+        return self._bell
+
+    def write(self, op: Op[T]) -> T:
+        self._check_schema()
+        done = self._runner.run(op, WRITE)
+        if done.topics:
+            self._bell.announce(done.topics)
+        return done.answer
+
+    async def awrite(self, op: Op[T]) -> T:
+        lane = self._lane()
+        if not self._checked:
+            await self._acheck_schema()
+        done = await lane.runner.run(op, WRITE)
+        if done.topics:
+            self._bell.announce(done.topics)
+        return done.answer
+
+    def write_list(self, op: ListOp[Item, T]) -> list[T]:
+        return self._merger.submit(op)
+
+    async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
+        return await self._lane().merger.submit(op)
+
+    def read(self, op: Op[T]) -> T:
+        return self._runner.run(op, READ).answer
+
+    async def aread(self, op: Op[T]) -> T:
+        return (await self._lane().runner.run(op, READ)).answer
+
+    def migrate(self) -> list[str]:
+        connection = self._pool.take()
+        try:
+            return migrations.apply(connection, self._schema)
+        finally:
+            self._pool.give(connection)
+
+    def describe(self) -> dict[str, Value]:
+        connection = self._pool.take()
+        try:
+            return describe(connection, self._address, time.time()) | {"notify": int(self._notify), "pool_size": self._pool_size}
+        finally:
+            self._pool.give(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        self._bell.close()
+        self._pool.close()
+        for lane in self._lanes.values():
+            lane.pool.close()
+
+    def renew_after_fork(self) -> None:
+        """The child uses nothing that it inherited: neither connections, nor threads, nor the locks they held."""
+        forking.park((self._pool, self._lanes, self._bell, self._merger))
+        self._open()
+        if self._closed:
+            self._pool.close()
+
+    def _open(self) -> None:
+        self._checked = False
+        self._mutex = threading.Lock()
+        self._bell = PgBell(self._address, self._listen_address, notify=self._notify)
+        self._pool = Pool(self._address, self._pool_size, self._patience)
+        self._runner = Runner(self._pool, self._clock, self._patience)
+        self._merger = Merger(self.write, self._depth)
+        self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+
+    def _lane(self) -> _Lane:
+        loop = asyncio.get_running_loop()
+        return self._lanes.get(loop) or self._new_lane(loop)
+
+    def _new_lane(self, loop: asyncio.AbstractEventLoop) -> _Lane:
+        if self._closed:
+            raise closed_error()
+        pool = AsyncPool(self._address, self._pool_size, self._patience)
+        lane = _Lane(pool, AsyncRunner(pool, self._clock, self._patience), AsyncMerger(self.awrite, self._depth))
+        with self._mutex:
+            for other in [other for other in self._lanes if other.is_closed()]:
+                self._lanes.pop(other).pool.close()
+            self._lanes[loop] = lane
+        return lane
+
+    def _check_schema(self) -> None:
+        if self._checked:
+            return
+        connection = self._pool.take()
+        try:
+            migrations.check(connection)
+        finally:
+            self._pool.give(connection)
+        self._checked = True
+
+    async def _acheck_schema(self) -> None:
+        # Once in the life of a store, so a thread for the blocking way is cheaper than a second way.
+        await asyncio.to_thread(self._check_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What the tasks of one event loop share."""
+
+    pool: AsyncPool
+    runner: AsyncRunner
+    merger: AsyncMerger
+
+

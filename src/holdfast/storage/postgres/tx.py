@@ -1,0 +1,103 @@
+"""One open transaction over psycopg, blocking or awaiting. The two differ in `await` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import psycopg
+
+from ..port import Params, Row, Value
+from ..statements import Statement
+from .arrays import in_order, transpose
+
+Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
+AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+class _Script:
+    """What both colours share: the text of a statement, the clock, the topics to ring."""
+
+    __slots__ = ("_limit", "_now", "rung")
+
+    def __init__(self, now: int | None, limit: int | None = None) -> None:
+        self._now = now
+        self._limit = limit
+        self.rung: set[str] = set()
+
+    def ring(self, topic: str) -> None:
+        self.rung.add(topic)
+
+    def _text(self, statement: Statement, params: dict[str, Any]) -> str:
+        if self._limit is not None:
+            self._count(statement)
+        if self._now is None:
+            return statement.psycopg
+        params["now"] = self._now
+        return statement.psycopg_clocked
+
+    def _count(self, statement: Statement) -> None:
+        # Such an operation runs without BEGIN: a second statement would be a second transaction.
+        assert self._limit is not None
+        if self._limit == 0:
+            raise RuntimeError(f"an operation declared single ran a second statement, {statement.name}")
+        self._limit -= 1
+
+
+class PgTx(_Script):
+    """A transaction on a blocking connection. Its methods never suspend, so operations over it can be stepped."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: Cursor, now: int | None = None, *, limit: int | None = None) -> None:
+        super().__init__(now, limit)
+        self._cursor = cursor
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        cursor = self._cursor
+        cursor.execute(self._text(statement, params), params)
+        return cursor.fetchone() if _has_rows(cursor) else None
+
+    async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
+        cursor = self._cursor
+        cursor.execute(self._text(statement, params), params)
+        return cursor.fetchall() if _has_rows(cursor) else []
+
+    async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
+        if not rows:
+            return []
+        params = transpose(rows, common)
+        self._cursor.execute(self._text(statement, params), params)
+        return in_order(self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
+
+
+class PgAsyncTx(_Script):
+    """A transaction on an awaiting connection."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: AsyncCursor, now: int | None = None, *, limit: int | None = None) -> None:
+        super().__init__(now, limit)
+        self._cursor = cursor
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        cursor = self._cursor
+        await cursor.execute(self._text(statement, params), params)
+        return await cursor.fetchone() if _has_rows(cursor) else None
+
+    async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
+        cursor = self._cursor
+        await cursor.execute(self._text(statement, params), params)
+        return await cursor.fetchall() if _has_rows(cursor) else []
+
+    async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
+        if not rows:
+            return []
+        params = transpose(rows, common)
+        await self._cursor.execute(self._text(statement, params), params)
+        return in_order(await self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
+
+
+def _has_rows(cursor: Cursor | AsyncCursor) -> bool:
+    result = cursor.pgresult
+    return result is not None and result.nfields > 0

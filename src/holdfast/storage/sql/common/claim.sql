@@ -1,0 +1,18 @@
+-- name: claimed_under
+-- What a claim took whose reply was lost. Index: holdfast_job_owned.
+select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
+       epoch, suspect, crashes, tags, trace, created_at, priority, rank
+  from holdfast_job
+ where owner = :owner and claim = :claim and state = 'running';
+
+-- name: next_due
+-- When a row becomes claimable by time alone. Index: holdfast_job_later.
+select min(not_before) - :now from holdfast_job where due = 0;
+
+-- name: special_routes
+-- Routes that ask for more than their queue; few.
+select queue, requires, affinity, version from holdfast_route;
+
+-- name: waiting_suspect
+-- Whether a suspect waits for a worker. Index: holdfast_job_suspect.
+select 1 from holdfast_job where due = 3 limit 1;

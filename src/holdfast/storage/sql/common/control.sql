@@ -1,0 +1,47 @@
+-- name: cancel_waiting
+update holdfast_job
+   set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
+       dedupe_held = null, finished_at = :now
+ where id = :id and state in ('ready', 'blocked', 'suspended')
+returning id;
+
+-- name: request_cancel
+-- The job stays running and keeps its epoch: a success within the grace stands.
+update holdfast_job
+   set cancel_at = coalesce(cancel_at, :now), cancel_reason = coalesce(cancel_reason, :reason)
+ where id = :id and state = 'running'
+returning owner;
+
+-- name: force_cancel
+update holdfast_job
+   set state = 'cancelled', reason = :reason, cancel_at = coalesce(cancel_at, :now),
+       cancel_reason = coalesce(cancel_reason, :reason), epoch = epoch + 1, owner = null, claim = null, alone = 0,
+       dedupe_held = null, finished_at = :now
+ where id = :id and state = 'running'
+returning id;
+
+-- name: run_job_now
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
+ where id = :id and state = 'ready' and due = 0
+returning queue;
+
+-- name: replay_job
+-- A new generation: attempts from zero, history kept, no stale result. A live twin keeps the dedupe key.
+update holdfast_job
+   set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
+       attempts = 0, crashes = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
+       finished_at = null, finished_epoch = null, result = null, deadline = null, dedupe_held = :held
+ where id = :id and finished_at is not null and generation < :max_generation
+   and (cast(:held as text) is null or not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :held))
+returning queue;
+
+-- name: delete_job
+delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' returning id;
+
+-- name: set_priority
+update holdfast_job set priority = :priority where id = :id and state in ('ready', 'blocked') returning id;
+
+-- name: set_queue_state
+insert into holdfast_queue (name, state) values (:name, :state)
+    on conflict (name) do update set state = excluded.state;

@@ -1,0 +1,39 @@
+-- name: dedupe_winner
+-- The live job that holds a key. Index: holdfast_job_dedupe.
+select id, state, reason, dedupe_until, attempts from holdfast_job where dedupe_held = :held;
+
+-- name: dedupe_window_winner
+select job_id from holdfast_dedupe where held = :held and expires_at > :now;
+
+-- name: job_identity
+select task, payload from holdfast_job where id = :id;
+
+-- name: supersede_job
+-- A newer twin takes the place of a job that waits for its next try.
+update holdfast_job
+   set state = 'failed', due = null, reason = 'superseded', epoch = epoch + 1, dedupe_held = null, finished_at = :now
+ where id = :id and state = 'ready' and reason = 'retry'
+returning id;
+
+-- name: replace_job
+-- Debounce: new arguments and due time for a job that has not started.
+update holdfast_job
+   set payload = :payload, not_before = coalesce(:at, :now + :delay), rank = coalesce(:at, :now + :delay),
+       due = case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end
+ where id = :id and state = 'ready' and attempts = 0
+returning id;
+
+-- name: prune_dedupe_windows
+delete from holdfast_dedupe where expires_at <= :now;
+
+-- name: insert_route
+insert into holdfast_route (id, queue, requires, affinity, version)
+values (:id, :queue, :requires, :affinity, :version)
+    on conflict do nothing;
+
+-- name: open_dedupe_window
+insert into holdfast_dedupe (held, job_id, expires_at)
+values (:held, :job_id, :now + :window)
+    on conflict (held) do update set job_id = excluded.job_id, expires_at = excluded.expires_at
+ where holdfast_dedupe.expires_at <= :now
+returning job_id;

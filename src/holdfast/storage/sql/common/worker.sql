@@ -1,0 +1,32 @@
+-- name: insert_worker
+insert into holdfast_worker (id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at,
+                             beat_at, lease, lease_until)
+values (:id, :name, :host, :pid, :process_key, :queues, :tasks, :concurrency, :version, 'alive', :now, :now, :lease,
+        :now + :lease);
+
+-- name: renew_worker
+update holdfast_worker set beat_at = :now, lease_until = :now + lease
+ where id = :id and state <> 'dead'
+returning state;
+
+-- name: stop_worker
+update holdfast_worker set state = 'stopping' where id = :id and state = 'alive';
+
+-- name: owned_jobs
+-- What the store thinks a worker runs. Index: holdfast_job_owned.
+select id, epoch, claim, cancel_at from holdfast_job where owner = :owner;
+
+-- name: delete_worker
+-- A worker's row lives until it owns nothing.
+delete from holdfast_worker
+ where id = :id and not exists (select 1 from holdfast_job where owner = :id)
+returning id;
+
+-- name: list_workers
+select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
+       lease_until, lease_until < :now
+  from holdfast_worker
+ order by started_at, id;
+
+-- name: mark_dead
+update holdfast_worker set state = 'dead' where id = :id returning id;

@@ -1,0 +1,56 @@
+-- name: promote_due
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end
+ where id = any(array(select id from holdfast_job where due = 0 and not_before <= :now
+                       order by not_before limit :n for update skip locked));
+
+-- name: claim_jobs
+-- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. The worker's row is
+-- locked in share, so that a rescue of this worker either sees these rows or stops the claim.
+with me as materialized (
+    select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
+), head as materialized (
+    select job.id
+      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int)
+     cross join lateral (select id, priority, rank from holdfast_job
+                          where due = 1 and route = r.route
+                          order by priority desc, rank, id limit :n
+                            for update skip locked) as job
+     where exists (select 1 from me)
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state = 'paused')
+     order by r.tier, job.priority desc, job.rank, job.id
+     limit :n
+)
+update holdfast_job as job
+   set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
+  from head
+ where job.id = head.id
+returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+
+-- name: claim_suspects
+-- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
+with me as materialized (
+    select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
+), head as materialized (
+    select job.id
+      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int)
+     cross join lateral (select id, priority, rank from holdfast_job
+                          where due = 3 and route = r.route
+                          order by priority desc, rank, id limit :n
+                            for update skip locked) as job
+     where exists (select 1 from me)
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state = 'paused')
+     order by r.tier, job.priority desc, job.rank, job.id
+     limit :n
+)
+update holdfast_job as job
+   set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, alone = :alone,
+       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
+  from head
+ where job.id = head.id
+returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank;

@@ -1,0 +1,47 @@
+-- name: succeed_job
+-- A success stands even where a cancel was requested meanwhile. Arrays: one statement for a whole batch.
+update holdfast_job as job
+   set state = 'succeeded', result = item.result, reason = null, finished_at = :now, finished_epoch = job.epoch,
+       epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
+  from unnest(:id::text[], :epoch::bigint[], :result::text[]) with ordinality as item(id, epoch, result, n)
+ where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
+returning item.n, 'succeeded';
+
+-- name: settle_job
+-- Every outcome but success. A requested cancel turns each of them into `cancelled`.
+update holdfast_job as job
+   set state = case when job.cancel_at is null then item.state else 'cancelled' end,
+       reason = case when job.cancel_at is null then item.reason else job.cancel_reason end,
+       due = case when job.cancel_at is null and item.state = 'ready'
+                  then case when item.delay > 0 then 0 when coalesce(item.suspect, job.suspect) = 1 then 3 else 1 end end,
+       not_before = case when item.state = 'ready' then :now + item.delay else job.not_before end,
+       rank = case when item.state = 'ready' then :now + item.delay else job.rank end,
+       attempts = job.attempts - item.refund,
+       crashes = job.crashes + item.crash,
+       suspect = coalesce(item.suspect, job.suspect),
+       alone = 0,
+       route = coalesce(item.route, job.route),
+       deadline = coalesce(item.deadline, job.deadline),
+       error = coalesce(item.error, job.error),
+       finished_at = case when job.cancel_at is not null or item.terminal = 1 then :now end,
+       finished_epoch = job.epoch,
+       epoch = job.epoch + 1,
+       dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null else job.dedupe_held end,
+       owner = null,
+       claim = null
+  from unnest(:id::text[], :epoch::bigint[], :state::text[], :reason::text[], :delay::bigint[], :refund::int[],
+              :crash::int[], :suspect::smallint[], :route::bigint[], :deadline::bigint[], :error::text[],
+              :terminal::int[])
+       with ordinality
+    as item(id, epoch, state, reason, delay, refund, crash, suspect, route, deadline, error, terminal, n)
+ where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
+returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at;
+
+-- name: record_attempt
+insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
+select item.job_id, item.epoch, item.generation, item.attempt, item.outcome, :worker, item.started_at, :now, item.error
+  from unnest(:job_id::text[], :epoch::bigint[], :generation::int[], :attempt::int[], :outcome::text[],
+              :started_at::bigint[], :error::text[])
+    as item(job_id, epoch, generation, attempt, outcome, started_at, error)
+    on conflict do nothing
+returning 0;

@@ -1,0 +1,46 @@
+-- name: promote_due
+-- Differs: only Postgres has rows that others may have locked.
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end
+ where rowid in (select rowid from holdfast_job where due = 0 and not_before <= :now order by not_before limit :n);
+
+-- name: claim_jobs
+-- Each route is probed by prefix equality on holdfast_job_ready and gives at most n rows, so the cost depends
+-- neither on the backlog nor on future rows. The write lock is held: no row can be taken by another.
+update holdfast_job
+   set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
+ where rowid in (
+       select job.rowid
+         from json_each(:routes) as r
+        cross join holdfast_job as job
+           on job.rowid in (select head.rowid from holdfast_job as head
+                             where head.due = 1 and head.route = r.value ->> '$.route'
+                             order by head.priority desc, head.rank, head.id limit :n)
+        where not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue' and q.state = 'paused')
+        order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
+        limit :n)
+   and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
+returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+
+-- name: claim_suspects
+-- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
+update holdfast_job
+   set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, alone = :alone,
+       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
+ where rowid in (
+       select job.rowid
+         from json_each(:routes) as r
+        cross join holdfast_job as job
+           on job.rowid in (select head.rowid from holdfast_job as head
+                             where head.due = 3 and head.route = r.value ->> '$.route'
+                             order by head.priority desc, head.rank, head.id limit :n)
+        where not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue' and q.state = 'paused')
+        order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
+        limit :n)
+   and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
+returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank;

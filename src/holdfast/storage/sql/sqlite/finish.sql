@@ -1,0 +1,37 @@
+-- name: succeed_job
+-- A success stands even where a cancel was requested meanwhile.
+update holdfast_job
+   set state = 'succeeded', result = :result, reason = null, finished_at = :now, finished_epoch = epoch,
+       epoch = epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
+ where id = :id and state = 'running' and owner = :owner and epoch = :epoch
+returning 'succeeded';
+
+-- name: settle_job
+-- Every outcome but success. A requested cancel turns each of them into `cancelled`.
+update holdfast_job
+   set state = case when cancel_at is null then :state else 'cancelled' end,
+       reason = case when cancel_at is null then :reason else cancel_reason end,
+       due = case when cancel_at is null and :state = 'ready'
+                  then case when :delay > 0 then 0 when coalesce(:suspect, suspect) = 1 then 3 else 1 end end,
+       not_before = case when :state = 'ready' then :now + :delay else not_before end,
+       rank = case when :state = 'ready' then :now + :delay else rank end,
+       attempts = attempts - :refund,
+       crashes = crashes + :crash,
+       suspect = coalesce(:suspect, suspect),
+       alone = 0,
+       route = coalesce(:route, route),
+       deadline = coalesce(:deadline, deadline),
+       error = coalesce(:error, error),
+       finished_at = case when cancel_at is not null or :terminal = 1 then :now end,
+       finished_epoch = epoch,
+       epoch = epoch + 1,
+       dedupe_held = case when cancel_at is not null or :terminal = 1 then null else dedupe_held end,
+       owner = null,
+       claim = null
+ where id = :id and state = 'running' and owner = :owner and epoch = :epoch
+returning state, generation, attempts + :refund, claimed_at;
+
+-- name: record_attempt
+insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
+values (:job_id, :epoch, :generation, :attempt, :outcome, :worker, :started_at, :now, :error)
+    on conflict do nothing;

@@ -1,0 +1,89 @@
+"""The caller's own connection: operations inside its open transaction, and connections that Holdfast makes for it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from ...errors import ConfigError, NotInTransaction
+from ..port import Op
+from ..step import step
+from .failures import translated
+from .location import Location
+from .tx import SqliteTx
+
+T = TypeVar("T")
+
+
+class Connection(sqlite3.Connection):
+    """A connection with Holdfast's settings, for the thread that made it. It begins its transactions as a writer."""
+
+
+class Lent:
+    """Remembers which connections were made for which thread, to recognise a thread that would wait for itself."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._made: dict[int, WeakSet[Connection]] = {}
+
+    def make(self) -> Connection:
+        uri = self._location.uri if self._location.memory else f"{self._location.uri}?mode=rw"
+        with translated():
+            connection = sqlite3.connect(uri, uri=True, timeout=5, isolation_level="IMMEDIATE", factory=Connection)
+        self._made.setdefault(threading.get_ident(), WeakSet()).add(connection)
+        return connection
+
+    def held_by_this_thread(self) -> bool:
+        """Has this thread a transaction open on one of its connections?"""
+        if not self._made:
+            return False
+        return any(map(_in_transaction, self._made.get(threading.get_ident(), ())))
+
+    def run(self, connection: sqlite3.Connection, op: Op[T], now: int) -> tuple[T, set[str]]:
+        """Run in the caller's transaction, under a savepoint; the answer and the topics to ring after its commit."""
+        if not connection.in_transaction:
+            raise NotInTransaction(
+                "the connection has no open transaction; begin one before passing connection=", backend="sqlite"
+            )
+        with translated():
+            cursor = sqlite3.Cursor(connection)
+            cursor.row_factory = None
+            self._check_same_database(cursor)
+            # A checkpoint at the caller's commit would run without the write lock. See checkpoint.py.
+            cursor.execute("pragma wal_autocheckpoint=0").fetchall()
+            return _guarded(connection, cursor, op, now)
+
+    def _check_same_database(self, cursor: sqlite3.Cursor) -> None:
+        mine = self._location.path
+        if mine is None:
+            return  # a database in memory has no name to compare; a wrong one lacks our tables
+        found = next(row[2] for row in cursor.execute("pragma database_list").fetchall() if row[1] == "main")
+        if not found or not os.path.samefile(found, mine):
+            raise ConfigError(f"the connection is to {found or 'another database'}, this store is {mine}")
+
+
+def _guarded(connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], now: int) -> tuple[T, set[str]]:
+    tx = SqliteTx(cursor, now)
+    text, connection.text_factory = connection.text_factory, str
+    cursor.execute("savepoint holdfast")
+    try:
+        answer = step(op.run(tx))
+        cursor.execute("release holdfast")
+    except BaseException:
+        if connection.in_transaction:
+            cursor.execute("rollback to holdfast")
+            cursor.execute("release holdfast")
+        raise
+    finally:
+        connection.text_factory = text
+    return answer, tx.rung
+
+
+def _in_transaction(connection: Any) -> bool:
+    try:
+        return bool(connection.in_transaction)
+    except sqlite3.ProgrammingError:
+        return False  # closed

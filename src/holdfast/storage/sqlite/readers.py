@@ -1,0 +1,99 @@
+"""Connections that only read: a small pool, and threads for those reads of awaiting callers that take long."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from ...clock import Clock
+from ..forking import park
+from ..port import Op
+from ..step import step
+from .failures import code, is_busy, translated
+from .tx import SqliteTx
+
+T = TypeVar("T")
+
+_IDLE: Final = 8
+_THREADS: Final = 4
+# A point read takes about 10 µs, less than a hop to a thread and back. So an awaiting caller's read is tried on the
+# loop's own thread, and stopped after about half a millisecond's worth of the virtual machine's steps.
+_QUICK_STEPS: Final = 20_000
+
+
+class Readers:
+    """Safe from any thread. Each read sees one snapshot."""
+
+    def __init__(self, open_reader: Callable[[], sqlite3.Connection], clock: Clock) -> None:
+        self._open = open_reader
+        self._clock = clock
+        self._calm: deque[sqlite3.Connection] = deque()
+        self._quick: deque[sqlite3.Connection] = deque()
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def read(self, op: Op[T]) -> T:
+        return self._with(self._calm, self._open, op)
+
+    async def aread(self, op: Op[T]) -> T:
+        with translated():
+            try:
+                return self._with(self._quick, self._open_quick, op)
+            except sqlite3.OperationalError as error:
+                if code(error) != sqlite3.SQLITE_INTERRUPT and not is_busy(error):
+                    raise
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-reader")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, op)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._threads is not None:
+            self._threads.shutdown()
+        for pool in (self._calm, self._quick):
+            while pool:
+                pool.pop().close()
+
+    def park(self) -> None:
+        """Leave everything as it is, for ever: this is the parent's."""
+        park([self._threads, *self._calm, *self._quick])
+
+    def _open_quick(self) -> sqlite3.Connection:
+        connection = self._open()
+        connection.execute("pragma busy_timeout=0")
+        connection.set_progress_handler(_stop, _QUICK_STEPS)
+        return connection
+
+    def _with(self, pool: deque[sqlite3.Connection], make: Callable[[], sqlite3.Connection], op: Op[T]) -> T:
+        try:
+            connection = pool.pop()
+        except IndexError:
+            connection = make()
+        try:
+            return _snapshot(connection, op, self._clock.now())
+        finally:
+            if self._closed or connection.in_transaction or len(pool) >= _IDLE:
+                connection.close()
+            else:
+                pool.append(connection)
+
+
+def _snapshot(connection: sqlite3.Connection, op: Op[T], now: int) -> T:
+    cursor = connection.cursor()
+    run: Callable[[], T] = lambda: step(op.run(SqliteTx(cursor, now)))  # noqa: E731
+    if op.single:
+        return run()
+    cursor.execute("begin")
+    try:
+        return run()
+    finally:
+        if connection.in_transaction:
+            cursor.execute("rollback")
+
+
+def _stop(*_: Any) -> int:
+    return 1

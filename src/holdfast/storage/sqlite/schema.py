@@ -1,0 +1,50 @@
+"""Runs the migrations on a SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+
+from .. import migrate
+from .connect import PATIENCE, patiently
+
+
+def applied(connection: sqlite3.Connection) -> list[int]:
+    """The versions this database has; empty for a fresh one."""
+    known = "select 1 from sqlite_master where type = 'table' and name = 'holdfast_migration'"
+    if not connection.execute(known).fetchall():
+        return []
+    return [version for (version,) in connection.execute(migrate.SELECT_APPLIED).fetchall()]
+
+
+def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
+    """Apply what is missing in one transaction; the names of what ran. Safe in many processes at once."""
+    deadline = time.monotonic() + PATIENCE
+    patiently(lambda: connection.execute("begin immediate"), deadline)
+    try:
+        connection.execute(migrate.CREATE_TABLE)
+        missing = migrate.pending(applied(connection), "sqlite")
+        for migration in missing:
+            for statement in statements(migration.text):
+                connection.execute(statement)
+            row = (migration.version, migration.name, now)
+            connection.execute("insert into holdfast_migration (version, name, applied_at) values (?, ?, ?)", row)
+        patiently(lambda: connection.execute("commit"), deadline)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return [migration.name for migration in missing]
+
+
+def statements(text: str) -> Iterator[str]:
+    """Split a file where SQLite itself sees the end of a statement, so that a trigger stays whole."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if any(line.strip() and not line.lstrip().startswith("--") for line in statement.splitlines()):
+        raise ValueError(f"a statement is not closed: {statement.strip()[:80]!r}")

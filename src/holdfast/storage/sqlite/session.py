@@ -1,0 +1,95 @@
+"""What one process holds open on one SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from ...clock import Clock
+from ...errors import SchemaMismatch
+from .. import migrate
+from ..forking import park
+from . import schema
+from .checkpoint import Checkpointer
+from .connect import open_reader, open_writer
+from .failures import translated
+from .location import Location, inspect
+from .readers import Readers
+from .writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a store was asked to behave."""
+
+    location: Location
+    clock: Clock
+    durable: bool = True
+    auto_migrate: bool = True
+    allow_unsafe_fs: bool = False
+
+
+class Session:
+    """Connections and the thread that checkpoints. Made on first use, and again in a forked child."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        committed: Callable[[set[str], int], None],
+        exclusive: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        inspect(settings.location, allow_unsafe_fs=settings.allow_unsafe_fs)
+        connection = open_writer(settings.location, durable=settings.durable)
+        self.mismatch: SchemaMismatch | None = None
+        self.readers: Readers | None = None
+        self._checkpointer: Checkpointer | None = None
+        self._mover: sqlite3.Connection | None = None
+        try:
+            with translated():
+                self._examine(connection, settings)
+                self.writer = Writer(connection, settings.clock, committed)
+                if not settings.location.memory:
+                    self._mover = open_writer(settings.location, durable=True)
+                    self._checkpointer = Checkpointer(connection, self._mover, exclusive)
+                    self.readers = Readers(lambda: open_reader(settings.location), settings.clock)
+        except BaseException:
+            connection.close()
+            raise
+
+    def upgrade(self, now: int) -> list[str]:
+        with translated():
+            ran = schema.upgrade(self.writer.connection, now)
+        self.mismatch = None
+        return ran
+
+    def note(self, changes: int) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.note(changes)
+
+    def stop(self) -> None:
+        """End the thread. It may need the combining lock to end, so the caller must not hold that."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+
+    def close(self) -> None:
+        if self.readers is not None:
+            self.readers.close()
+        if self._mover is not None:
+            self._mover.close()
+        self.writer.connection.close()
+
+    def park(self) -> None:
+        """Leave everything as it is, for ever: this is the parent's."""
+        park(self)
+
+    def _examine(self, connection: sqlite3.Connection, settings: Settings) -> None:
+        present = schema.applied(connection)
+        try:
+            if migrate.pending(present, "sqlite") and settings.auto_migrate:
+                schema.upgrade(connection, settings.clock.now())
+                return
+            migrate.check(present, "sqlite")
+        except SchemaMismatch as mismatch:
+            self.mismatch = mismatch  # reading may go on

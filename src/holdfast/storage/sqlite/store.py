@@ -1,0 +1,188 @@
+"""A SQLite database, opened: one writer shared by a combining lock, readers apart, wake-ups, checkpoints.
+
+The file is opened on first use, and again after a fork. A fresh or older schema is brought up to date then; a newer
+one may be read but not written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from typing import TypeVar, cast
+
+from ...clock import SYSTEM_CLOCK, Clock
+from ...errors import StorageUnavailable
+from ..combine import Combiner
+from ..forking import renew_after_fork
+from ..port import ListOp, Op, Value
+from ..waiter import Waiter, own_copy
+from .bell import SqliteBell
+from .describe import describe
+from .failures import translated
+from .lent import Connection, Lent
+from .location import locate
+from .session import Session, Settings
+from .watch import Watch
+from .writer import Work
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class SqliteStore:
+    """One database file, or one in memory.
+
+    `durable` survives a loss of power after every commit; without it the last commits before the loss may be missing.
+    `room` bounds the writes that may wait in this process.
+    """
+
+    backend = "sqlite"
+
+    def __init__(
+        self,
+        where: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        durable: bool = True,
+        auto_migrate: bool = True,
+        allow_unsafe_fs: bool = False,
+        room: int = 10_000,
+    ) -> None:
+        self._settings = Settings(
+            location=locate(where),
+            clock=clock or SYSTEM_CLOCK,
+            durable=durable,
+            auto_migrate=auto_migrate,
+            allow_unsafe_fs=allow_unsafe_fs,
+        )
+        path = self._settings.location.path
+        self._current: Session | None = None
+        self._opening = threading.Lock()
+        self._closed = False
+        self._lent = Lent(self._settings.location)
+        self._combiner: Combiner[Work] = Combiner(self._commit, room=room)
+        self._watch = Watch(self._look, self._commits, path and f"{path}-wal")
+        self._bell = SqliteBell(self._watch)
+        renew_after_fork(self)
+
+    @property
+    def bell(self) -> SqliteBell:
+        return self._bell
+
+    def write(self, op: Op[T]) -> T:
+        return cast("T", self._combiner.run(self._work(op)))
+
+    async def awrite(self, op: Op[T]) -> T:
+        return cast("T", await self._combiner.arun(self._work(op)))
+
+    def write_list(self, op: ListOp[Item, T]) -> list[T]:
+        return cast("list[T]", self._combiner.run(self._work(_as_op(op)), len(op.items)))
+
+    async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
+        return cast("list[T]", await self._combiner.arun(self._work(_as_op(op)), len(op.items)))
+
+    def read(self, op: Op[T]) -> T:
+        if readers := self._session().readers:
+            with translated():
+                return readers.read(op)
+        return cast("T", self._combiner.run(Work(op, reads=True)))
+
+    async def aread(self, op: Op[T]) -> T:
+        if readers := self._session().readers:
+            return await readers.aread(op)
+        return cast("T", await self._combiner.arun(Work(op, reads=True)))
+
+    def within(self, connection: object, op: Op[T]) -> T:
+        if not isinstance(connection, sqlite3.Connection):
+            raise TypeError(f"this store is SQLite: connection= takes a sqlite3.Connection, not {connection!r}")
+        self._writable()
+        # The caller's commit is seen by the watch, as a stranger's would be; a rollback rings nobody.
+        self._watch.arm()
+        answer, _ = self._lent.run(connection, op, self._settings.clock.now())
+        return answer
+
+    async def awithin(self, connection: object, op: Op[T]) -> T:
+        return self.within(connection, op)
+
+    def connect(self) -> Connection:
+        """A connection of the caller's own, for this thread, with the settings that this file needs."""
+        self._session()
+        self._watch.arm()
+        return self._lent.make()
+
+    def migrate(self) -> list[str]:
+        with self._combiner.exclusive():
+            return self._session().upgrade(self._settings.clock.now())
+
+    def describe(self) -> dict[str, Value]:
+        with self._combiner.exclusive(), translated():
+            return describe(self._session().writer.connection, self._settings.location)
+
+    def close(self) -> None:
+        self._closed = True
+        self._watch.close()
+        self._combiner.close()
+        with self._opening:
+            session, self._current = self._current, None
+        if session is not None:
+            session.stop()
+            session.close()
+
+    def renew_after_fork(self) -> None:
+        """What the parent opened is neither used nor closed here."""
+        self._opening = threading.Lock()
+        session, self._current = self._current, None
+        if session is not None:
+            session.park()
+
+    def _work(self, op: Op[T]) -> Work:
+        return Work(op, holds=self._lent.held_by_this_thread())
+
+    def _session(self) -> Session:
+        return self._current or self._open()
+
+    def _open(self) -> Session:
+        with self._opening:
+            if self._closed:
+                raise StorageUnavailable("the store is closed; open it again", backend="sqlite")
+            if self._current is None:
+                self._current = Session(self._settings, self._committed, self._combiner.exclusive)
+            return self._current
+
+    def _writable(self) -> Session:
+        session = self._session()
+        if session.mismatch is not None:
+            raise own_copy(session.mismatch)
+        return session
+
+    def _commit(self, batch: Sequence[Waiter[Work]]) -> None:
+        session = self._session() if all(waiter.work.reads for waiter in batch) else self._writable()
+        session.writer.commit(batch)
+
+    def _committed(self, rung: set[str], changes: int) -> None:
+        """The leader's last act: tell the checkpointer and those who wait."""
+        session = self._session()
+        if changes:
+            session.note(changes)
+        if self._bell.heard:
+            if session.writer.strangers_wrote():
+                self._bell.ring_all()
+            elif rung:
+                self._bell.ring(rung)
+
+    def _look(self) -> bool:
+        """The watch's question: has a stranger committed? Rings if so."""
+        with self._combiner.exclusive():
+            wrote = self._session().writer.strangers_wrote()
+        if wrote:
+            self._bell.ring_all()
+        return wrote
+
+    def _commits(self) -> int:
+        return self._current.writer.commits if self._current is not None else 0
+
+
+def _as_op(op: ListOp[Item, T]) -> Op[list[T]]:
+    return Op(lambda tx: op.run(tx, op.items))

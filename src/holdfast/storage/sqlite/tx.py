@@ -1,0 +1,42 @@
+"""An open SQLite transaction as operations see it. Its methods block and never suspend."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from ..port import Params, Row, Value
+from ..statements import Statement
+
+
+class SqliteTx:
+    """`now` is read once, after the lock was taken, so that one operation has one time."""
+
+    __slots__ = ("_cursor", "_now", "rung")
+
+    def __init__(self, cursor: sqlite3.Cursor, now: int) -> None:
+        self._cursor = cursor
+        self._now = now
+        self.rung: set[str] = set()
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        # All rows are fetched: an unfinished statement would hold its snapshot and block checkpoints.
+        params["now"] = self._now
+        rows: list[Row] = self._cursor.execute(statement.sqlite, params).fetchall()
+        return rows[0] if rows else None
+
+    async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
+        params["now"] = self._now
+        return self._cursor.execute(statement.sqlite, params).fetchall()
+
+    async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
+        common["now"] = self._now
+        text, execute = statement.sqlite, self._cursor.execute
+        answers: list[Row | None] = []
+        for row in rows:
+            found = execute(text, {**row, **common}).fetchall()
+            answers.append(found[0] if found else None)
+        return answers
+
+    def ring(self, topic: str) -> None:
+        self.rung.add(topic)

@@ -1,0 +1,141 @@
+"""Notices that another connection has committed.
+
+Where the system has inotify, a write to the log starts a short ladder of looks (the event comes before the commit is
+visible, by the time of an fsync). Elsewhere looks are repeated with growing pauses. The thread sleeps without a timer
+while nobody waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ..forking import renew_after_fork
+from .inotify import FileEvents
+
+# Seconds. A single look right after the event found none of 20 commits; a slow disk takes tens of milliseconds.
+LADDER: Final = (0.0001, 0.0003, 0.001, 0.003, 0.003, 0.01, 0.03, 0.05)
+_POLL_FIRST: Final = 0.001
+_POLL_LAST: Final = 0.03
+# Our own commits cause events too. The leader looks for strangers by itself at each commit, so the watch may rest.
+_REST: Final = 0.002
+
+_log = logging.getLogger("holdfast.storage")
+
+
+class Watch:
+    """Calls `look`, which rings and returns True if a stranger has committed. `commits` counts our own."""
+
+    def __init__(self, look: Callable[[], bool], commits: Callable[[], int], log_path: str | None) -> None:
+        self._look = look
+        self._commits = commits
+        self._log_path = log_path
+        self._armed = log_path is not None
+        self._events: FileEvents | None = None
+        self.closed = False
+        self.renew_after_fork()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting = 0
+        self._wanted = threading.Event()
+        self._thread: threading.Thread | None = None
+        if self._events is not None:
+            self._events.close()  # its queue is shared with the parent: reading would steal events
+            self._events = None
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """Somebody waits inside this block."""
+        with self._lock:
+            self._waiting += 1
+            self._call()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def arm(self) -> None:
+        """From now on there may be strangers. (A database in memory has none until a connection is lent.)"""
+        if not self._armed:
+            with self._lock:
+                self._armed = True
+                self._call()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wanted.set()
+        if self._events is not None:
+            self._events.stop()
+        if self._thread is not None:
+            self._thread.join()
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def watch(self) -> None:
+        """One spell of the thread: from the first who waits until nobody does."""
+        # Before the first look, so that nothing falls in between.
+        events = self._listen()
+        self._look()
+        pause = _POLL_FIRST
+        while self._still_wanted():
+            if events is not None:
+                if not events.wait():
+                    return
+                self._climb()
+            else:
+                time.sleep(pause)
+                pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
+
+    def _climb(self) -> None:
+        before = self._commits()
+        for pause in LADDER:
+            time.sleep(pause)
+            if self.closed or self._look():
+                return
+            # The log was drained of events before: a stranger's later write makes a new one.
+            if self._commits() != before:
+                time.sleep(_REST)
+                return
+
+    def _listen(self) -> FileEvents | None:
+        if self._events is None and self._log_path is not None:
+            self._events = FileEvents.on(self._log_path)
+        return self._events
+
+    def _still_wanted(self) -> bool:
+        with self._lock:
+            if not self._waiting and not self.closed:
+                self._wanted.clear()
+            return self._waiting > 0 and not self.closed
+
+    def _call(self) -> None:
+        if self._armed and self._waiting and not self._wanted.is_set():
+            self._wanted.set()
+            if self._thread is None:
+                ref = weakref.ref(self, lambda _, wanted=self._wanted: wanted.set())
+                self._thread = threading.Thread(
+                    target=_main, args=(ref, self._wanted), name="holdfast-watch", daemon=True
+                )
+                self._thread.start()
+
+
+def _main(ref: weakref.ref[Watch], wanted: threading.Event) -> None:
+    while wanted.wait():
+        watch = ref()
+        if watch is None or watch.closed:
+            return
+        try:
+            watch.watch()
+        except Exception:
+            _log.exception("watching for other processes' commits failed; polling still finds their work")
+            time.sleep(1)
+        del watch

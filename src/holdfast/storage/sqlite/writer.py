@@ -1,0 +1,212 @@
+"""Runs batches of operations on the one connection that writes. Whoever leads the combining lock calls it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...clock import Clock
+from ...errors import OutcomeUnknown, StorageBusy
+from ..port import Op
+from ..step import step
+from ..waiter import Waiter
+from .connect import PATIENCE, patiently
+from .failures import code, is_busy, translate
+from .tx import SqliteTx
+
+BATCH_SECONDS: Final = 0.005
+"""No further operation starts in a batch that has run for so long."""
+# A thread whose own transaction holds the lock would wait for itself; this long it may be somebody else's fault.
+_SELF_LOCKED: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An operation, and what is known of its caller."""
+
+    op: Op[Any]
+    reads: bool = False
+    holds: bool = False
+    """The caller's thread has a transaction of its own open on this database."""
+
+    @property
+    def patience(self) -> float:
+        if self.holds:
+            return _SELF_LOCKED
+        return PATIENCE if self.op.patience is None else self.op.patience
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    waiter: Waiter[Work]
+    value: Any = None
+    error: Exception | None = None
+
+
+class _Lost(Exception):
+    """The whole transaction is gone: SQLite rolled it back by itself, or COMMIT failed."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Writer:
+    """Not safe by itself: the combining lock lets one thread in at a time."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, clock: Clock, committed: Callable[[set[str], int], None]
+    ) -> None:
+        self.connection = connection
+        self.commits = 0
+        self._cursor = connection.cursor()
+        self._clock = clock
+        self._committed = committed
+        self._version = self._data_version()
+
+    def commit(self, batch: Sequence[Waiter[Work]]) -> None:
+        """Run a batch in one transaction and settle it; what was not reached stays unsettled."""
+        try:
+            self._attempt(batch)
+        except _Lost as lost:
+            if len(batch) == 1:
+                batch[0].fail(lost.error)
+                return
+            # Nobody's work is in the database now. Each again by itself: one that cannot be stored (a full disk, say)
+            # fails alone, and each verdict is its own.
+            for waiter in batch:
+                self.commit([waiter])
+
+    def strangers_wrote(self) -> bool:
+        """Has any other connection committed since this was last asked? One's own commits do not count."""
+        before, self._version = self._version, self._data_version()
+        return before != self._version
+
+    def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
+        self._roll_back()  # what a leader that was interrupted twice left open
+        if not self._begin(batch):
+            return
+        changes, rung = self.connection.total_changes, set[str]()
+        try:
+            verdicts = self._run_all(batch, rung)
+            if verdicts:
+                self._end()
+        except sqlite3.Error as error:
+            raise _Lost(translate(error)) from error
+        finally:
+            self._roll_back()
+        self.commits += 1
+        for verdict in verdicts:
+            if verdict.error is None:
+                verdict.waiter.succeed(verdict.value)
+            else:
+                verdict.waiter.fail(verdict.error)
+        self._committed(rung, self.connection.total_changes - changes)
+
+    def _begin(self, batch: Sequence[Waiter[Work]]) -> bool:
+        """Take the lock, or fail those whose patience has ended; the others may go on waiting with newcomers."""
+        text = "begin" if all(waiter.work.reads for waiter in batch) else "begin immediate"
+        try:
+            self._cursor.execute(text)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise _Lost(translate(error)) from error
+        else:
+            return True
+        deadline = min(waiter.since + waiter.work.patience for waiter in batch)
+        try:
+            patiently(lambda: self._cursor.execute(text), deadline)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise _Lost(translate(error)) from error
+            _give_up(batch, error)
+            return False
+        return True
+
+    def _run_all(self, batch: Sequence[Waiter[Work]], rung: set[str]) -> list[_Verdict]:
+        """The verdicts of those that ran. None where a lone one failed: there is nothing to commit."""
+        if len(batch) == 1:
+            return self._run_lone(batch[0], rung)
+        verdicts: list[_Verdict] = []
+        stop = time.monotonic() + BATCH_SECONDS
+        for waiter in batch:
+            verdicts.append(self._run(waiter, rung))
+            if time.monotonic() >= stop:
+                break
+        return verdicts
+
+    def _run_lone(self, waiter: Waiter[Work], rung: set[str]) -> list[_Verdict]:
+        tx = SqliteTx(self._cursor, self._clock.now())
+        try:
+            value = step(waiter.work.op.run(tx))
+        except Exception as error:
+            waiter.fail(_typed(error))
+            return []
+        rung |= tx.rung
+        return [_Verdict(waiter, value)]
+
+    def _run(self, waiter: Waiter[Work], rung: set[str]) -> _Verdict:
+        guarded = not waiter.work.op.single
+        tx = SqliteTx(self._cursor, self._clock.now())
+        if guarded:
+            self._cursor.execute("savepoint op")
+        try:
+            value = step(waiter.work.op.run(tx))
+        except Exception as error:
+            self._require_transaction(error)
+            if guarded:
+                self._cursor.execute("rollback to op")
+                self._cursor.execute("release op")
+            return _Verdict(waiter, error=_typed(error))
+        self._require_transaction(None)
+        if guarded:
+            self._cursor.execute("release op")
+        rung |= tx.rung
+        return _Verdict(waiter, value)
+
+    def _require_transaction(self, error: Exception | None) -> None:
+        # After a full disk there is no transaction left, and every later statement would commit by itself.
+        if not self.connection.in_transaction:
+            cause = error or sqlite3.OperationalError("the transaction was rolled back")
+            raise _Lost(_typed(cause)) from cause
+
+    def _end(self) -> None:
+        try:
+            patiently(lambda: self._cursor.execute("commit"), time.monotonic() + PATIENCE)
+        except sqlite3.Error as error:
+            if code(error) != sqlite3.SQLITE_IOERR:
+                raise
+            # The frames may have reached the disk before the error: after a crash they would count.
+            message = f"{error} at COMMIT; check the disk, look whether the change is there, then repeat it"
+            raise _Lost(OutcomeUnknown(message, backend="sqlite")) from error
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self._cursor.execute("rollback")
+
+    def _data_version(self) -> int:
+        version: int = self._cursor.execute("pragma data_version").fetchall()[0][0]
+        return version
+
+
+def _typed(error: Exception) -> Exception:
+    return translate(error) if isinstance(error, (sqlite3.Error, sqlite3.Warning)) else error
+
+
+def _give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:
+    now = time.monotonic()
+    for waiter in batch:
+        if waiter.since + waiter.work.patience > now:
+            continue
+        if waiter.work.holds:
+            message = (
+                "this thread's own open transaction holds the write lock, and would wait for itself;"
+                " pass that connection as connection=, or commit it first"
+            )
+        else:
+            message = f"another writer held the lock for {waiter.work.patience:g} s; repeat the call"
+        error = StorageBusy(message, backend="sqlite")
+        error.__cause__ = cause
+        waiter.fail(error)

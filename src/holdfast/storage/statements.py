@@ -1,0 +1,125 @@
+"""Named SQL from the `.sql` files beside this module.
+
+A file holds statements, each opened by `-- name: verb_noun`. A statement lives in `common/`, or in both dialect
+folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands two
+words, `:now` and `@job`; nothing else is assembled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Final
+
+# The order in which a job's row is read; model.job.Job has the same fields.
+JOB_COLUMNS: Final = (
+    "id", "task", "queue", "route", "tenant", "state", "due", "priority", "rank", "not_before", "reason", "lane",
+    "payload", "tags", "trace", "attempts", "max_attempts", "retry", "timeout", "deadline", "generation", "epoch",
+    "owner", "claim", "claimed_at", "suspect", "alone", "crashes", "cancel_at", "cancel_reason",
+    "dedupe_scope", "dedupe_key", "dedupe_until", "created_at", "started_at", "finished_at", "finished_epoch",
+    "error", "result",
+)  # fmt: skip
+
+_HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*$\n?", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_JOB = re.compile(r"@job(?:\((\w+)\))?")
+_SERVER_CLOCK: Final = "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One named statement, with its text for each database and driver."""
+
+    name: str
+    sqlite: str
+    postgres: str
+
+    @cached_property
+    def psycopg(self) -> str:
+        """`:now` is the server's clock."""
+        return _pyformat(self.postgres, _SERVER_CLOCK)
+
+    @cached_property
+    def psycopg_clocked(self) -> str:
+        """`:now` is a parameter, for tests that own time."""
+        return _pyformat(self.postgres, "%(now)s::bigint")
+
+    @cached_property
+    def asyncpg(self) -> tuple[str, tuple[str, ...]]:
+        """Text with `$1` and the parameters' names in that order; `:now` is the server's clock."""
+        return _numbered(_PARAMETER.sub(_server_clock, self.postgres))
+
+    @cached_property
+    def asyncpg_clocked(self) -> tuple[str, tuple[str, ...]]:
+        return _numbered(self.postgres.replace(":now", ":now::bigint"))
+
+
+class Statements:
+    """Every statement as an attribute: `sql.claim_jobs`."""
+
+    def __init__(self) -> None:
+        common, sqlite, postgres = _folder("common"), _folder("sqlite"), _folder("postgres")
+        if mismatch := (set(sqlite) ^ set(postgres)) | (set(common) & set(sqlite)):
+            raise RuntimeError(f"statements must be in common, or in both dialects: {sorted(mismatch)}")
+        self._all = {name: Statement(name, text, text) for name, text in common.items()}
+        self._all |= {name: Statement(name, sqlite[name], postgres[name]) for name in sqlite}
+
+    def __getattr__(self, name: str) -> Statement:
+        try:
+            return self._all[name]
+        except KeyError:
+            raise AttributeError(f"no statement {name!r} in the .sql files") from None
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self._all.values())
+
+
+def parse(text: str) -> dict[str, str]:
+    """The statements of one `.sql` file by name, comments removed and `@job` expanded."""
+    pieces = _HEADER.split(text)
+    names, bodies = pieces[1::2], pieces[2::2]
+    if len(set(names)) != len(names):
+        raise RuntimeError(f"a statement is named twice: {names}")
+    return {name: _expand(body) for name, body in zip(names, bodies, strict=True)}
+
+
+def _expand(body: str) -> str:
+    body = _COMMENT.sub("", body).strip().removesuffix(";")
+    return _JOB.sub(lambda m: ", ".join(f"{m[1]}.{c}" if m[1] else c for c in JOB_COLUMNS), body)
+
+
+def _folder(name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in resources.files(__package__).joinpath("sql", name).iterdir():
+        if file.name.endswith(".sql"):
+            new = parse(file.read_text("utf-8"))
+            if twice := found.keys() & new.keys():
+                raise RuntimeError(f"statements named twice in sql/{name}: {sorted(twice)}")
+            found |= new
+    return found
+
+
+def _pyformat(text: str, now: str) -> str:
+    return _PARAMETER.sub(lambda m: now if m[1] == "now" else f"%({m[1]})s", text.replace("%", "%%"))
+
+
+def _server_clock(match: re.Match[str]) -> str:
+    return _SERVER_CLOCK if match[1] == "now" else match[0]
+
+
+def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    order: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in order:
+            order.append(match[1])
+        return f"${order.index(match[1]) + 1}"
+
+    return _PARAMETER.sub(number, text), tuple(order)
+
+
+sql: Final = Statements()

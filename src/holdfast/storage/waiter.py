@@ -1,0 +1,113 @@
+"""One caller's work on its way through the combining lock, in both colours of waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from _thread import allocate_lock
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+W = TypeVar("W")
+
+
+class Waiter(Generic[W]):
+    """Work, and its outcome once there is one. Only the leader settles it, and only after the commit."""
+
+    __slots__ = ("error", "settled", "since", "value", "weight", "withdrawn", "work")
+
+    def __init__(self, work: W, weight: int) -> None:
+        self.work = work
+        self.weight = weight
+        self.since = monotonic()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.settled = False
+        self.withdrawn = False
+
+    def succeed(self, value: object) -> None:
+        self.value = value
+        self.settled = True
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.settled = True
+
+    def result(self) -> Any:
+        if self.error is None:
+            return self.value
+        try:
+            raise self.error
+        finally:
+            self.error = None  # its traceback names this frame, which names this waiter
+
+
+class BlockingWaiter(Waiter[W]):
+    """A thread that waits. It may be woken because its work is settled, or because it should lead."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, work: W, weight: int) -> None:
+        super().__init__(work, weight)
+        self._gate = allocate_lock()
+        self._gate.acquire()
+
+    def pause(self, timeout: float) -> None:
+        self._gate.acquire(timeout=timeout)
+
+    def wake(self) -> None:
+        try:
+            self._gate.release()
+        except RuntimeError:
+            return  # woken already, and has not looked yet
+
+
+class LoopWaiter(Waiter[W]):
+    """A task of an event loop that awaits."""
+
+    __slots__ = ("future", "loop")
+
+    def __init__(self, work: W, weight: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(work, weight)
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+
+    def resolve(self) -> None:
+        """Runs on the loop's own thread."""
+        if self.future.done():
+            return  # cancelled; the work may have committed all the same
+        if self.error is None:
+            self.future.set_result(self.value)
+        else:
+            self.future.set_exception(self.error)
+
+
+def deliver(waiters: Iterable[Waiter[W]]) -> None:
+    """Tell every caller. One call into each event loop, however many of its tasks wait. May be repeated."""
+    loops: dict[asyncio.AbstractEventLoop, list[LoopWaiter[W]]] = {}
+    for waiter in waiters:
+        if isinstance(waiter, BlockingWaiter):
+            waiter.wake()
+        elif isinstance(waiter, LoopWaiter):
+            loops.setdefault(waiter.loop, []).append(waiter)
+    for loop, those in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, those)
+        except RuntimeError:
+            continue  # the loop is closed: nobody awaits any more
+
+
+def own_copy(error: Exception) -> Exception:
+    """The same error for one of several callers: a shared instance would mix their tracebacks."""
+    try:
+        twin = copy.copy(error)
+    except Exception:  # an exception class that cannot be rebuilt from its arguments
+        return error
+    twin.__cause__ = error.__cause__ or error
+    return twin
+
+
+def _resolve(waiters: list[LoopWaiter[W]]) -> None:
+    for waiter in waiters:
+        waiter.resolve()

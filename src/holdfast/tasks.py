@@ -1,0 +1,195 @@
+"""Tasks: functions that can be run later, elsewhere, with their own signature and types.
+
+`@app.task` makes a `Task`. Its `enqueue` has the function's own parameters, without the context.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from .apart import run_apart
+from .context import Context, SyncContext
+from .errors import ConfigError
+from .handle import Job
+from .model.job import OnDuplicate
+from .names import check_attempts, check_name, check_priority, duration_to_us
+from .rules.retry import RetryPolicy
+from .signature import Signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Seconds: TypeAlias = "float | timedelta"
+Isolate: TypeAlias = Literal["process"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """How a task's jobs run, unless a call says otherwise."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int | None = 5
+    """Total runs, the first included; None is without limit."""
+    retry: RetryPolicy | None = None
+    timeout: Seconds | None = None
+    """For one run. A coroutine is cancelled, a thread is asked, a process is killed."""
+    isolate: Isolate | None = None
+    requires: frozenset[str] = frozenset()
+    """Capabilities that a worker must have."""
+    permanent_on: tuple[type[BaseException], ...] = ()
+    """Exceptions that no retry can mend."""
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.queue)
+        check_priority(self.priority)
+        check_attempts(self.max_attempts)
+        if self.timeout is not None and duration_to_us("timeout", self.timeout) <= 0:
+            raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """What one call asks for beyond its task's own options; None leaves the task's."""
+
+    id: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    delay: Seconds | None = None
+    at: datetime | None = None
+    max_attempts: int | None = None
+    timeout: Seconds | None = None
+    deadline: Seconds | datetime | None = None
+    retry: RetryPolicy | None = None
+    dedupe_key: str | None = None
+    dedupe_scope: str | None = None
+    dedupe_until: Literal["start", "failure", "finish"] | Seconds = "finish"
+    on_duplicate: OnDuplicate = "existing"
+    tenant: str | None = None
+    tags: Sequence[str] = ()
+    connection: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest(Generic[R]):
+    """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many`."""
+
+    task: Task[Any, R]
+    payload: str
+    options: CallOptions
+
+
+class Enqueuer(Protocol):
+    """What a task needs of its app."""
+
+    def enqueue(self, request: JobRequest[R]) -> Job[R]: ...
+
+    async def aenqueue(self, request: JobRequest[R]) -> Job[R]: ...
+
+
+class Task(Generic[P, R]):
+    """A registered function. Call `enqueue` with its arguments, `options` to say when and how."""
+
+    def __init__(
+        self,
+        app: Enqueuer,
+        fn: Callable[..., Any] | None,
+        name: str,
+        options: TaskOptions,
+        *,
+        call: CallOptions | None = None,
+    ) -> None:
+        self.app = app
+        self.fn = fn
+        self.name = check_name("task", name)
+        self.task_options = options
+        self.call_options = call or CallOptions()
+        self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
+        self.signature = Signature(fn, name=name, contexts=(Context, SyncContext))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store a job that calls this task with these arguments, and return its handle."""
+        return self.app.enqueue(self.job(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """The awaiting twin of `enqueue`."""
+        return await self.app.aenqueue(self.job(*args, **kwargs))
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
+        """The call as a value, checked and encoded, for `app.enqueue_many`."""
+        return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
+
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: Seconds | None = None,
+        at: datetime | None = None,
+        max_attempts: int | None = None,
+        timeout: Seconds | None = None,
+        deadline: Seconds | datetime | None = None,
+        retry: RetryPolicy | None = None,
+        dedupe_key: str | None = None,
+        dedupe_scope: str | None = None,
+        dedupe_until: Literal["start", "failure", "finish"] | Seconds = "finish",
+        on_duplicate: OnDuplicate = "existing",
+        tenant: str | None = None,
+        tags: Sequence[str] = (),
+        connection: object | None = None,
+    ) -> Task[P, R]:
+        """This task with other options for the calls made on what is returned.
+
+        `delay` and `at` say when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
+        time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
+        fails, finishes, or for so many seconds. `connection` is your own open transaction to enqueue in.
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return self._with(CallOptions(**given))
+
+    def _with(self, call: CallOptions) -> Task[P, R]:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, call_options=call)
+        return twin
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """Where another process finds this task: its module and its name there."""
+        return (self.fn.__module__, self.fn.__qualname__) if self.fn else ("", "")
+
+    def run_in_child(self, header: dict[str, Any], payload: str, control: Any) -> dict[str, Any]:
+        """Called in a child process of the worker: run the function and describe its outcome."""
+        return run_apart(self, header, payload, control)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r}>"
+
+
+class AsyncTask(Task[P, R]):
+    """A task over an `async def`; calling it runs the function here, without a queue."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        return _direct(self)(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+class SyncTask(Task[P, R]):
+    """A task over a `def`; calling it runs the function here, without a queue."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return _direct(self)(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+def _direct(task: Task[Any, Any]) -> Callable[..., Any]:
+    if task.fn is None:
+        raise TypeError(f"task {task.name!r} is implemented elsewhere; enqueue it")
+    if task.signature.context_parameter:
+        raise TypeError(f"task {task.name!r} takes a context; call {task.name}.fn(ctx, …) yourself")
+    return task.fn
+
+
