@@ -48,9 +48,8 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
     from .rules.failure import classify, error_text
 
     kind = Context if task.is_async else SyncContext
-    context = kind(JobInfo(**header), task.app, _RemoteStop(control)) if task.signature.context_parameter else None
     try:
-        args, kwargs = task.signature.decode(payload, context)
+        args, kwargs = task.arguments(payload, lambda: kind(JobInfo(**header), task.app, _RemoteStop(control)))
     except HoldfastError as error:
         return {"kind": "undecodable", "error": error_text(error)}
     assert task.fn is not None

@@ -29,6 +29,14 @@ class Hints:
     types: Mapping[str, Any]
     result: Any
     context: inspect.Parameter | None
+    before_context: int
+    """How many parameters stand before the context."""
+    positional_only: int
+    """How many parameters, the context apart, can only be passed by position."""
+
+
+UNKNOWN: Final = Hints(inspect.Signature(), {}, Any, None, 0, 0)
+"""Of a function that is not here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ def read_hints(
         types={p.name: _stored_type(p, _known(hints[p.name])) for p in kept},
         result=_known(resolve(signature.return_annotation)),
         context=found[0] if found else None,
+        before_context=list(hints).index(found[0].name) if found else 0,
+        positional_only=sum(p.kind is p.POSITIONAL_ONLY for p in kept),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .names import seconds_to_us
+from .names import check_duration
 
 
 class JobSignal(Exception):
@@ -13,7 +13,7 @@ class Retry(JobSignal):
     """Try again: after `after` seconds, or by the task's own policy. Counts an attempt."""
 
     def __init__(self, message: str = "asked to be retried", *, after: float | None = None) -> None:
-        self.after = None if after is None else seconds_to_us("after", after)
+        self.after = None if after is None else check_duration("after", after)
         super().__init__(message)
 
 
@@ -25,7 +25,7 @@ class Snooze(JobSignal):
     """Run again after `after` seconds. Costs no attempt."""
 
     def __init__(self, after: float) -> None:
-        self.after = seconds_to_us("after", after)
+        self.after = check_duration("after", after)
         super().__init__(f"snoozed for {after} s")
 
 
@@ -33,7 +33,7 @@ class Throttle(JobSignal):
     """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt."""
 
     def __init__(self, message: str = "throttled", *, after: float = 60.0) -> None:
-        self.after = seconds_to_us("after", after)
+        self.after = check_duration("after", after)
         super().__init__(message)
 
 

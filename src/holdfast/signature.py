@@ -7,19 +7,20 @@ version applies to the jobs that left it out. *args are a list under their name,
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from inspect import Parameter
-from typing import Any, Final
+from inspect import Signature as InspectSignature
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from . import codec
-from .errors import ConfigError, InvalidArguments
-from .hints import Hints, read_hints
+from .errors import ConfigError, InvalidArguments, Undecodable
+from .hints import UNKNOWN, Hints, read_hints
 
-Arguments = tuple[list[Any], dict[str, Any]]
+Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
 # JSON keeps these as they are, and "is this its type" is all there is to check.
 _EXACT: Final[frozenset[Any]] = frozenset(
@@ -28,88 +29,185 @@ _EXACT: Final[frozenset[Any]] = frozenset(
 # In JSON these are text, so the decoder alone would take any text for them.
 _WRITTEN_AS_TEXT: Final[frozenset[Any]] = frozenset({bytes, datetime, date, time, timedelta, uuid.UUID, Decimal})
 _ABSENT: Final = msgspec.UNSET
+_VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Signature:
     """One task's parameters and result. Made once, at registration; safe to share between threads."""
 
     __slots__ = (
-        "_by_position", "_decoder", "_exact", "_fields", "_hints", "_named", "_required", "_result", "_simple",
-        "limit", "task",
+        "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload", "_result",
+        "_result_decoder", "limit", "name",
     )  # fmt: skip
 
-    def __init__(self, task: str, hints: Hints, limit: int = codec.PAYLOAD_LIMIT) -> None:
-        self.task = task
-        self.limit = limit
-        self._hints = hints
-        parameters = list(hints.parameters.parameters.values())
-        self._by_position = tuple(p.name for p in parameters if p.kind in _POSITIONAL)
-        self._named = tuple(p.name for p in parameters if p.kind in _NAMED)
-        self._required = frozenset(p.name for p in parameters if p.default is p.empty and p.kind not in _VARIADIC)
-        self._simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-        self._fields = tuple((f"f{index}", p.name, p.kind) for index, p in enumerate(parameters))
-        self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
-        self._decoder = _payload_decoder(task, parameters, hints.types)
-        self._result = _result_decoder(hints.result)
-
-    @classmethod
-    def of(
-        cls,
-        function: Callable[..., object],
+    def __init__(
+        self,
+        function: Callable[..., object] | None,
         *,
-        task: str,
+        name: str,
         contexts: tuple[type, ...] = (),
         scope: Mapping[str, object] | None = None,
         limit: int = codec.PAYLOAD_LIMIT,
-    ) -> Signature:
-        """Read a function. `contexts` are the classes that mark its context, `scope` what its annotations may name."""
-        return cls(task, read_hints(function, contexts, scope), limit)
+    ) -> None:
+        """`function` is None for a task that is implemented elsewhere: it takes any arguments, by name.
+
+        `contexts` are the classes that mark its context, `scope` holds what its annotations may name besides globals.
+        """
+        hints = read_hints(function, contexts, scope) if function else UNKNOWN
+        parameters = hints.parameters.parameters.values()
+        self.name = name
+        self.limit = limit
+        self._hints = hints
+        self._names = tuple(p.name for p in parameters)
+        self._is_plain = function is not None and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        self._fewest = sum(_is_required(p) for p in parameters)
+        self._most = len(self._names)
+        self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
+        self._decoder = _payload_decoder(name, hints)
+        self._result_decoder = _result_decoder(hints.result)
+        self._payload = f"the payload of task {name!r}"
+        self._result = f"the result of task {name!r}"
 
     @property
-    def context(self) -> str | None:
+    def context_parameter(self) -> str | None:
         """The name of the parameter that takes the context, if there is one."""
         return self._hints.context.name if self._hints.context else None
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, in the order of the parameters; defaults are left out."""
-        if self._simple:
-            names = self._by_position
-            if not kwargs and len(args) == len(names):
-                return dict(zip(names, args, strict=True))
-            if not args and self._required <= kwargs.keys() <= self._exact.keys():
-                return {name: kwargs[name] for name in names if name in kwargs}
+        if self._is_plain and not kwargs and self._fewest <= len(args) <= self._most:
+            return dict(zip(self._names, args))  # noqa: B905 - the keyword alone would cost a third of the call
+        if self._is_plain and not args and kwargs.keys() == self._exact.keys():
+            return {name: kwargs[name] for name in self._names}
+        if self._hints is UNKNOWN:
+            return self._bind_unknown(args, kwargs)
         try:
             return dict(self._hints.parameters.bind(*args, **kwargs).arguments)
         except TypeError as exc:
-            raise InvalidArguments(f"task {self.task!r}: {exc}; it takes {self}") from None
+            raise InvalidArguments(f"task {self.name!r}: {exc}; it takes {self}") from None
 
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """A call as payload text, each argument checked against its annotation."""
         bound = self.bind(args, kwargs)
         exact = self._exact
         for name, value in bound.items():
-            expected = exact[name]
-            if expected is not object and type(value) is not expected:
+            expected = exact.get(name, object)
+            if type(value) is not expected and expected is not object:
                 return self._encode_checked(bound)
-        return codec.encode(bound, what=self._what, limit=self.limit)
+        return codec.encode(bound, what=self._payload, limit=self.limit)
 
-    def decode(self, text: str | bytes) -> Arguments:
-        """A payload as (args, kwargs) for the function, without its context."""
-        found = codec.read(self._decoder, text, self._what)
+    def decode(self, text: str | bytes, context: object = None) -> Arguments:
+        """A payload as (args, kwargs) for the function, with `context` in its place if the function takes one."""
+        found = codec.read(self._decoder, text, self._payload)
+        if self._hints is UNKNOWN:
+            return [], found
+        values = msgspec.structs.astuple(found)
+        if self._is_plain:
+            arguments: Arguments = [], {n: v for n, v in zip(self._names, values, strict=True) if v is not _ABSENT}
+        else:
+            arguments = self._spread(values)
+        return self._with_context(context, arguments)
+
+    def encode_result(self, value: object) -> str:
+        """A result as text."""
+        return "null" if value is None else codec.encode(value, what=self._result, limit=self.limit)
+
+    def decode_result(self, text: str | bytes) -> Any:
+        """A stored result, typed by the return annotation."""
+        return codec.read(self._result_decoder, text, self._result)
+
+    def __str__(self) -> str:
+        shown = [p.replace(annotation=p.empty) for p in self._hints.parameters.parameters.values()]
+        return str(InspectSignature(shown))
+
+    def _bind_unknown(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if args:
+            raise InvalidArguments(f"task {self.name!r} is implemented elsewhere; pass its arguments by name")
+        return dict(kwargs)
+
+    def _encode_checked(self, bound: dict[str, Any]) -> str:
+        for name, value in bound.items():
+            if isinstance(value, str) and self._exact[name] in _WRITTEN_AS_TEXT:
+                expected = self._exact[name].__name__
+                raise InvalidArguments(f"task {self.name!r}: {name}: expected {expected}, got str; it takes {self}")
+        text = codec.encode(bound, what=self._payload, limit=self.limit)
+        try:
+            self._decoder.decode(text)
+        except msgspec.ValidationError as exc:
+            raise InvalidArguments(f"task {self.name!r}: {codec.explain(exc)}; it takes {self}") from exc
+        return text
+
+    def _spread(self, values: tuple[Any, ...]) -> Arguments:
+        parameters = self._hints.parameters.parameters.values()
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        pass_by_position = self._has_more_positions(found)
-        for field, name, kind in self._fields:
-            value = getattr(found, field)
-            if value is _ABSENT:
-                pass_by_position = False
-            elif kind is Parameter.VAR_POSITIONAL:
+        # Python takes more than the named positions only when each of those is passed by position too.
+        all_by_position = any(p.kind is p.VAR_POSITIONAL and value for p, value in zip(parameters, values, strict=True))
+        for parameter, value in zip(parameters, values, strict=True):
+            by_position = parameter.kind is parameter.POSITIONAL_ONLY or (
+                all_by_position and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            )
+            if by_position:
+                args.append(parameter.default if value is _ABSENT else value)
+            elif value is _ABSENT:
+                continue
+            elif parameter.kind is parameter.VAR_POSITIONAL:
                 args += value
-            elif kind is Parameter.VAR_KEYWORD:
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                self._refuse_twice(kwargs, value)
                 kwargs |= value
-            elif kind is Parameter.POSITIONAL_ONLY or (pass_by_position and kind in _POSITIONAL):
-                args.append(value)
             else:
-                kwargs[name] = value
+                kwargs[parameter.name] = value
         return args, kwargs
 
+    def _with_context(self, context: object, arguments: Arguments) -> Arguments:
+        (args, kwargs), parameter, at = arguments, self._hints.context, self._hints.before_context
+        if parameter is None:
+            return arguments
+        has_all_by_position = len(args) > self._hints.positional_only and parameter.kind is not Parameter.KEYWORD_ONLY
+        if has_all_by_position or parameter.kind is Parameter.POSITIONAL_ONLY:
+            return [*args[:at], context, *args[at:]], kwargs
+        return args, {parameter.name: context, **kwargs}
+
+    def _refuse_twice(self, kwargs: dict[str, Any], more: dict[str, Any]) -> None:
+        if twice := kwargs.keys() & more.keys():
+            raise Undecodable(f"{self._payload}: {sorted(twice)} given twice; it takes {self}")
+
+
+def _is_required(parameter: Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in _VARIADIC
+
+
+def _exactly(hint: Any) -> Any:
+    """The type that a value must have to need no further check; `object` if any will do, None if none will."""
+    if hint is Any or hint is object:
+        return object
+    return hint if isinstance(hint, type) and hint in _EXACT else None
+
+
+def _payload_decoder(task: str, hints: Hints) -> msgspec.json.Decoder[Any]:
+    if hints is UNKNOWN:
+        return codec.decoder(dict[str, Any])
+    # The struct's own names are neutral, because a parameter may be called like one of a Struct's attributes.
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for index, parameter in enumerate(hints.parameters.parameters.values()):
+        hint = hints.types[parameter.name]
+        _require_readable(task, parameter.name, hint)
+        fields.append((f"p{index}", hint) if _is_required(parameter) else (f"p{index}", hint, _ABSENT))
+    names = {f"p{index}": name for index, name in enumerate(hints.types)}
+    return codec.decoder(msgspec.defstruct("Payload", fields, rename=names, kw_only=True, forbid_unknown_fields=True))
+
+
+def _require_readable(task: str, name: str, hint: Any) -> None:
+    try:
+        codec.decoder(hint)
+    except (TypeError, NameError, ValueError) as exc:
+        advice = "annotate it with a type that JSON can tell apart, or with Any"
+        raise ConfigError(f"task {task!r}: the annotation of {name} cannot be read from JSON: {exc}; {advice}") from exc
+
+
+def _result_decoder(hint: Any) -> msgspec.json.Decoder[Any]:
+    try:
+        return codec.decoder(hint)
+    except (TypeError, NameError, ValueError):
+        return codec.decoder(Any)

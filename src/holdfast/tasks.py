@@ -16,7 +16,7 @@ from .context import Context, SyncContext
 from .errors import ConfigError
 from .handle import Job
 from .model.job import OnDuplicate
-from .names import check_attempts, check_name, check_priority, duration_to_us
+from .names import check_attempts, check_duration, check_name, check_priority, check_queue
 from .rules.retry import RetryPolicy
 from .signature import Signature
 
@@ -46,10 +46,10 @@ class TaskOptions:
     """Exceptions that no retry can mend."""
 
     def __post_init__(self) -> None:
-        check_name("queue", self.queue)
+        check_queue(self.queue)
         check_priority(self.priority)
         check_attempts(self.max_attempts)
-        if self.timeout is not None and duration_to_us("timeout", self.timeout) <= 0:
+        if self.timeout is not None and check_duration("timeout", self.timeout) <= 0:
             raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
 
 
@@ -106,7 +106,7 @@ class Task(Generic[P, R]):
     ) -> None:
         self.app = app
         self.fn = fn
-        self.name = check_name("task", name)
+        self.name = check_name("the task's name", name)
         self.task_options = options
         self.call_options = call or CallOptions()
         self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
@@ -157,6 +157,11 @@ class Task(Generic[P, R]):
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, call_options=call)
         return twin
+
+    def arguments(self, payload: str, make_context: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The function's arguments from a stored payload, with the context where it wants one."""
+        context = make_context() if self.signature.context_parameter else None
+        return self.signature.decode(payload, context)
 
     @property
     def address(self) -> tuple[str, str]:

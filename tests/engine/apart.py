@@ -75,6 +75,12 @@ def hang_up(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
 
 
 @Runs
+def babble(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
+    os.write(int(sys.argv[1]), b"\x00\x00\x00\x02{}")
+    threading.Event().wait()
+
+
+@Runs
 def say(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
     print(f"out {payload}")
     print(f"err {payload}", file=sys.stderr)
@@ -94,6 +100,13 @@ def hang(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
 
 
 @Runs
+def hang_in_c(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
+    """Holds the interpreter's lock: no thread of this child can notice anything any more."""
+    tell(header, str(os.getpid()))
+    ctypes.PyDLL(None).sleep(600)
+
+
+@Runs
 def hang_with_a_program(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
     started = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
     tell(header, f"{os.getpid()} {started.pid}")
@@ -105,7 +118,7 @@ async def _napping(header: dict[str, Any], payload: str, control: ChildControl) 
         await asyncio.sleep(0)
         return done("rested")
     tell(header, "begun")
-    await asyncio.Event().wait()
+    return await asyncio.Event().wait()
 
 
 nap = Runs(_napping)

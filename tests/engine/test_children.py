@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -15,9 +14,11 @@ from typing import Any
 import pytest
 
 from holdfast.engine.children import ChildDied, ChildPool, ChildTicket, importable
-from holdfast.engine.process import is_gone, process_key
+from holdfast.engine.process import is_gone
+from holdfast.engine.wire import Cancel, Frames, frame, orders
 
 from . import apart
+from .programs import ENV, key_of, python, wait_gone
 
 MODULE = apart.__name__
 
@@ -57,24 +58,6 @@ def pipe(tmp_path: Path) -> Path:
 async def heard(pipe: Path) -> str:
     """What a handler says through the pipe; returns when it has."""
     return await asyncio.to_thread(pipe.read_text)
-
-
-def key_of(pid: int) -> str:
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return f"{process_key().rsplit(':', 2)[0]}:{pid}:{stat[19]}"
-
-
-def wait_gone(key: str) -> None:
-    """Returns when the process has ended, whoever its parent is."""
-    pid = int(key.rsplit(":", 2)[1])
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    with os.fdopen(descriptor) as ended:
-        readable, _, _ = select.select([ended], [], [], 10)
-        assert readable, f"process {pid} lives on"
-    assert is_gone(key)
 
 
 def test_a_job_runs_in_a_child_that_is_reused_for_the_next() -> None:
@@ -153,9 +136,7 @@ def test_a_task_that_the_child_cannot_find_is_a_failure_that_says_so(module: str
     with_pool(body)
 
 
-@pytest.mark.parametrize(
-    ("name", "exitcode", "signum"), [("exit_hard", 7, None), ("crash", None, signal.SIGSEGV)]
-)
+@pytest.mark.parametrize(("name", "exitcode", "signum"), [("exit_hard", 7, None), ("crash", None, signal.SIGSEGV)])
 def test_a_child_that_dies_fails_only_its_own_job(
     name: str, exitcode: int | None, signum: int | None, pipe: Path
 ) -> None:
@@ -177,7 +158,7 @@ def test_a_child_killed_from_outside_is_a_death_by_that_signal(pipe: Path) -> No
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "hang", pipe=str(pipe))
         os.kill(int(await heard(pipe)), signal.SIGKILL)
-        with pytest.raises(ChildDied, match="died .SIGKILL") as caught:
+        with pytest.raises(ChildDied, match=r"died \(SIGKILL") as caught:
             await ticket.future
         assert caught.value.killed is False
 
@@ -264,7 +245,7 @@ def test_killing_ends_the_job_and_every_program_it_started(pipe: Path) -> None:
         ticket = submit(pool, "hang_with_a_program", pipe=str(pipe))
         keys = [key_of(int(pid)) for pid in (await heard(pipe)).split()]
         assert pool.kill(ticket) is True
-        with pytest.raises(ChildDied, match="killed .SIGKILL") as caught:
+        with pytest.raises(ChildDied, match=r"killed \(SIGKILL") as caught:
             await ticket.future
         assert caught.value.killed is True
         for key in keys:
@@ -302,21 +283,30 @@ def test_what_a_handler_prints_goes_to_the_workers_error_output(capfd: pytest.Ca
 def test_closing_kills_the_busy_and_dismisses_the_idle(pipe: Path) -> None:
     async def main() -> None:
         pool = ChildPool(2)
-        idle_first = await outcome(pool, "pid")
         busy = submit(pool, "hang", pipe=str(pipe))
-        await heard(pipe)
-        waiting_pid = await outcome(pool, "pid")
-        assert waiting_pid != idle_first or pool.children == 2
-        waiting = [submit(pool, "pid") for _ in range(2)]
+        keys = [key_of(int(await heard(pipe))), key_of(int((await outcome(pool, "pid"))["result"]))]
+        assert pool.children == 2
         await pool.close()
         assert pool.children == 0
-        with pytest.raises(ChildDied):
+        for key in keys:
+            wait_gone(key)
+        with pytest.raises(ChildDied, match="killed"):
             await busy.future
-        assert waiting[1].future.cancelled()
         with pytest.raises(RuntimeError, match="closed"):
             submit(pool, "pid")
-        if waiting[0].future.done() and not waiting[0].future.cancelled():
-            waiting[0].future.exception()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_closing_cancels_what_waits(pipe: Path) -> None:
+    async def main() -> None:
+        pool = ChildPool(1)
+        busy = submit(pool, "hang", pipe=str(pipe))
+        await heard(pipe)
+        waiting = submit(pool, "pid")
+        await pool.close()
+        assert waiting.future.cancelled()
+        assert isinstance(busy.future.exception(), ChildDied)
 
     asyncio.run(asyncio.wait_for(main(), 30))
 
@@ -347,20 +337,64 @@ from holdfast.engine.children import ChildPool
 async def main():
     pool = ChildPool(2)
     await pool.submit("{module}", "pid", {{}}, "").future
-    await pool.submit("{module}", "hang_with_a_program", {{"pipe": "{pipe}"}}, "").future
+    await pool.submit("{module}", "{task}", {{"pipe": "{pipe}"}}, "").future
 asyncio.run(main())
 """
 
 
-def test_children_and_their_programs_die_with_a_worker_that_is_killed_outright(pipe: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = WORKER.format(module=MODULE, pipe=pipe)
-    with subprocess.Popen([sys.executable, "-c", program], env=env) as worker:
+@pytest.mark.parametrize("task", ["hang_with_a_program", "hang_in_c"])
+def test_children_and_their_programs_die_with_a_worker_that_is_killed_outright(task: str, pipe: Path) -> None:
+    with subprocess.Popen(python(WORKER.format(module=MODULE, task=task, pipe=pipe)), env=ENV) as worker:
         keys = [key_of(int(pid)) for pid in pipe.read_text().split()]
         assert not any(is_gone(key) for key in keys)
         worker.kill()
     for key in keys:
         wait_gone(key)
+
+
+def test_a_guard_that_died_is_replaced_and_knows_every_group(pipe: Path) -> None:
+    async def main() -> None:
+        pool = ChildPool(2)
+        ticket = submit(pool, "hang_with_a_program", pipe=str(pipe))
+        keys = [key_of(int(pid)) for pid in (await heard(pipe)).split()]
+        guard = pool._guard._process
+        assert guard is not None
+        guard.kill()
+        guard.wait()
+        await outcome(pool, "pid")
+        assert pool._guard._process is not guard
+        await asyncio.to_thread(pool._guard.close)
+        with pytest.raises(ChildDied):
+            await ticket.future
+        for key in keys:
+            wait_gone(key)
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_messages_are_cut_out_of_a_stream_wherever_it_is_torn() -> None:
+    stream = frame(Cancel(1)) + frame(Cancel(2)) + frame(Cancel(3))
+    for size in (1, 3, 7, len(stream)):
+        frames = Frames()
+        pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+        bodies = [body for piece in pieces for body in frames.feed(piece)]
+        assert [orders.decode(body) for body in bodies] == [Cancel(1), Cancel(2), Cancel(3)]
+
+
+def test_a_stream_that_is_none_of_messages_is_refused() -> None:
+    with pytest.raises(ValueError, match="something else wrote"):
+        list(Frames().feed(b"GET / HTTP/1.1"))
+
+
+def test_a_child_that_speaks_nonsense_is_killed() -> None:
+    async def body(pool: ChildPool) -> None:
+        with pytest.raises(ChildDied) as caught:
+            await outcome(pool, "babble")
+        assert caught.value.begun
+        assert (await outcome(pool, "echo"))["kind"] == "done"
+
+    with_pool(body)
 
 
 def test_a_warm_child_costs_about_a_millisecond_a_job() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,13 @@ import pytest
 from holdfast.engine import process
 from holdfast.engine.process import is_gone, process_key
 
+from .programs import ENV, python
+
 PRINT_KEY = "from holdfast.engine.process import process_key; print(process_key(), flush=True); input()"
 
 
-
 def child() -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", PRINT_KEY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(python(PRINT_KEY), env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def first_line(started: subprocess.Popen[str]) -> str:

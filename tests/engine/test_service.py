@@ -22,7 +22,7 @@ class Rests:
             self.service.stop()
 
 
-def run_for(rests: Rests, outcomes: list[float | None | Exception], pace: Pace, luck: float = 0.5) -> Service:
+def run_for(rests: Rests, outcomes: list[float | Exception | None], pace: Pace, luck: float = 0.5) -> Service:
     async def work() -> float | None:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
@@ -74,7 +74,8 @@ def test_an_interval_of_zero_turns_the_service_off_but_run_once_still_works() ->
 def test_failures_are_survived_with_growing_rests_and_reset_by_a_success(caplog: pytest.LogCaptureFixture) -> None:
     rests = Rests(5)
     with caplog.at_level(logging.INFO, "holdfast.engine"):
-        service = run_for(rests, [OSError("no route"), OSError("no route"), OSError("x"), None, OSError("y")], Pace(interval=2))
+        down = OSError("no route")
+        service = run_for(rests, [down, down, down, None, down], Pace(interval=2))
     assert rests.asked == [2, 4, 8, 2, 2]
     assert service.failures == 1
     first, second = caplog.records[:2]

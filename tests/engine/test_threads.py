@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import subprocess
-import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast.engine.threads import HandlerExit, ThreadPool
+
+from .programs import ENV, python
 
 job: contextvars.ContextVar[str] = contextvars.ContextVar("job", default="none")
 
@@ -285,7 +286,7 @@ async def main():
     pool.abandon(ticket)
 asyncio.run(main())
 """
-    assert subprocess.run([sys.executable, "-c", program], timeout=20, check=False).returncode == 0
+    assert subprocess.run(python(program), env=ENV, timeout=20, check=False).returncode == 0
 
 
 def test_a_result_that_comes_after_the_loop_has_closed_ends_its_thread() -> None:

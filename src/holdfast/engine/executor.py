@@ -85,7 +85,7 @@ class Executor:
         if not run.task.is_async:
             return self._judge.returned(run, await self._around(run, self._thread_call(run)))
         try:
-            args, kwargs = run.task.signature.decode(run.job.payload, self._context(run, Context))
+            args, kwargs = run.task.arguments(run.job.payload, lambda: self._context(run, Context))
         except HoldfastError as error:
             return self._judge.undecodable(error)
         assert run.task.fn is not None
@@ -116,7 +116,7 @@ class Executor:
         """On the thread: decode, call, and leave the result to the loop."""
         current_job.set(run.job)
         try:
-            args, kwargs = run.task.signature.decode(run.job.payload, self._context(run, SyncContext))
+            args, kwargs = run.task.arguments(run.job.payload, lambda: self._context(run, SyncContext))
         except HoldfastError as error:
             raise _Undecodable from error
         assert run.task.fn is not None
@@ -152,7 +152,7 @@ class Executor:
             self._finished(run, self._judge.raised(run, error))
 
     def _context(self, run: Run, kind: type[Any]) -> Any:
-        return kind(info_of(run), self._app, run.stop) if run.task.signature.context_parameter else None
+        return kind(info_of(run), self._app, run.stop)
 
 
 class _Undecodable(Exception):

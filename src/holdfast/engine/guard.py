@@ -36,8 +36,9 @@ class Guard:
 
     def close(self) -> None:
         """End the guard; groups that are still watched are killed."""
-        if self._process is not None:
-            self._process.communicate()
+        process, self._process = self._process, None
+        if process is not None:
+            process.communicate()
 
     def _say(self, line: str) -> None:
         if self._process is not None and _tell(self._process, line):

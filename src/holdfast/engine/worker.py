@@ -250,7 +250,6 @@ class Worker:
         if not self.settings.block_warning:
             return None
         watchdog = Watchdog(
-            self._loop,
             warn_after=self.settings.block_warning,
             give_up_after=self.settings.lease * _LEASES_UNTIL_STUCK,
             on_dead=self._on_stuck or self.heartbeat.stop,

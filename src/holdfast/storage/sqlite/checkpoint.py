@@ -107,14 +107,14 @@ class Checkpointer:
             self._enough = max(50, min(5_000, FRAMES * changes // frames))
         large = frames * self._page_size > _LARGE
         if large and not self._warned:
-            _log.warning(
-                "the write-ahead log has %d frames, %d of them moved: a reader keeps an old snapshot open", frames, moved
-            )
+            text = "the write-ahead log has %d frames, %d of them moved: a reader keeps an old snapshot open; end it"
+            _log.warning(text, frames, moved)
         self._warned = large
 
     def _start(self) -> None:
-        ref = weakref.ref(self, lambda _, dirty=self._dirty: dirty.set())
-        self._thread = threading.Thread(target=_main, args=(ref, self._dirty), name="holdfast-checkpoint", daemon=True)
+        weakref.finalize(self, self._dirty.set).atexit = False
+        args = (weakref.ref(self), self._dirty)
+        self._thread = threading.Thread(target=_main, args=args, name="holdfast-checkpoint", daemon=True)
         self._thread.start()
 
 

@@ -29,7 +29,7 @@ def open_writer(location: Location, *, durable: bool) -> sqlite3.Connection:
         with translated():
             if not location.memory:
                 _into_wal(connection, location)
-            _settle(connection, durable=durable)
+            settle(connection, durable=durable)
     except BaseException:
         connection.close()
         raise
@@ -40,7 +40,7 @@ def open_reader(location: Location) -> sqlite3.Connection:
     """A connection that cannot write and never blocks a writer."""
     connection = _connect(location, mode="rw")
     with translated():
-        _settle(connection, durable=True)
+        settle(connection, durable=True)
         connection.execute("pragma query_only=on")
         connection.execute(f"pragma busy_timeout={int(PATIENCE * 1000)}")
     return connection
@@ -92,7 +92,8 @@ def _into_wal(connection: sqlite3.Connection, location: Location) -> None:
         raise ConfigError(f"{location.path} cannot use a write-ahead log (journal mode {mode}); use a local disk")
 
 
-def _settle(connection: sqlite3.Connection, *, durable: bool) -> None:
+def settle(connection: sqlite3.Connection, *, durable: bool) -> None:
+    """The settings of every connection to the file, lent ones included."""
     settings = {
         "synchronous": "full" if durable else "normal",
         "foreign_keys": "on",

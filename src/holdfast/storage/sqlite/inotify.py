@@ -67,6 +67,6 @@ def _libc() -> Any:
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)
-        return libc if libc.inotify_init1 and libc.inotify_add_watch else None
-    except (OSError, AttributeError):
+    except OSError:
         return None
+    return libc if hasattr(libc, "inotify_init1") and hasattr(libc, "inotify_add_watch") else None

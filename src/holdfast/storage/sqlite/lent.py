@@ -11,6 +11,7 @@ from weakref import WeakSet
 from ...errors import ConfigError, NotInTransaction
 from ..port import Op
 from ..step import step
+from .connect import settle
 from .failures import translated
 from .location import Location
 from .tx import SqliteTx
@@ -25,14 +26,16 @@ class Connection(sqlite3.Connection):
 class Lent:
     """Remembers which connections were made for which thread, to recognise a thread that would wait for itself."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, *, durable: bool) -> None:
         self._location = location
+        self._durable = durable
         self._made: dict[int, WeakSet[Connection]] = {}
 
     def make(self) -> Connection:
         uri = self._location.uri if self._location.memory else f"{self._location.uri}?mode=rw"
         with translated():
             connection = sqlite3.connect(uri, uri=True, timeout=5, isolation_level="IMMEDIATE", factory=Connection)
+            settle(connection, durable=self._durable)
         self._made.setdefault(threading.get_ident(), WeakSet()).add(connection)
         return connection
 

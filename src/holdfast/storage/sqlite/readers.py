@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from ...clock import Clock
-from ..forking import park
 from ..port import Op
 from ..step import step
 from .failures import code, is_busy, translated
@@ -57,10 +56,6 @@ class Readers:
         for pool in (self._calm, self._quick):
             while pool:
                 pool.pop().close()
-
-    def park(self) -> None:
-        """Leave everything as it is, for ever: this is the parent's."""
-        park([self._threads, *self._calm, *self._quick])
 
     def _open_quick(self) -> sqlite3.Connection:
         connection = self._open()

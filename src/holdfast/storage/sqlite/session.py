@@ -56,6 +56,8 @@ class Session:
                     self.readers = Readers(lambda: open_reader(settings.location), settings.clock)
         except BaseException:
             connection.close()
+            if self._mover is not None:
+                self._mover.close()
             raise
 
     def upgrade(self, now: int) -> list[str]:

@@ -61,7 +61,7 @@ class SqliteStore:
         self._current: Session | None = None
         self._opening = threading.Lock()
         self._closed = False
-        self._lent = Lent(self._settings.location)
+        self._lent = Lent(self._settings.location, durable=durable)
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room)
         self._watch = Watch(self._look, self._commits, path and f"{path}-wal")
         self._bell = SqliteBell(self._watch)
@@ -133,6 +133,7 @@ class SqliteStore:
     def renew_after_fork(self) -> None:
         """What the parent opened is neither used nor closed here."""
         self._opening = threading.Lock()
+        self._lent = Lent(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
         if session is not None:
             session.park()

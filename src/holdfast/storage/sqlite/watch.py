@@ -121,14 +121,14 @@ class Watch:
         if self._armed and self._waiting and not self._wanted.is_set():
             self._wanted.set()
             if self._thread is None:
-                ref = weakref.ref(self, lambda _, wanted=self._wanted: wanted.set())
-                self._thread = threading.Thread(
-                    target=_main, args=(ref, self._wanted), name="holdfast-watch", daemon=True
-                )
+                weakref.finalize(self, self._wanted.set).atexit = False
+                args = (weakref.ref(self), self._wanted)
+                self._thread = threading.Thread(target=_main, args=args, name="holdfast-watch", daemon=True)
                 self._thread.start()
 
 
 def _main(ref: weakref.ref[Watch], wanted: threading.Event) -> None:
+    complained = False
     while wanted.wait():
         watch = ref()
         if watch is None or watch.closed:
@@ -136,6 +136,8 @@ def _main(ref: weakref.ref[Watch], wanted: threading.Event) -> None:
         try:
             watch.watch()
         except Exception:
-            _log.exception("watching for other processes' commits failed; polling still finds their work")
+            if not complained:
+                _log.exception("watching for other processes' commits fails for now; polling still finds their work")
+            complained = True
             time.sleep(1)
         del watch

@@ -1,0 +1,211 @@
+"""The app: where a program's tasks, its store and its worker come together."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, overload
+
+from . import config as configuration
+from .client.enqueuer import Enqueuer
+from .client.inline import InlineJobs
+from .client.jobs import Jobs
+from .client.overview import Queues, Workers
+from .clock import Clock
+from .context import Context, SyncContext
+from .decorate import TaskDecorator
+from .embedded import EmbeddedWorker
+from .engine.executor import Middleware
+from .errors import ConfigError, UnknownTask
+from .handle import Job
+from .opening import open_store
+from .rules.retry import RetryPolicy
+from .storage.port import Store
+from .tasks import AsyncTask, Isolate, JobRequest, Seconds, SyncTask, Task, TaskOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound=Middleware)
+
+logger: Final = logging.getLogger("holdfast")
+
+
+class App:
+    """Tasks, and the store where their jobs live.
+
+    `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
+    HOLDFAST_* variables win over what is written here. `clock` is for tests. `tenant` names the tenant of jobs that
+    are enqueued without one, such as that of the current request.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | None = None,
+        *,
+        clock: Clock | None = None,
+        tenant: Callable[[], str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._code = {**settings, "store": os.fspath(store) if store is not None else None}
+        self.config = configuration.load(self._code)
+        self._clock = clock
+        self._tenant = tenant or (lambda: "")
+        self._tasks: dict[str, Task[Any, Any]] = {}
+        self._middleware: list[Middleware] = []
+        self._opened: Store | None = None
+        self._opening = threading.Lock()
+        self.jobs: Final = Jobs(self.open, self._tasks)
+        self.queues: Final = Queues(self.open)
+        self.workers: Final = Workers(self.open)
+        self._enqueuer = Enqueuer(self.open, self.jobs)
+        self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
+
+    # -- tasks
+
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int | None = 5,
+        retry: RetryPolicy | None = None,
+        timeout: Seconds | None = None,
+        isolate: Isolate | None = None,
+        requires: Sequence[str] = (),
+        permanent_on: tuple[type[BaseException], ...] = (),
+    ) -> TaskDecorator: ...
+
+    def task(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
+
+        The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
+        """
+        if "requires" in options:
+            options["requires"] = frozenset(options["requires"])
+
+        def decorate(function: Callable[..., Any]) -> Task[Any, Any]:
+            return self._register(function, name or function.__name__, TaskOptions(**options))
+
+        return decorate if fn is None else decorate(fn)
+
+    def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
+        """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
+        return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
+
+    def middleware(self, layer: M) -> M:
+        """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
+        self._middleware.append(layer)
+        return layer
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The registered and declared tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
+        if options.isolate == "process" and fn.__module__ == "__main__":
+            raise ConfigError(
+                f"task {name!r} has isolate='process', but a child process cannot import it from __main__; "
+                "move it to a module of its own"
+            )
+        if not self._tasks and self.config.inline:
+            logger.warning("inline mode: jobs run at once in their caller; nothing is stored and no worker is used")
+        kind = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
+        return self._keep(kind(self, fn, name, options))
+
+    def _keep(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        if task.name in self._tasks:
+            raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
+        self._tasks[task.name] = task
+        return task
+
+    # -- enqueue
+
+    def enqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
+        """Enqueue what `task.job(…)` made."""
+        self._check(request)
+        if self._inline:
+            return Job(self._inline, self._inline.run(request), task=request.task.name)
+        return self._enqueuer.one(request, self._tenant() if tenant is None else tenant)
+
+    async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
+        """The awaiting twin of `enqueue`."""
+        self._check(request)
+        if self._inline:
+            return Job(self._inline, await self._inline.arun(request), task=request.task.name)
+        return await self._enqueuer.aone(request, self._tenant() if tenant is None else tenant)
+
+    def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
+        """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
+        for request in requests:
+            self._check(request)
+        if self._inline:
+            return [self.enqueue(request) for request in requests]
+        return self._enqueuer.many(requests, self._tenant(), connection)
+
+    async def aenqueue_many(
+        self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
+    ) -> list[Job[Any]]:
+        """The awaiting twin of `enqueue_many`."""
+        for request in requests:
+            self._check(request)
+        if self._inline:
+            return [await self.aenqueue(request) for request in requests]
+        return await self._enqueuer.amany(requests, self._tenant(), connection)
+
+    def _check(self, request: JobRequest[Any]) -> None:
+        if request.task.name not in self._tasks:
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
+
+    # -- work
+
+    def worker(self, **settings: Any) -> EmbeddedWorker:
+        """A worker inside this program: `with app.worker():` or `async with app.worker():`. It handles no signals."""
+        worker = configuration.load(self._code, flags=settings).worker
+        return EmbeddedWorker(self, self.open(), worker, self._middleware, self._clock)
+
+    # -- the store
+
+    def open(self) -> Store:
+        """The store, opened at its first use."""
+        if self._opened is None:
+            with self._opening:
+                if self._opened is None:
+                    self._opened = open_store(self.config, self._clock)
+        return self._opened
+
+    def connect(self) -> Any:
+        """A sqlite3 connection to the store's file with its settings, for `connection=`. SQLite only."""
+        store = self.open()
+        if not hasattr(store, "connect"):
+            raise ConfigError("app.connect() is for SQLite; on Postgres use your own psycopg connection")
+        return cast("Any", store).connect()
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of the migrations applied."""
+        return self.open().migrate()
+
+    def close(self) -> None:
+        """Close every connection. The app may be used again; it opens anew."""
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def __repr__(self) -> str:
+        return f"<App with {len(self._tasks)} tasks>"

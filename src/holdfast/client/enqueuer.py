@@ -1,0 +1,89 @@
+"""Enqueue: one or many, blocking or awaiting, in our own transaction or in the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from ..errors import InvalidInput
+from ..handle import Job
+from ..ids import ids
+from ..model.job import Enqueued, JobSpec
+from ..storage.ops import enqueue as ops
+from ..storage.port import ListOp, Op, Store
+from ..tasks import JobRequest
+from .jobs import Jobs
+from .specs import spec_of
+
+R = TypeVar("R")
+
+MOST_AT_ONCE: Final = 10_000
+
+
+class Enqueuer:
+    """Turns requests into stored jobs."""
+
+    def __init__(self, store: Callable[[], Store], jobs: Jobs) -> None:
+        self._store = store
+        self._jobs = jobs
+
+    def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        spec = spec_of(request, tenant=tenant)
+        connection, store = request.options.connection, self._store()
+        if connection is not None:
+            answers = store.within(connection, _keyed([spec]))
+        elif spec.is_keyless:
+            answers = store.write_list(ListOp(ops.enqueue_keyless, [spec]))
+        else:
+            answers = store.write(_keyed([spec]))
+        return self._handle(request, answers[0])
+
+    async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        spec = spec_of(request, tenant=tenant)
+        connection, store = request.options.connection, self._store()
+        if connection is not None:
+            answers = await store.awithin(connection, _keyed([spec]))
+        elif spec.is_keyless:
+            answers = await store.awrite_list(ListOp(ops.enqueue_keyless, [spec]))
+        else:
+            answers = await store.awrite(_keyed([spec]))
+        return self._handle(request, answers[0])
+
+    def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
+        specs, connection = _bulk(requests, tenant, connection)
+        store, op = self._store(), _keyed(specs)
+        answers = store.write(op) if connection is None else store.within(connection, op)
+        return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+    async def amany(
+        self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
+    ) -> list[Job[Any]]:
+        specs, connection = _bulk(requests, tenant, connection)
+        store, op = self._store(), _keyed(specs)
+        answers = await (store.awrite(op) if connection is None else store.awithin(connection, op))
+        return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+    def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
+        return Job(self._jobs, answer.id, created=answer.created, task=request.task.name)
+
+
+def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
+    if all(spec.is_keyless for spec in specs):
+        return Op(lambda tx: ops.enqueue_keyless(tx, specs), single=len(specs) == 1)
+    return Op(lambda tx: ops.enqueue(tx, specs))
+
+
+def _bulk(
+    requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
+) -> tuple[list[JobSpec], object | None]:
+    if len(requests) > MOST_AT_ONCE:
+        raise InvalidInput(f"{len(requests):,} jobs in one call are too many; send at most {MOST_AT_ONCE:,} at a time")
+    given = {id(c): c for r in requests if (c := r.options.connection) is not None}
+    if connection is not None:
+        given[id(connection)] = connection
+    if len(given) > 1:
+        raise InvalidInput("one call can join one transaction only; the jobs name several connections")
+    # Made in one go and in the caller's order, so that the batch is first in, first out.
+    fresh = ids.many(len(requests))
+    specs = [spec_of(request, tenant=tenant, id=new) for request, new in zip(requests, fresh, strict=True)]
+    return specs, next(iter(given.values()), None)

@@ -1,0 +1,105 @@
+"""Inline mode: a job runs at once in its caller, with no store and no worker. For tests and small scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ..context import Context, JobInfo, Stop, SyncContext
+from ..errors import ConfigError, HoldfastError, NotFound
+from ..ids import ids
+from ..model.answers import CancelResult
+from ..model.job import Ended, JobRecord, JobState
+from ..rules.failure import error_text
+from ..tasks import JobRequest, Task
+
+T = TypeVar("T")
+
+
+class InlineJobs:
+    """Runs jobs and remembers how they ended, for their handles. Delay, queue and retries are ignored."""
+
+    def __init__(self, app: Any, decode: Callable[[Ended, str | None], Any]) -> None:
+        self._app = app
+        self._decode = decode
+        self._ended: dict[str, Ended] = {}
+
+    def run(self, request: JobRequest[Any]) -> str:
+        """Run it to its end; its id. A failure is kept for whoever asks for the result."""
+        task = request.task
+        if not task.is_async:
+            return self._run(request, lambda call: call())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._run(request, lambda call: asyncio.run(call()))
+        raise ConfigError(f"task {task.name!r} is async and an event loop runs here; await aenqueue instead")
+
+    async def arun(self, request: JobRequest[Any]) -> str:
+        """The awaiting twin of `run`."""
+        if not request.task.is_async:
+            return self._run(request, lambda call: call())
+        job_id, call = self._prepare(request)
+        try:
+            value = await call()
+        except Exception as error:
+            return self._failed(job_id, error)
+        return self._succeeded(job_id, request.task, value)
+
+    def _run(self, request: JobRequest[Any], run: Callable[[Callable[[], Any]], Any]) -> str:
+        job_id, call = self._prepare(request)
+        try:
+            value = run(call)
+        except Exception as error:
+            return self._failed(job_id, error)
+        return self._succeeded(job_id, request.task, value)
+
+    def _prepare(self, request: JobRequest[Any]) -> tuple[str, Callable[[], Coroutine[Any, Any, Any]]]:
+        task = request.task
+        if task.fn is None:
+            raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
+        job_id = request.options.id or ids.new()
+        info = JobInfo(job_id, task.name, task.task_options.queue, request.options.tenant or "", 1, 1, 0, 1, 0)
+        kind = Context if task.is_async else SyncContext
+        args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, Stop()))
+        fn = task.fn
+        return job_id, lambda: fn(*args, **kwargs)
+
+    def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
+        try:
+            result = task.signature.encode_result(value)
+        except HoldfastError as error:
+            return self._failed(job_id, error)
+        self._ended[job_id] = Ended(job_id, JobState.SUCCEEDED, result, None, None)
+        return job_id
+
+    def _failed(self, job_id: str, error: Exception) -> str:
+        self._ended[job_id] = Ended(job_id, JobState.FAILED, None, error_text(error), "permanent")
+        return job_id
+
+    # -- what a handle asks
+
+    def get(self, job_id: str) -> JobRecord:
+        raise ConfigError("inline jobs are not stored; they have a result, but no record")
+
+    async def aget(self, job_id: str) -> JobRecord:
+        return self.get(job_id)
+
+    def wait(self, job_id: str, timeout: float | None = None) -> Ended:
+        try:
+            return self._ended[job_id]
+        except KeyError:
+            raise NotFound("job", job_id) from None
+
+    async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
+        return self.wait(job_id)
+
+    def cancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+        return CancelResult.FINISHED
+
+    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+        return CancelResult.FINISHED
+
+    def decode_result(self, ended: Ended, task: str | None) -> Any:
+        return self._decode(ended, task)

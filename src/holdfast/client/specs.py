@@ -1,0 +1,100 @@
+"""From a call to the job that is stored: options of the call over those of the task, each checked."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Literal
+
+from ..errors import InvalidInput
+from ..ids import ids
+from ..model.job import Dedupe, JobSpec
+from ..model.route import Route
+from ..names import check_attempts, check_duration, check_id, check_instant, check_name, check_priority, check_queue, check_tags  # fmt: skip  # noqa: E501
+from ..tasks import CallOptions, JobRequest, TaskOptions
+
+_ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
+
+
+def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None) -> JobSpec:
+    """The job for a request. `tenant` is used where the request names none."""
+    call, task = request.options, request.task.task_options
+    retry = call.retry or task.retry
+    return JobSpec(
+        id=check_id(call.id) if call.id is not None else id or ids.new(),
+        explicit_id=call.id is not None,
+        task=request.task.name,
+        route=_route(check_queue(call.queue) if call.queue is not None else task.queue, task.requires),
+        payload=request.payload,
+        tenant=check_name("tenant", call.tenant) if call.tenant is not None else tenant,
+        priority=task.priority if call.priority is None else check_priority(call.priority),
+        max_attempts=check_attempts(task.max_attempts if call.max_attempts is None else call.max_attempts),
+        retry=retry.encode() if retry else None,
+        timeout=_timeout(call, task),
+        dedupe=_dedupe(call, request.task.name),
+        tags=json.dumps(check_tags(call.tags)) if call.tags else None,
+        **_start(call),
+        **_deadline(call),
+    )
+
+
+def _route(queue: str, requires: frozenset[str]) -> Route:
+    # A route's number is a hash: made once per combination, not once per job.
+    key = (queue, requires)
+    if key not in _ROUTES:
+        _ROUTES[key] = Route(queue, requires)
+    return _ROUTES[key]
+
+
+def _start(call: CallOptions) -> dict[Literal["at", "delay"], Any]:
+    if call.at is not None and call.delay is not None:
+        raise InvalidInput("give either delay or at, not both")
+    if call.at is not None:
+        return {"at": check_instant("at", call.at)}
+    return {"delay": check_duration("delay", call.delay)} if call.delay is not None else {}
+
+
+def _deadline(call: CallOptions) -> dict[Literal["deadline", "deadline_at"], Any]:
+    if isinstance(call.deadline, datetime):
+        return {"deadline_at": check_instant("deadline", call.deadline)}
+    return {"deadline": check_duration("deadline", call.deadline)} if call.deadline is not None else {}
+
+
+def _timeout(call: CallOptions, task: TaskOptions) -> int | None:
+    timeout = task.timeout if call.timeout is None else call.timeout
+    if timeout is None:
+        return None
+    micros = check_duration("timeout", timeout)
+    if micros == 0:
+        raise InvalidInput("timeout is 0; give more seconds, or leave it out for no timeout")
+    return micros
+
+
+def _dedupe(call: CallOptions, task: str) -> Dedupe | None:
+    if call.dedupe_key is None:
+        if call.dedupe_until != "finish" or call.dedupe_scope is not None or call.on_duplicate != "existing":
+            raise InvalidInput("dedupe_until, dedupe_scope and on_duplicate need a dedupe_key")
+        return None
+    if call.on_duplicate not in ("existing", "replace", "raise"):
+        raise InvalidInput(f"on_duplicate is {call.on_duplicate!r}; use 'existing', 'replace' or 'raise'")
+    until, window = _until(call.dedupe_until)
+    return Dedupe(
+        key=check_name("dedupe_key", call.dedupe_key),
+        scope=task if call.dedupe_scope is None else check_name("dedupe_scope", call.dedupe_scope),
+        until=until,
+        window=window,
+        on_duplicate=call.on_duplicate,
+    )
+
+
+def _until(given: object) -> tuple[Literal["start", "failure", "finish", "window"], int]:
+    match given:
+        case "start" | "failure" | "finish":
+            return given, 0
+        case str():
+            raise InvalidInput(f"dedupe_until is {given!r}; use 'start', 'failure', 'finish' or a number of seconds")
+        case _:
+            window = check_duration("dedupe_until", given)
+            if window == 0:
+                raise InvalidInput("dedupe_until is 0 seconds; give a longer window, or 'start'")
+            return "window", window

@@ -1,0 +1,132 @@
+"""Waits for jobs to end, for any number of callers, with one reader for them all.
+
+A thread lives while somebody waits. It looks once per wake-up for every awaited id, so a thousand waiters cost the
+store no more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+from ..errors import ResultTimeout, StorageError
+from ..model.job import Ended
+from ..storage.ops import insight
+from ..storage.port import Op, Store
+
+_SHORTEST: Final = 0.002
+_LONGEST: Final = 0.5
+
+Told = Callable[[Ended], None]
+
+
+class Watch:
+    """One per app."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, as a forked child must: its parent's thread does not exist there."""
+        self._lock = threading.Lock()
+        self._waiting: defaultdict[str, list[Told]] = defaultdict(list)
+        self._thread: threading.Thread | None = None
+
+    def wait(self, job_id: str, timeout: float | None) -> Ended:
+        """Block until the job has ended."""
+        if ended := self._look([job_id]):
+            return ended[0]
+        self._store().read(Op(lambda tx: insight.get_job(tx, job_id)))
+        done = threading.Event()
+        answer: list[Ended] = []
+
+        def told(end: Ended) -> None:
+            answer.append(end)
+            done.set()
+
+        self._add(job_id, told)
+        try:
+            if not done.wait(timeout):
+                raise _late(job_id, timeout)
+        finally:
+            self._remove(job_id, told)
+        return answer[0]
+
+    async def await_(self, job_id: str, timeout: float | None) -> Ended:
+        """The awaiting twin of `wait`."""
+        store = self._store()
+        if ended := await store.aread(Op(lambda tx: insight.outcomes_of(tx, [job_id]))):
+            return ended[0]
+        await store.aread(Op(lambda tx: insight.get_job(tx, job_id)))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Ended] = loop.create_future()
+
+        def told(end: Ended) -> None:
+            loop.call_soon_threadsafe(lambda: future.done() or future.set_result(end))
+
+        self._add(job_id, told)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise _late(job_id, timeout) from None
+        finally:
+            self._remove(job_id, told)
+
+    def _add(self, job_id: str, told: Told) -> None:
+        with self._lock:
+            self._waiting[job_id].append(told)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="holdfast-watch", daemon=True)
+                self._thread.start()
+
+    def _remove(self, job_id: str, told: Told) -> None:
+        with self._lock:
+            if told in (waiters := self._waiting.get(job_id, [])):
+                waiters.remove(told)
+            if not waiters:
+                self._waiting.pop(job_id, None)
+
+    def _serve(self) -> None:
+        listener = self._store().bell.listen(["finished"])
+        pause = _SHORTEST
+        try:
+            while awaited := self._awaited():
+                found = self._tell(awaited)
+                pause = _SHORTEST if found else min(pause * 2, _LONGEST)
+                listener.wait(pause)
+        finally:
+            listener.close()
+
+    def _awaited(self) -> list[str]:
+        with self._lock:
+            if not self._waiting:
+                # Under the lock: whoever comes next starts a new thread.
+                self._thread = None
+            return list(self._waiting)
+
+    def _tell(self, awaited: list[str]) -> bool:
+        try:
+            ended = self._look(awaited)
+        except StorageError:
+            # The store is away; those who wait have their own timeouts.
+            return False
+        for end in ended:
+            with self._lock:
+                waiters = self._waiting.pop(end.id, [])
+            for told in waiters:
+                told(end)
+        return bool(ended)
+
+    def _look(self, job_ids: list[str]) -> list[Ended]:
+        return self._store().read(Op(lambda tx: insight.outcomes_of(tx, job_ids)))
+
+
+def _late(job_id: str, timeout: float | None) -> ResultTimeout:
+    return ResultTimeout(f"job {job_id} has not ended after {timeout:g} s; it goes on, ask again later")
+
+

@@ -1,0 +1,102 @@
+"""Settings from four places, the strongest first: flags, HOLDFAST_* variables, code, and holdfast.toml."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from .engine.settings import WorkerSettings
+from .errors import ConfigError
+
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+_WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What an app runs with."""
+
+    store: str = "holdfast.db"
+    durable: bool = True
+    """Survive a loss of power after every commit. Without it, the last commits before the loss may be missing."""
+    inline: bool = False
+    """Run jobs at once in their caller, without a store. For tests."""
+    notify: bool = True
+    """Wake workers by NOTIFY (Postgres). Without it they poll."""
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+
+
+def load(
+    code: Mapping[str, Any],
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Config:
+    """The settings in force. A name that nobody knows is an error, wherever it stands."""
+    environment = os.environ if environment is None else environment
+    merged = {**_from_toml(environment, file), **code, **_from_environment(environment), **(flags or {})}
+    given = {name: value for name, value in merged.items() if value is not None}
+    worker = {name: given.pop(name) for name in _WORKER_FIELDS if name in given}
+    try:
+        return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
+    except TypeError as wrong:
+        raise ConfigError(f"{wrong}; known settings are {', '.join(known_settings())}") from None
+
+
+def known_settings() -> list[str]:
+    """Every setting's name, as in code and TOML; the variable is HOLDFAST_ and the same in capitals."""
+    return sorted([f.name for f in fields(Config) if f.name != "worker"] + list(_WORKER_FIELDS))
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in known_settings():
+        text = environment.get(f"HOLDFAST_{name.upper()}")
+        if text is not None:
+            found[name] = _parse(name, text)
+    return found
+
+
+def _from_toml(environment: Mapping[str, str], file: Path | None) -> dict[str, Any]:
+    chosen = file or Path(environment.get("HOLDFAST_CONFIG", "holdfast.toml"))
+    if not chosen.exists():
+        if "HOLDFAST_CONFIG" in environment or file:
+            raise ConfigError(f"the settings file {chosen} does not exist")
+        return {}
+    try:
+        settings = tomllib.loads(chosen.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise ConfigError(f"{chosen} is not valid TOML: {wrong}") from wrong
+    if unknown := settings.keys() - set(known_settings()):
+        raise ConfigError(f"{chosen} has unknown settings: {', '.join(sorted(unknown))}")
+    return settings
+
+
+def _parse(name: str, text: str) -> Any:
+    if name in ("durable", "inline", "notify"):
+        if text.lower() not in _TRUE | _FALSE:
+            raise ConfigError(f"HOLDFAST_{name.upper()} is {text!r}; use true or false")
+        return text.lower() in _TRUE
+    return text
+
+
+def _converted(defaults: WorkerSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts from the environment as the types that the settings have."""
+    return {name: _convert(name, getattr(defaults, name), value) for name, value in given.items()}
+
+
+def _convert(name: str, default: object, value: Any) -> Any:
+    try:
+        if isinstance(default, tuple):
+            return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+        if isinstance(default, int):
+            return int(value)
+        return float(value) if isinstance(default, float) or default is None else value
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} is {value!r}, which is not a number") from None

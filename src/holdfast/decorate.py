@@ -1,0 +1,28 @@
+"""The exact types of `@app.task`: each kind of function gives a task with its own parameters and result.
+
+The order matters to type checkers: with a context before without, async before sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from .context import Context, SyncContext
+from .tasks import AsyncTask, SyncTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(…)` is before it meets its function."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...

@@ -1,0 +1,99 @@
+"""A worker inside the user's own program, as a context manager of both colours. It touches no signal handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .clock import SYSTEM_CLOCK, Clock
+from .engine.executor import Middleware
+from .engine.settings import WorkerSettings
+from .engine.worker import Worker
+from .storage.port import Store
+
+if TYPE_CHECKING:
+    from .app import App
+
+
+class EmbeddedWorker:
+    """`with` runs the worker on a thread of its own, `async with` on the running event loop."""
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        settings: WorkerSettings,
+        middleware: Sequence[Middleware],
+        clock: Clock | None = None,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._settings = settings
+        self._middleware = middleware
+        self._clock = clock or SYSTEM_CLOCK
+        self._worker: Worker | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leave = asyncio.Event()
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+
+    async def __aenter__(self) -> EmbeddedWorker:
+        self._worker = self._make()
+        await self._worker.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._worker is not None
+        await self._worker.stop()
+
+    def __enter__(self) -> EmbeddedWorker:
+        self._thread = threading.Thread(target=self._serve, name="holdfast-worker", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._leave.set)
+        self._thread.join()
+
+    @property
+    def id(self) -> str:
+        """The worker's identity in the store."""
+        assert self._worker is not None
+        return self._worker.id
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._started.set()
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._worker = self._make()
+        await self._worker.start()
+        self._started.set()
+        await self._leave.wait()
+        await self._worker.stop()
+
+    def _make(self) -> Worker:
+        return Worker(
+            self._store,
+            self._app.tasks,
+            self._settings,
+            app=self._app,
+            middleware=self._middleware,
+            clock=self._clock,
+        )

@@ -1,0 +1,114 @@
+"""Why a job is where it is. The first reason is the one that holds it; each says what would move it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..clock import SECOND
+from ..model.job import JobRecord, JobState
+from ..model.route import Route
+from ..model.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One fact: a stable code for programs, a sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What can be said about a job."""
+
+    job: JobRecord
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything the explanation looks at."""
+
+    job: JobRecord
+    route: Route
+    queue_state: str
+    workers: Sequence[Worker]
+    now: int
+
+
+def explain(scene: Scene) -> Explanation:
+    """The reasons that hold a job, the strongest first."""
+    job = scene.job
+    if job.state is JobState.RUNNING:
+        return Explanation(job, _running(scene))
+    if job.state is JobState.READY:
+        return Explanation(job, tuple(_waiting(scene)) or (Reason("claimable", "it can be claimed at any moment"),))
+    if job.state.is_terminal:
+        return Explanation(job, (_ended(job),))
+    return Explanation(job, (Reason(job.state, f"it is {job.state}: {job.reason or 'no reason is recorded'}"),))
+
+
+def _running(scene: Scene) -> tuple[Reason, ...]:
+    job = scene.job
+    owner = next((w for w in scene.workers if w.id == job.owner), None)
+    if owner is None:
+        return (Reason("owner_unknown", f"it runs under worker {job.owner}, which is not registered"),)
+    left = (owner.lease_until - scene.now) / SECOND
+    until = f"whose lease ends in {left:.0f} s" if left > 0 else f"whose lease ended {-left:.0f} s ago; rescue is due"
+    reasons = [Reason("running", f"it runs on {owner.name} (worker {owner.id}), {until}")]
+    if job.cancel_at is not None:
+        reasons.append(Reason("cancel_requested", f"a cancel was requested {_ago(scene.now, job.cancel_at)}"))
+    return tuple(reasons)
+
+
+def _waiting(scene: Scene) -> list[Reason]:
+    job, reasons = scene.job, []
+    if job.not_before > scene.now:
+        reasons.append(_due_later(scene))
+    if scene.queue_state != "active":
+        reasons.append(Reason("queue_" + scene.queue_state, f"queue {job.queue!r} is {scene.queue_state}"))
+    if job.due == 2:
+        reasons.append(Reason("limit", f"it is parked behind the limit of lane {job.lane!r}"))
+    if job.suspect:
+        reasons.append(Reason("suspect", "its worker was lost once, so it waits to run apart from other such jobs"))
+    return reasons + _nobody(scene)
+
+
+def _due_later(scene: Scene) -> Reason:
+    job = scene.job
+    wait = (job.not_before - scene.now) / SECOND
+    cause = {"retry": f"after a failure (attempt {job.attempts} of {job.max_attempts or 'any number'})"}.get(
+        job.reason or "", f"({job.reason})" if job.reason else ""
+    )
+    return Reason("due_later", f"it is due in {wait:.1f} s {cause}".rstrip())
+
+
+def _nobody(scene: Scene) -> list[Reason]:
+    job = scene.job
+    live = [w for w in scene.workers if w.state == "alive" and not w.is_expired]
+    if not live:
+        return [Reason("no_worker", "no worker is alive; start one with: holdfast worker MODULE:APP")]
+    serving = [w for w in live if job.queue in w.queues]
+    if not serving:
+        queues = ", ".join(sorted({queue for w in live for queue in w.queues}))
+        return [Reason("queue_not_served", f"no live worker serves queue {job.queue!r}; they serve {queues}")]
+    if not any(job.task in w.tasks for w in serving):
+        return [Reason("task_unknown", f"no live worker of queue {job.queue!r} knows the task {job.task!r}")]
+    return []
+
+
+def _ended(job: JobRecord) -> Reason:
+    if job.state is JobState.SUCCEEDED:
+        return Reason("succeeded", f"it succeeded in attempt {job.attempts}")
+    detail = ""
+    if job.error:
+        error = json.loads(job.error)
+        detail = f": {error.get('type')}: {error.get('message')}"
+    return Reason(job.state, f"it {'was ' if job.state != JobState.FAILED else ''}{job.state} ({job.reason}){detail}")
+
+
+def _ago(now: int, then: int) -> str:
+    return f"{(now - then) / SECOND:.0f} s ago"
