@@ -67,9 +67,9 @@ class App:
     # -- tasks
 
     @overload
-    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload
-    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def task(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
     @overload
@@ -89,18 +89,19 @@ class App:
         permanent_on: tuple[type[BaseException], ...] = (),
     ) -> TaskDecorator: ...
 
-    def task(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    def task(self, *function: Any, **options: Any) -> Any:
         """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
 
         The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
         """
-        if "requires" in options:
-            options["requires"] = frozenset(options["requires"])
+        name = options.pop("name", None)
+        options["requires"] = frozenset(options.get("requires", ()))
+        wanted = TaskOptions(**options)
 
-        def decorate(function: Callable[..., Any]) -> Task[Any, Any]:
-            return self._register(function, name or function.__name__, TaskOptions(**options))
+        def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
+            return self._register(fn, name or fn.__name__, wanted)
 
-        return decorate if fn is None else decorate(fn)
+        return decorate(*function) if function else decorate
 
     def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
         """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""

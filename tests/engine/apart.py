@@ -38,9 +38,8 @@ def pid(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
 
 @Runs
 def surroundings(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
-    loaded = sorted(name for name in sys.modules if name.startswith(("asyncio", "holdfast.storage")))
     found: dict[str, Any] = {"path": sys.path, "cwd": os.getcwd(), "pythonpath": os.environ.get("PYTHONPATH")}
-    return {**found, "main": threading.current_thread() is threading.main_thread(), "loaded": loaded}
+    return {**found, "main": threading.current_thread() is threading.main_thread()}
 
 
 @Runs

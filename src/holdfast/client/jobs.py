@@ -32,12 +32,12 @@ class Jobs:
     async def aget(self, job_id: str) -> JobRecord:
         return await self._store().aread(Op(lambda tx: insight.get_job(tx, job_id)))
 
-    def list(self, wanted: JobFilter | None = None) -> list[JobRecord]:
+    def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
         wanted = _checked(wanted or JobFilter())
         return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted)))
 
-    async def alist(self, wanted: JobFilter | None = None) -> list[JobRecord]:
+    async def afind(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         wanted = _checked(wanted or JobFilter())
         return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted)))
 

@@ -87,14 +87,12 @@ def _dedupe(call: CallOptions, task: str) -> Dedupe | None:
     )
 
 
-def _until(given: object) -> tuple[Literal["start", "failure", "finish", "window"], int]:
-    match given:
-        case "start" | "failure" | "finish":
-            return given, 0
-        case str():
-            raise InvalidInput(f"dedupe_until is {given!r}; use 'start', 'failure', 'finish' or a number of seconds")
-        case _:
-            window = check_duration("dedupe_until", given)
-            if window == 0:
-                raise InvalidInput("dedupe_until is 0 seconds; give a longer window, or 'start'")
-            return "window", window
+def _until(given: Any) -> tuple[Literal["start", "failure", "finish", "window"], int]:
+    if given == "start" or given == "failure" or given == "finish":
+        return given, 0
+    if isinstance(given, str):
+        raise InvalidInput(f"dedupe_until is {given!r}; use 'start', 'failure', 'finish' or a number of seconds")
+    window = check_duration("dedupe_until", given)
+    if window == 0:
+        raise InvalidInput("dedupe_until is 0 seconds; give a longer window, or 'start'")
+    return "window", window

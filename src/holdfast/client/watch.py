@@ -66,7 +66,7 @@ class Watch:
         future: asyncio.Future[Ended] = loop.create_future()
 
         def told(end: Ended) -> None:
-            loop.call_soon_threadsafe(lambda: future.done() or future.set_result(end))
+            loop.call_soon_threadsafe(_resolve, future, end)
 
         self._add(job_id, told)
         try:
@@ -124,6 +124,11 @@ class Watch:
 
     def _look(self, job_ids: list[str]) -> list[Ended]:
         return self._store().read(Op(lambda tx: insight.outcomes_of(tx, job_ids)))
+
+
+def _resolve(future: asyncio.Future[Ended], end: Ended) -> None:
+    if not future.done():
+        future.set_result(end)
 
 
 def _late(job_id: str, timeout: float | None) -> ResultTimeout:

@@ -153,9 +153,9 @@ class Floor:
                 self.stop_run(run, "lost")
         strangers = set()
         for item in owned:
-            if run := self.runs.get(item.id, item.epoch):
+            if known := self.runs.get(item.id, item.epoch):
                 if item.cancel_requested:
-                    self.stop_run(run, "cancel")
+                    self.stop_run(known, "cancel")
             elif item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
                 strangers.add((item.id, item.epoch))
         # Twice unknown: at the first look its outcome may have been recorded since the question was asked.

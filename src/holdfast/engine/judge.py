@@ -66,7 +66,7 @@ class Judge:
         """The run's own process ended under it."""
         if death.killed and run.stop.reason is not None:
             return self.stopped(run)
-        if not death.ready:
+        if not death.begun:
             return self._decided(run, Failure(FailureClass.TRANSIENT, error_text(death)))
         logger.error("job %s (%s) took its process down: %s", run.job.id, run.job.task, death)
         return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))

@@ -21,9 +21,9 @@ class Run:
         self.claim = claim
         self.taken_at = taken_at
         self.stop = Stop()
-        self.interrupt: Callable[[], None] = _nothing
+        self.interrupt: Callable[[], object] = _nothing
         """Ask the handler to end: cancel its coroutine, tell its child."""
-        self.abandon: Callable[[], None] = _nothing
+        self.abandon: Callable[[], object] = _nothing
         """Give it up: kill its process, replace its thread."""
 
 

@@ -46,9 +46,10 @@ class Timekeeper:
         return rest
 
     def close(self) -> None:
+        """Forget every deadline and end the thread."""
         with self._changed:
             self._closed = True
-            self._heap.clear()
+            self._heap[:] = [(0.0, next(self._order), _nothing)]
             self._changed.notify()
 
     def _start(self) -> None:
@@ -62,5 +63,9 @@ class Timekeeper:
             with self._changed:
                 # Looked at again under the lock: a deadline may have come in between.
                 rest = self._heap[0][0] - self._clock.monotonic() if self._heap else None
-                if not self._closed and (rest is None or rest > 0):
+                if rest is None or rest > 0:
                     self._changed.wait(rest)
+
+
+def _nothing() -> None:
+    """Due at once, so that the thread looks up and sees that it is over."""

@@ -165,7 +165,9 @@ class JobRecord:
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> JobRecord:
-        return cls(*row[:5], JobState(row[5]), *row[6:])
+        fields = list(row)
+        fields[5] = JobState(row[5])
+        return cls(*fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _expand(body: str) -> str:
 
 def _folder(name: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for file in resources.files(__package__).joinpath("sql", name).iterdir():
+    for file in resources.files("holdfast.storage").joinpath("sql", name).iterdir():
         if file.name.endswith(".sql"):
             new = parse(file.read_text("utf-8"))
             if twice := found.keys() & new.keys():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final
 
 from ...model.outcome import (
     Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Recorded, Released, Rerouted, Retry, Snoozed,
@@ -128,5 +128,3 @@ def _columns(outcome: Outcome) -> dict[str, Value]:
             return {"state": "expired", "reason": "deadline", "terminal": 1}
         case Done():
             raise AssertionError("a success is not settled")
-        case _:
-            assert_never(outcome)

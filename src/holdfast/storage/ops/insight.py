@@ -50,7 +50,7 @@ async def count_jobs(tx: Tx) -> list[Count]:
 
 async def queue_states(tx: Tx) -> dict[str, str]:
     """Queues that were ever given a state; any other is active."""
-    return dict(await tx.all(sql.queue_states))  # type: ignore[arg-type]
+    return dict(await tx.all(sql.queue_states))
 
 
 async def clock(tx: Tx) -> int:

@@ -9,7 +9,7 @@ from ...errors import LeaseLost
 from ...model.outcome import Finish
 from ...model.worker import Owned, Rescue, Worker, WorkerSpec
 from ...rules.lifecycle import after_loss
-from ..port import Tx
+from ..port import Row, Tx
 from ..statements import sql
 from .finishing import settle
 
@@ -55,10 +55,7 @@ async def deregister(tx: Tx, worker_id: str) -> bool:
 
 async def list_workers(tx: Tx) -> list[Worker]:
     rows = await tx.all(sql.list_workers)
-    return [
-        Worker(*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), *row[7:14], bool(row[14]))
-        for row in rows
-    ]
+    return [_worker(row) for row in rows]
 
 
 async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0) -> Rescue:
@@ -90,6 +87,13 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
     else:
         await tx.one(sql.delete_worker, id=worker_id)
     return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=bool(rows))
+
+
+def _worker(row: Row) -> Worker:
+    fields = list(row)
+    fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
+    fields[14] = bool(row[14])
+    return Worker(*fields)
 
 
 def _lost_error(worker_id: str) -> str:

@@ -135,16 +135,18 @@ class AsyncMerger:
         self._write = write
         self._depth = depth
         self._lines: Lines[_AsyncTicket] = Lines()
-        self._batches: set[asyncio.Task[None]] = set()
+        self._leading = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future())
         self._lines.add(ticket)
-        if len(self._batches) < self._depth:
+        if self._leading < self._depth:
             # It starts at the loop's next turn, when the callers that are ready now have boarded too.
-            batch = asyncio.create_task(self._lead())
-            self._batches.add(batch)
-            batch.add_done_callback(self._batches.discard)
+            self._leading += 1
+            task = asyncio.create_task(self._lead())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         try:
             return await ticket.future
         finally:
@@ -152,12 +154,15 @@ class AsyncMerger:
                 self._lines.remove(ticket)
 
     async def _lead(self) -> None:
-        while batch := self._lines.take():
-            try:
+        batch: list[_AsyncTicket] = []
+        try:
+            while batch := self._lines.take():
                 await self._run(batch)
-            finally:
-                for ticket in batch:
-                    ticket.future.cancel()
+        finally:
+            # In the same turn as the empty take: a caller that boards later must see the place free.
+            self._leading -= 1
+            for ticket in batch:
+                ticket.future.cancel()
 
     async def _run(self, batch: list[_AsyncTicket]) -> None:
         try:

@@ -87,12 +87,12 @@ class SqliteStore:
         if readers := self._session().readers:
             with translated():
                 return readers.read(op)
-        return cast("T", self._combiner.run(Work(op, reads=True)))
+        return cast("T", self._combiner.run(self._work(op, reads=True)))
 
     async def aread(self, op: Op[T]) -> T:
         if readers := self._session().readers:
             return await readers.aread(op)
-        return cast("T", await self._combiner.arun(Work(op, reads=True)))
+        return cast("T", await self._combiner.arun(self._work(op, reads=True)))
 
     def within(self, connection: object, op: Op[T]) -> T:
         if not isinstance(connection, sqlite3.Connection):
@@ -138,8 +138,8 @@ class SqliteStore:
         if session is not None:
             session.park()
 
-    def _work(self, op: Op[T]) -> Work:
-        return Work(op, holds=self._lent.held_by_this_thread())
+    def _work(self, op: Op[T], *, reads: bool = False) -> Work:
+        return Work(op, reads, holds=self._lent.held_by_this_thread())
 
     def _session(self) -> Session:
         return self._current or self._open()

@@ -107,23 +107,28 @@ class Writer:
 
     def _begin(self, batch: Sequence[Waiter[Work]]) -> bool:
         """Take the lock, or fail those whose patience has ended; the others may go on waiting with newcomers."""
-        text = "begin" if all(waiter.work.reads for waiter in batch) else "begin immediate"
-        try:
-            self._cursor.execute(text)
-        except sqlite3.OperationalError as error:
-            if not is_busy(error):
-                raise _Lost(translate(error)) from error
-        else:
-            return True
+        lock = self._lock_to_read if all(waiter.work.reads for waiter in batch) else self._lock_to_write
         deadline = min(waiter.since + waiter.work.patience for waiter in batch)
         try:
-            patiently(lambda: self._cursor.execute(text), deadline)
+            patiently(lock, deadline)
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise _Lost(translate(error)) from error
             _give_up(batch, error)
             return False
         return True
+
+    def _lock_to_write(self) -> None:
+        self._cursor.execute("begin immediate")
+
+    def _lock_to_read(self) -> None:
+        # Only of a database in memory, where a lent connection that has written keeps readers out.
+        self._cursor.execute("begin")
+        try:
+            self._cursor.execute("select 1 from sqlite_master").fetchall()
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _run_all(self, batch: Sequence[Waiter[Work]], rung: set[str]) -> list[_Verdict]:
         """The verdicts of those that ran. None where a lone one failed: there is nothing to commit."""
@@ -202,7 +207,7 @@ def _give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:
             continue
         if waiter.work.holds:
             message = (
-                "this thread's own open transaction holds the write lock, and would wait for itself;"
+                "this thread's own open transaction holds the lock, and would wait for itself;"
                 " pass that connection as connection=, or commit it first"
             )
         else:

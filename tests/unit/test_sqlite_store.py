@@ -1,0 +1,412 @@
+"""Writing and reading through the SQLite store: sharing a commit, failing alone, busy, full, forked, interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.clock import ManualClock
+from holdfast.errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageError, StorageFull, StorageUnavailable
+from holdfast.storage.port import ListOp, Op, Tx
+from holdfast.storage.sqlite import SqliteStore
+from holdfast.storage.sqlite.writer import Work
+from holdfast.storage.statements import Statement
+from holdfast.storage.waiter import BlockingWaiter
+from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add, prepare
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = prepare(SqliteStore(path))
+    yield store
+    store.close()
+
+
+def together(store: SqliteStore, *ops: Op[Any]) -> list[Any]:
+    """Run operations in one batch; each one's answer or error."""
+    waiters = [BlockingWaiter(Work(op), 1) for op in ops]
+    with store._combiner.exclusive():
+        store._session().writer.commit(waiters)
+    return [waiter.error or waiter.value if waiter.settled else "left" for waiter in waiters]
+
+
+def writing(store: SqliteStore) -> sqlite3.Connection:
+    return store._session().writer.connection
+
+
+def test_both_colours_write_and_read(store: SqliteStore) -> None:
+    async def main() -> list[str]:
+        await store.awrite(add("awaiting"))
+        return await store.aread(TEXTS)
+
+    assert store.write(add("blocking")) == 1
+    assert asyncio.run(main()) == ["blocking", "awaiting"] == store.read(TEXTS)
+
+
+def test_lists_are_answered_item_by_item(store: SqliteStore) -> None:
+    async def enqueue(tx: Tx, items: Any) -> list[int]:
+        return [row[0] for row in await tx.each(INSERT, [{"text": item} for item in items]) if row]
+
+    assert store.write_list(ListOp(enqueue, ["a", "b"])) == [1, 2]
+    assert asyncio.run(store.awrite_list(ListOp(enqueue, ["c", "d"]))) == [3, 4]
+
+
+def test_an_operation_has_one_time_and_it_is_the_tests(path: Path) -> None:
+    clock = ManualClock()
+    store = prepare(SqliteStore(path, clock=clock))
+
+    async def twice(tx: Tx) -> list[int]:
+        first = await tx.one(INSERT, text="a")
+        clock.advance(1)
+        second = await tx.one(INSERT, text="b")
+        assert first is not None
+        assert second is not None
+        return [first[1], second[1]]
+
+    start = clock.now()
+    assert store.write(Op(twice)) == [start, start]
+    store.close()
+
+
+def test_a_failing_operation_leaves_nothing_and_its_neighbours_stay(store: SqliteStore) -> None:
+    answers = together(store, add("a"), add("half", "a"), add("b", single=True), add("a", single=True), add("c"))
+    assert [isinstance(answer, StorageError) for answer in answers] == [False, True, False, True, False]
+    assert store.read(TEXTS) == ["a", "b", "c"]
+
+
+def test_a_lone_failing_operation_leaves_nothing(store: SqliteStore) -> None:
+    with pytest.raises(StorageError, match="UNIQUE"):
+        store.write(add("a", "a"))
+    assert store.read(TEXTS) == []
+    assert not writing(store).in_transaction
+
+
+def test_an_operations_own_error_reaches_its_caller_as_it_is(store: SqliteStore) -> None:
+    class Odd(Exception):
+        pass
+
+    async def odd(tx: Tx) -> None:
+        await tx.one(INSERT, text="gone")
+        raise Odd
+
+    with pytest.raises(Odd):
+        store.write(Op(odd))
+    assert isinstance(together(store, add("a"), Op(odd))[1], Odd)
+    assert store.read(TEXTS) == ["a"]
+
+
+def test_an_operation_that_suspends_is_refused(store: SqliteStore) -> None:
+    async def sleepy(tx: Tx) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="suspended"):
+        store.write(Op(sleepy))
+    assert store.write(add("a")) == 1
+
+
+def test_a_batch_ends_after_its_time_and_the_rest_follows(store: SqliteStore) -> None:
+    async def slow(tx: Tx) -> str:
+        time.sleep(0.006)
+        return "slow"
+
+    assert together(store, add("a"), Op(slow), add("b")) == [1, "slow", "left"]
+
+
+def test_a_read_cannot_write(store: SqliteStore) -> None:
+    with pytest.raises(HoldfastError):
+        store.read(add("x"))
+    with pytest.raises(HoldfastError):
+        asyncio.run(store.aread(add("x")))
+    assert store.read(TEXTS) == []
+
+
+def test_a_read_sees_one_snapshot_while_others_write(store: SqliteStore) -> None:
+    async def looks_twice(tx: Tx) -> tuple[int, int]:
+        before = await TEXTS.run(tx)
+        writer = threading.Thread(target=store.write, args=(add("meanwhile"),))
+        writer.start()
+        writer.join(10)
+        return len(before), len(await TEXTS.run(tx))
+
+    assert store.read(Op(looks_twice)) == (0, 0)
+    assert store.read(TEXTS) == ["meanwhile"]
+
+
+def test_a_long_read_leaves_the_event_loops_thread(store: SqliteStore) -> None:
+    where: list[int] = []
+
+    async def slowly(tx: Tx) -> int:
+        answer = await SLOWLY.run(tx)
+        where.append(threading.get_ident())
+        return answer
+
+    assert asyncio.run(store.aread(Op(slowly))) == 300_000
+    assert where != [threading.get_ident()]
+
+
+def test_another_processes_lock_is_waited_for(store: SqliteStore, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    timer = threading.Timer(0.05, other.rollback)
+    timer.start()
+    assert store.write(add("a")) == 1
+    timer.join()
+    other.close()
+
+
+def test_a_lock_held_past_the_callers_patience_is_busy(store: SqliteStore, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    impatient = Op(add("a").run, patience=0.05)
+    start = time.monotonic()
+    with pytest.raises(StorageBusy, match=r"held the lock for 0\.05 s"):
+        store.write(impatient)
+    with pytest.raises(StorageBusy):
+        asyncio.run(store.awrite(impatient))
+    assert time.monotonic() - start < 2
+    other.rollback()
+    other.close()
+    assert store.write(impatient) == 1
+
+
+def test_the_impatient_do_not_wait_for_the_patient(store: SqliteStore, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    patient = threading.Thread(target=store.write, args=(Op(add("patient").run, patience=20),))
+    patient.start()
+    while store._combiner.idle:
+        time.sleep(0.001)
+    with pytest.raises(StorageBusy):
+        store.write(Op(add("impatient").run, patience=5.2))
+    other.rollback()
+    other.close()
+    patient.join(10)
+    assert store.read(TEXTS) == ["patient"]
+
+
+def fill(store: SqliteStore, spare: int) -> None:
+    """Let the file grow by so many pages and no more."""
+    pages = writing(store).execute("pragma page_count").fetchone()[0]
+    writing(store).execute(f"pragma max_page_count={pages + spare}").fetchall()
+
+
+def test_a_full_disk_in_the_middle_of_a_batch_loses_no_neighbours_write_and_commits_nothing_piecemeal(
+    store: SqliteStore,
+) -> None:
+    fill(store, 8)
+    huge = add("x" * 400_000)
+    answers = together(store, add("a"), huge, add("b", "c"), huge, add("d"))
+    assert [type(answer) for answer in answers] == [int, StorageFull, int, StorageFull, int]
+    assert store.read(TEXTS) == ["a", "b", "c", "d"]
+    assert not writing(store).in_transaction
+
+
+def test_on_a_full_disk_an_operation_is_kept_whole_or_not_at_all(store: SqliteStore) -> None:
+    fill(store, 4)
+    with pytest.raises(StorageFull, match="free disk space"):
+        store.write(add("half", "x" * 400_000))
+    assert store.read(TEXTS) == []
+    writing(store).execute("pragma max_page_count=1000000").fetchall()
+    assert store.write(add("healed")) == 1
+
+
+def test_an_operation_that_swallows_the_loss_of_its_transaction_is_not_believed(store: SqliteStore) -> None:
+    async def swallow(tx: Tx) -> str:
+        try:
+            await tx.one(INSERT, text="x" * 400_000)
+        except sqlite3.OperationalError:
+            return "all is well"
+        return "stored"
+
+    fill(store, 2)
+    answers = together(store, add("before"), Op(swallow), add("after"))
+    assert [type(answer) for answer in answers] == [int, StorageError, int]
+    assert store.read(TEXTS) == ["before", "after"]
+
+
+def test_a_commit_that_fails_is_rolled_back_and_told(store: SqliteStore) -> None:
+    async def orphan(tx: Tx) -> None:
+        await tx.one(_PARENT)
+        await tx.one(_CHILD)
+
+    store.write(Op(lambda tx: _create_family(tx)))
+    with pytest.raises(StorageError, match="FOREIGN KEY"):
+        store.write(Op(orphan))
+    answers = together(store, add("a"), Op(orphan), add("b"))
+    assert [isinstance(answer, StorageError) for answer in answers] == [False, True, False]
+    assert store.read(TEXTS) == ["a", "b"]
+
+
+_PARENT = Statement("parent", "insert into parent default values", "")
+_CHILD = Statement("child", "insert into child (parent) values (77)", "")
+
+
+async def _create_family(tx: Tx) -> None:
+    await tx.one(Statement("p", "create table parent (id integer primary key)", ""))
+    await tx.one(
+        Statement("c", "create table child (parent integer references parent (id) deferrable initially deferred)", "")
+    )
+
+
+def test_a_closed_store_refuses_everything(path: Path) -> None:
+    store = prepare(SqliteStore(path))
+    store.close()
+    for call in (lambda: store.write(add("x")), lambda: store.read(TEXTS), store.describe):
+        with pytest.raises(StorageUnavailable, match="closed"):
+            call()
+    store.close()
+
+
+def test_threads_tasks_and_failures_together_keep_exactly_what_succeeded(store: SqliteStore) -> None:
+    kept: list[str] = []
+
+    def attempt(name: str, n: int) -> Op[int]:
+        return add(f"{name}-{n}", *(["bad", "bad"] if n % 7 == 0 else []))
+
+    def thread(name: str) -> None:
+        for n in range(60):
+            try:
+                store.write(attempt(name, n))
+            except StorageError:
+                continue
+            kept.append(f"{name}-{n}")
+
+    async def task(name: str) -> None:
+        for n in range(15):
+            try:
+                await store.awrite(attempt(name, n))
+            except StorageError:
+                continue
+            kept.append(f"{name}-{n}")
+
+    async def tasks(name: str) -> None:
+        await asyncio.gather(*(task(f"{name}{n}") for n in range(20)))
+
+    calls: list[Callable[[], Any]] = [lambda n=n: thread(f"thread{n}") for n in range(6)]  # type: ignore[misc]
+    calls += [lambda n=n: asyncio.run(tasks(f"loop{n}")) for n in range(2)]  # type: ignore[misc]
+    threads = [threading.Thread(target=call) for call in calls]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+    assert len(kept) == 6 * 51 + 40 * 12
+    assert sorted(store.read(TEXTS)) == sorted(kept)
+
+
+def test_ctrl_c_while_leading_a_sqlite_commit_hangs_nobody_and_keeps_what_was_acknowledged(store: SqliteStore) -> None:
+    acknowledged: list[str] = []
+    stop = threading.Event()
+
+    def neighbour() -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            try:
+                store.write(add(f"neighbour-{n}"))
+            except OutcomeUnknown:
+                continue
+            acknowledged.append(f"neighbour-{n}")
+
+    thread = threading.Thread(target=neighbour)
+    thread.start()
+    for trial in range(60):
+        timer = threading.Timer(0.001 + trial * 0.00005, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            _write_until_interrupted(store, f"main-{trial}", acknowledged)
+        timer.join()
+        before = len(acknowledged)
+        assert store.write(add(f"after-{trial}")) > 0
+        while len(acknowledged) == before:
+            time.sleep(0.0005)
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert set(acknowledged) <= set(store.read(TEXTS))
+
+
+def _write_until_interrupted(store: SqliteStore, name: str, acknowledged: list[str]) -> None:
+    n = 0
+    while True:
+        n += 1
+        store.write(add(f"{name}-{n}"))
+        acknowledged.append(f"{name}-{n}")
+
+
+def in_child(call: Callable[[], bool]) -> int:
+    """Fork; the child's exit code is 0 if the call returned True."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            os._exit(0 if call() else 1)
+        except BaseException:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alone(store: SqliteStore) -> None:
+    store.write(add("parent"))
+    asyncio.run(store.awrite(add("awaiting parent")))
+    store.read(TEXTS)
+    ear = store.bell.listen(["x"])
+    assert not ear.wait(0.01)
+
+    def child() -> bool:
+        store.write(add("child"))
+        asyncio.run(store.awrite(add("awaiting child")))
+        here = len(store.read(TEXTS)) == 4
+        store.close()
+        return here
+
+    assert in_child(child) == 0
+    store.write(add("parent again"))
+    assert len(store.read(TEXTS)) == 5
+    assert ear.wait(5)
+    assert store.read(_CHECK) == "ok"
+    ear.close()
+
+
+def test_a_fork_during_a_commit_of_another_thread_harms_neither_side(store: SqliteStore) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    async def held(tx: Tx) -> None:
+        await tx.one(INSERT, text="parent")
+        inside.set()
+        go_on.wait(20)
+
+    thread = threading.Thread(target=store.write, args=(Op(held),))
+    thread.start()
+    inside.wait(10)
+
+    def child() -> bool:
+        with pytest.raises(StorageBusy):
+            store.write(Op(add("child").run, patience=0.05))
+        return store.read(TEXTS) == []
+
+    assert in_child(child) == 0
+    go_on.set()
+    thread.join(10)
+    assert store.read(TEXTS) == ["parent"]
+
+
+async def _check(tx: Tx) -> str:
+    row = await tx.one(Statement("check", "pragma integrity_check", ""))
+    return str(row and row[0])
+
+
+_CHECK: Op[str] = Op(_check)
