@@ -84,8 +84,7 @@ class PayloadTooLarge(InvalidInput):
         self.size = size
         self.limit = limit
         super().__init__(
-            f"{what} takes {size:,} bytes, the limit is {limit:,}; "
-            "store the data elsewhere and pass a reference to it"
+            f"{what} takes {size:,} bytes, the limit is {limit:,}; store the data elsewhere and pass a reference to it"
         )
 
 

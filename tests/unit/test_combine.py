@@ -451,15 +451,21 @@ def test_ctrl_c_while_leading_a_commit_hangs_nobody_in_200_trials() -> None:
 
 def _trial(combiner: Combiner[Work], trial: int) -> None:
     """Write on the main thread until Ctrl-C comes, at a moment that differs from trial to trial."""
-    me = threading.main_thread().ident or 0
-    timer = threading.Timer(0.001 + (trial % 50) * 0.00002, lambda: signal.pthread_kill(me, signal.SIGINT))
-    timer.start()
+    begun = threading.Event()
+
+    def interrupt() -> None:
+        begun.wait(10)
+        time.sleep((trial % 50) * 0.00002)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    killers = in_threads(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        _write_for_ever(combiner)
-    timer.join()
+        _write_for_ever(combiner, begun)
+    join(killers)
 
 
-def _write_for_ever(combiner: Combiner[Work]) -> None:
+def _write_for_ever(combiner: Combiner[Work], begun: threading.Event) -> None:
+    begun.set()
     while True:
         _tolerant(lambda: combiner.run(lambda: time.sleep(0.00002)))
 

@@ -191,11 +191,14 @@ def test_the_impatient_do_not_wait_for_the_patient(store: SqliteStore, path: Pat
     while store._combiner.idle:
         time.sleep(0.001)
     with pytest.raises(StorageBusy):
-        store.write(Op(add("impatient").run, patience=5.2))
+        store.write(Op(add("impatient").run, patience=0.2))
     other.rollback()
     other.close()
     patient.join(10)
     assert store.read(TEXTS) == ["patient"]
+
+
+ROLLBACK = Statement("rollback", "rollback", "")
 
 
 def fill(store: SqliteStore, spare: int) -> None:
@@ -226,16 +229,24 @@ def test_on_a_full_disk_an_operation_is_kept_whole_or_not_at_all(store: SqliteSt
 
 def test_an_operation_that_swallows_the_loss_of_its_transaction_is_not_believed(store: SqliteStore) -> None:
     async def swallow(tx: Tx) -> str:
-        try:
-            await tx.one(INSERT, text="x" * 400_000)
-        except sqlite3.OperationalError:
-            return "all is well"
-        return "stored"
+        await tx.one(INSERT, text="lost")
+        await tx.one(ROLLBACK)
+        return "all is well"
 
-    fill(store, 2)
     answers = together(store, add("before"), Op(swallow), add("after"))
     assert [type(answer) for answer in answers] == [int, StorageError, int]
     assert store.read(TEXTS) == ["before", "after"]
+
+
+def test_after_sqlite_rolled_everything_back_nothing_commits_by_itself(store: SqliteStore) -> None:
+    async def loses_all(tx: Tx) -> None:
+        await tx.one(INSERT, text="lost")
+        await tx.one(ROLLBACK)
+        raise ValueError("as a full disk would do it")
+
+    answers = together(store, add("a", single=True), Op(loses_all), add("b", "c"), add("b", single=True), add("d"))
+    assert [type(answer) for answer in answers] == [int, ValueError, int, StorageError, int]
+    assert store.read(TEXTS) == ["a", "b", "c", "d"]
 
 
 def test_a_commit_that_fails_is_rolled_back_and_told(store: SqliteStore) -> None:
@@ -324,11 +335,12 @@ def test_ctrl_c_while_leading_a_sqlite_commit_hangs_nobody_and_keeps_what_was_ac
     thread = threading.Thread(target=neighbour)
     thread.start()
     for trial in range(60):
-        timer = threading.Timer(0.001 + trial * 0.00005, signal.raise_signal, (signal.SIGINT,))
-        timer.start()
+        begun = threading.Event()
+        killer = threading.Thread(target=_interrupt_main, args=(begun, trial * 0.00005))
+        killer.start()
         with pytest.raises(KeyboardInterrupt):
-            _write_until_interrupted(store, f"main-{trial}", acknowledged)
-        timer.join()
+            _write_until_interrupted(store, f"main-{trial}", acknowledged, begun)
+        killer.join()
         before = len(acknowledged)
         assert store.write(add(f"after-{trial}")) > 0
         while len(acknowledged) == before:
@@ -339,7 +351,16 @@ def test_ctrl_c_while_leading_a_sqlite_commit_hangs_nobody_and_keeps_what_was_ac
     assert set(acknowledged) <= set(store.read(TEXTS))
 
 
-def _write_until_interrupted(store: SqliteStore, name: str, acknowledged: list[str]) -> None:
+def _interrupt_main(begun: threading.Event, delay: float) -> None:
+    begun.wait(10)
+    time.sleep(delay)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def _write_until_interrupted(
+    store: SqliteStore, name: str, acknowledged: list[str], begun: threading.Event
+) -> None:
+    begun.set()
     n = 0
     while True:
         n += 1

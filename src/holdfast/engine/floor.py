@@ -74,6 +74,10 @@ class Floor:
         """Start what was claimed."""
         taken_at = self._clock.monotonic()
         for job in jobs:
+            if self.closing:
+                # The claim was under way when the stop came.
+                self.turns.submit(Finish(job.id, job.epoch, Released("shutdown")))
+                continue
             task = self._tasks.get(job.task)
             if task is None or task.fn is None:
                 self._reroute(job)

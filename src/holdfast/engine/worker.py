@@ -149,6 +149,11 @@ class Worker:
         self._threads.close()
         await self._children.close()
 
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether so many threads hang that it claims nothing any more; it should be stopped and started afresh."""
+        return self._threads.exhausted
+
     def _is_over(self) -> bool:
         return self._leaving and not self.floor.runs and not self.turns.pending
 

@@ -21,6 +21,8 @@ BATCH_SECONDS: Final = 0.005
 """No further operation starts in a batch that has run for so long."""
 # A thread whose own transaction holds the lock would wait for itself; this long it may be somebody else's fault.
 _SELF_LOCKED: Final = 0.1
+# Then the turn passes on: newcomers may have less patience than this batch.
+_SLICE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Writer:
         """Take the lock, or fail those whose patience has ended; the others may go on waiting with newcomers."""
         lock = self._lock_to_read if all(waiter.work.reads for waiter in batch) else self._lock_to_write
         deadline = min(waiter.since + waiter.work.patience for waiter in batch)
+        deadline = min(deadline, time.monotonic() + _SLICE)
         try:
             patiently(lock, deadline)
         except sqlite3.OperationalError as error:
@@ -149,6 +152,7 @@ class Writer:
         except Exception as error:
             waiter.fail(_typed(error))
             return []
+        self._require_transaction(None)
         rung |= tx.rung
         return [_Verdict(waiter, value)]
 

@@ -1,0 +1,134 @@
+"""Runs a worker as the whole business of a process: it owns the event loop and the signals.
+
+The first SIGTERM or SIGINT stops gracefully, the second stops now, the third has its usual effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from .clock import SYSTEM_CLOCK
+from .engine.parent import is_orphan, take_worker_id, tie_to_supervisor
+from .engine.settings import WorkerSettings
+from .engine.supervisor import Supervisor
+from .engine.worker import Worker
+
+if TYPE_CHECKING:
+    from .app import App
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+EXIT_STUCK: Final = 70
+"""The event loop was blocked for several leases and the process ended itself."""
+EXIT_WORN_OUT: Final = 75
+"""Too many threads hang in handlers that do not end: the worker stopped, to be started afresh."""
+
+_LOOK_EVERY: Final = 1.0
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
+    """Work until a signal says stop; the process's exit code. For the main thread."""
+    supervisor = tie_to_supervisor()
+    identity = identity or take_worker_id()
+    return asyncio.run(_live(app, settings, identity, supervisor))
+
+
+def run_workers(app: App, argv: Sequence[str], count: int, *, grace: float) -> int:
+    """Run `count` processes of a command line and restart the fallen; the exit code. For the main thread."""
+    # Beyond the grace a worker may take its time to give up on handlers and to record the last outcomes.
+    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _bury(app, worker_id), stop_after=grace + 30.0)
+    try:
+        return supervisor.run()
+    finally:
+        app.close()
+
+
+async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
+    worker = Worker(
+        app.open(),
+        app.tasks,
+        settings,
+        app=app,
+        middleware=app._middleware,
+        identity=identity,
+        clock=app._clock or SYSTEM_CLOCK,
+        on_stuck=_end_at_once,
+    )
+    leave = asyncio.Event()
+    with _signals(leave.set, lambda: worker.floor.stop_all("shutdown")):
+        code = await _work(worker, leave, supervisor)
+    app.close()
+    return code
+
+
+async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) -> int:
+    leaving = asyncio.create_task(leave.wait())
+    starting = asyncio.create_task(worker.start())
+    await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It still waits for a store that is down: there is nothing to hand back.
+        starting.cancel()
+        return 0
+    await starting
+    code = await _until_told(worker, leaving, supervisor)
+    leaving.cancel()
+    await worker.stop()
+    logger.info("worker %s has stopped", worker.id)
+    return code
+
+
+async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
+    while True:
+        done, _ = await asyncio.wait({leaving}, timeout=_LOOK_EVERY)
+        if done:
+            return 0
+        if is_orphan(supervisor):
+            logger.warning("the supervisor is gone; stopping")
+            return 0
+        if worker.is_worn_out:
+            logger.error("too many threads hang in handlers that do not end; stopping, to be started afresh")
+            return EXIT_WORN_OUT
+
+
+@contextmanager
+def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    came = 0
+
+    def take(number: signal.Signals) -> None:
+        nonlocal came
+        came += 1
+        if came == 1:
+            logger.info("%s: stopping; running jobs may end within the grace, a second signal stops now", number.name)
+            first()
+        else:
+            logger.warning("second signal: stopping now; what runs is handed back")
+            second()
+            for each in _STOP_SIGNALS:
+                loop.remove_signal_handler(each)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, take, number)
+    try:
+        yield
+    finally:
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _bury(app: App, worker_id: str) -> None:
+    if rescued := app.workers.bury(worker_id):
+        logger.warning("worker %s is lost; %d of its jobs were rescued", worker_id, rescued)
+
+
+def _end_at_once() -> None:
+    """For a loop that no longer moves: nothing can be stopped in order, and others will rescue its jobs."""
+    logging.shutdown()
+    os._exit(EXIT_STUCK)

@@ -1,0 +1,45 @@
+"""Every acceptance test runs on a SQLite file and on Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+import holdfast
+from tests.acceptance import jobs
+from tests.acceptance.fleet import Fleet, fleet
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "jobs.db")
+    return url_of(request.getfixturevalue("postgres_dsn"))
+
+
+@pytest.fixture
+def workers(store_url: str, tmp_path: Path) -> Iterator[Fleet]:
+    with fleet(store_url, tmp_path) as it:
+        yield it
+
+
+@pytest.fixture
+def app(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdfast.App]:
+    """The tasks of the workers, as their producer sees them."""
+    monkeypatch.setenv("HOLDFAST_STORE", store_url)
+    producer = holdfast.App(store_url)
+    for name, task in jobs.app.tasks.items():
+        assert task.fn is not None
+        producer.task(name=name, queue=task.task_options.queue, max_attempts=task.task_options.max_attempts,
+                      retry=task.task_options.retry)(task.fn)  # fmt: skip
+    yield producer
+    producer.close()
+
+
+def url_of(dsn: str) -> str:
+    parts = conninfo_to_dict(dsn)
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    return f"postgresql://{user}/{parts['dbname']}?host={parts.get('host', '')}&port={parts.get('port', 5432)}"

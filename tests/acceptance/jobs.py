@@ -1,0 +1,69 @@
+"""Tasks for real worker processes. Each run leaves lines in a ledger outside the store."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import time
+
+import holdfast
+
+app = holdfast.App()
+
+
+def note(mark: str, ctx: holdfast.Context | holdfast.SyncContext) -> None:
+    """One write of one line, so that lines of different processes never mix."""
+    line = f"{mark} {ctx.id} {ctx.job.epoch} {os.getpid()} {time.time()}\n"
+    handle = os.open(os.environ["HOLDFAST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+@app.task(max_attempts=None)
+async def entry(ctx: holdfast.Context, seconds: float) -> str:
+    """Start, some work, end."""
+    note("S", ctx)
+    await asyncio.sleep(seconds)
+    note("E", ctx)
+    return ctx.fence
+
+
+@app.task(max_attempts=None, queue="threads")
+def entry_on_thread(ctx: holdfast.SyncContext, seconds: float) -> str:
+    note("S", ctx)
+    time.sleep(seconds)
+    note("E", ctx)
+    return ctx.fence
+
+
+@app.task(max_attempts=20, retry=holdfast.RetryPolicy(kind="fixed", initial=0.05), queue="poison")
+async def poison(ctx: holdfast.Context, how: str) -> None:
+    """Takes its process down, in one of the ways that real code does."""
+    note("S", ctx)
+    await asyncio.sleep(0.1)
+    match how:
+        case "exit":
+            os._exit(3)
+        case "segfault":
+            ctypes.string_at(0)
+        case "oom":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(max_attempts=20, queue="poison")
+async def neighbour(ctx: holdfast.Context, seconds: float) -> None:
+    note("S", ctx)
+    await asyncio.sleep(seconds)
+    note("E", ctx)
+
+
+@app.task(queue="stuck")
+async def block_the_loop(ctx: holdfast.Context) -> None:
+    """Code that should not be in an `async def`, and never ends."""
+    note("S", ctx)
+    while True:
+        time.sleep(60)

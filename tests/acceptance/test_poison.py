@@ -1,0 +1,37 @@
+"""One job that takes its process down is convicted; its neighbours are not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import holdfast
+from tests.acceptance.fleet import Fleet, until
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("how", ["exit", "segfault", "oom"])
+def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
+    app: holdfast.App, workers: Fleet, how: str
+) -> None:
+    half = [app.tasks["neighbour"].job(0.2) for _ in range(100)]
+    requests = [*half, app.tasks["poison"].job(how), *half]
+    handles = app.enqueue_many(requests)
+    culprit = handles.pop(100)
+    workers.start("--queues", "poison", "--concurrency", "100", "--processes", "2")
+    until(lambda: len(_alive(app)) == 2, 30, "both workers are up", workers.log)
+    before = {worker.id for worker in _alive(app)}
+    until(lambda: before - {w.id for w in app.workers.list()} != set(), 30, "a worker fell", workers.log)
+    fallen_at = time.monotonic()
+    until(lambda: len(_alive(app)) == 2, 30, "the workers are back", workers.log)
+    assert time.monotonic() - fallen_at < 5
+    until(lambda: culprit.refresh().state == "failed", 90, "the culprit is convicted", workers.log)
+    assert culprit.status().reason == "worker_lost"
+    assert culprit.status().crashes == 3
+    until(lambda: all(h.refresh().state == "succeeded" for h in handles), 90, "neighbours succeed", workers.log)
+    assert workers.stop_all() == [0]
+
+
+def _alive(app: holdfast.App) -> list[object]:
+    return [w for w in app.workers.list() if w.state == "alive" and not w.is_expired]
