@@ -6,9 +6,11 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, overload
 
 from . import config as configuration
 from .client.enqueuer import Enqueuer
@@ -18,6 +20,7 @@ from .client.overview import Queues, Workers
 from .clock import Clock
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
+from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
 from .engine.executor import Middleware
 from .errors import ConfigError, UnknownTask
@@ -177,8 +180,31 @@ class App:
 
     def worker(self, **settings: Any) -> EmbeddedWorker:
         """A worker inside this program: `with app.worker():` or `async with app.worker():`. It handles no signals."""
-        worker = configuration.load(self._code, flags=settings).worker
+        worker = self.settings(**settings).worker
         return EmbeddedWorker(self, self.open(), worker, self._middleware, self._clock)
+
+    def settings(self, **flags: Any) -> configuration.Config:
+        """The settings in force when these are added, which win over all others; None leaves one as it is."""
+        return configuration.load(self._code, flags=flags)
+
+    def drain(
+        self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
+    ) -> Drained:
+        """Run every due job here and now, one after the other, until nothing is due. For tests and scripts.
+
+        Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start.
+        """
+        drained = self.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency)
+        return run_blocking(drained, instead="await adrain(…)")
+
+    async def adrain(
+        self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
+    ) -> Drained:
+        """The awaiting twin of `drain`."""
+        flags = {"queues": queues, "concurrency": concurrency}
+        settings = configuration.load(self._code, flags=flags).worker
+        limit = None if until_empty else sum(c.jobs for c in await self.jobs.acounts() if c.label == "ready")
+        return await drain_store(self, self.open(), settings, self._middleware, self._clock, limit=limit)
 
     # -- the store
 
@@ -207,6 +233,43 @@ class App:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+    @contextmanager
+    def use(self, store: str | os.PathLike[str], *, clock: Clock | None = None) -> Iterator[Self]:
+        """Another store for a while, such as a test's own. It is closed at the end, and the app's own comes back.
+
+        Nothing else may use the app at the time of the change: whoever waits for a result then waits in vain.
+        """
+        where = os.fspath(store)
+        changes = {
+            "_code": {**self._code, "store": where},
+            "config": replace(self.config, store=where, inline=False),
+            "_clock": clock or self._clock,
+            "_opened": None,
+            "_inline": None,
+        }
+        with self._changed(changes):
+            try:
+                yield self
+            finally:
+                self.close()
+
+    @contextmanager
+    def inline(self) -> Iterator[Self]:
+        """Run jobs at once in their caller for a while, without a store."""
+        with self._changed({"_inline": InlineJobs(self, self.jobs.decode_result)}):
+            yield self
+
+    @contextmanager
+    def _changed(self, changes: dict[str, Any]) -> Iterator[None]:
+        before = {name: getattr(self, name) for name in changes}
+        self.__dict__.update(changes)
+        self.jobs.renew()
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
+            self.jobs.renew()
 
     def __repr__(self) -> str:
         return f"<App with {len(self._tasks)} tasks>"

@@ -102,7 +102,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _has_fault(value: object) -> bool:
-    # Measured five times as fast as `_leaves`, which also builds the paths.
+    # Measured four to six times as fast as `_leaves`, which also builds the paths.
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random as _random
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..clock import SECOND, SYSTEM_CLOCK, Clock
+from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import SchemaMismatch, StorageError
 from ..ids import token
-from ..model.worker import Owned, WorkerSpec
+from ..model.worker import Owned
 from ..storage.ops import upkeep, workers
 from ..storage.port import Op, Store
 from ..tasks import Task
-from ..version import VERSION
 from .children import ChildPool
 from .ears import Ears
 from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import Heartbeat
+from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
-from .process import process_key
 from .rescuer import Rescuer
 from .routes import ServedRoutes
 from .service import Pace, Service
@@ -68,7 +65,7 @@ class Worker:
         self._idle.set()
         self._loop = asyncio.get_running_loop()
         self.timekeeper: Final = Timekeeper(clock)
-        self.routes: Final = ServedRoutes(self._queues(), [f"task:{name}" for name, task in tasks.items() if task.fn])
+        self.routes: Final = ServedRoutes(served_queues(settings, tasks), capabilities(tasks))
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
@@ -209,18 +206,7 @@ class Worker:
     # -- errands
 
     async def _register(self) -> None:
-        spec = WorkerSpec(
-            id=self.id,
-            name=self.settings.name or f"{socket.gethostname()}:{os.getpid()}",
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            process_key=process_key(),
-            queues=self.routes.queues,
-            tasks=tuple(sorted(self._tasks)),
-            concurrency=self.settings.concurrency,
-            version=VERSION,
-            lease=round(self.settings.lease * SECOND),
-        )
+        spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
         while True:
             try:
                 return await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
@@ -261,8 +247,3 @@ class Worker:
         )
         watchdog.start()
         return watchdog
-
-    def _queues(self) -> tuple[str, ...]:
-        return self.settings.queues or tuple(dict.fromkeys(t.task_options.queue for t in self._tasks.values())) or (
-            "default",
-        )

@@ -65,7 +65,7 @@ class Op(Generic[T]):
 class ListOp(Generic[Item, T]):
     """An operation over a list, answered item by item, which a store may merge with others of the same `run`.
 
-    An item's failure is a value in its answer; it never fails its neighbours.
+    An item's failure is a value in its answer; it never fails its neighbours. Over one item it is one statement.
     """
 
     run: Callable[[Tx, Sequence[Item]], Coroutine[Any, Any, list[T]]]

@@ -42,6 +42,9 @@ async def settle(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | N
     for entry in history:
         if int(entry["attempt"] or 0) > _KEPT_ATTEMPTS:
             await tx.one(sql.trim_attempts, job_id=entry["job_id"])
+    for queue in {row[4] for row in rows if row and row[0] == "ready"}:
+        # It can be claimed at once, or comes due sooner than the workers meant to look again.
+        tx.ring(f"queue:{queue}")
     return rows
 
 
@@ -61,7 +64,7 @@ async def _verdict(tx: Tx, item: Finish) -> Verdict:
 
 
 def _attempt(item: Finish, row: Row) -> Params:
-    _state, generation, attempt, started_at = row
+    _state, generation, attempt, started_at, _queue = row
     label, error = _history(item.outcome)
     return {
         "job_id": item.id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString, cast
+from typing import Final
 
 import psycopg
 
@@ -18,7 +18,6 @@ _RECORD: Final = (
     "insert into holdfast_migration (version, name, applied_at)"
     " values (%s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
 )
-SELECT_APPLIED: Final = cast(LiteralString, migrate.SELECT_APPLIED)
 
 
 def apply(connection: Connection, schema: str | None = None) -> list[str]:
@@ -49,7 +48,7 @@ def _apply(connection: Connection, schema: str | None) -> list[str]:
     if schema is not None:
         connection.execute(psycopg.sql.SQL("create schema if not exists {}").format(psycopg.sql.Identifier(schema)))
     _require_a_schema(connection)
-    connection.execute(cast(LiteralString, migrate.CREATE_TABLE))
+    connection.execute(migrate.CREATE_TABLE)
     missing = migrate.pending(_versions(connection), "postgres")
     for migration in missing:
         # Without parameters the whole file goes in one simple query, which may hold many statements.
@@ -66,4 +65,4 @@ def _require_a_schema(connection: Connection) -> None:
 
 def _versions(connection: Connection) -> list[int]:
     (exists,) = connection.execute(_HAS_TABLE).fetchone() or (False,)
-    return [version for (version,) in connection.execute(SELECT_APPLIED)] if exists else []
+    return [version for (version,) in connection.execute(migrate.SELECT_APPLIED)] if exists else []

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ...clock import Clock, SystemClock
 from .. import forking
+from ..foreign import Host, arun_within, run_within
 from ..port import ListOp, Op, Value
 from . import migrations
 from .bell import PgBell
@@ -96,6 +97,12 @@ class PostgresStore:
     async def aread(self, op: Op[T]) -> T:
         return (await self._lane().runner.run(op, READ)).answer
 
+    def within(self, connection: object, op: Op[T]) -> T:
+        return run_within(self._host, connection, op)
+
+    async def awithin(self, connection: object, op: Op[T]) -> T:
+        return await arun_within(self._host, connection, op)
+
     def migrate(self) -> list[str]:
         connection = self._pool.take()
         try:
@@ -106,9 +113,10 @@ class PostgresStore:
     def describe(self) -> dict[str, Value]:
         connection = self._pool.take()
         try:
-            return describe(connection, self._address, time.time()) | {"notify": int(self._notify), "pool_size": self._pool_size}
+            facts = describe(connection, self._address, time.time())
         finally:
             self._pool.give(connection)
+        return facts | {"notify": int(self._notify), "pool_size": self._pool_size}
 
     def close(self) -> None:
         self._closed = True
@@ -129,6 +137,7 @@ class PostgresStore:
         self._mutex = threading.Lock()
         self._bell = PgBell(self._address, self._listen_address, notify=self._notify)
         self._pool = Pool(self._address, self._pool_size, self._patience)
+        self._host = Host("postgres", self._clock, self._bell.announce, self._notify)
         self._runner = Runner(self._pool, self._clock, self._patience)
         self._merger = Merger(self.write, self._depth)
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}

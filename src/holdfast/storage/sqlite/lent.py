@@ -51,13 +51,17 @@ class Lent:
             raise NotInTransaction(
                 "the connection has no open transaction; begin one before passing connection=", backend="sqlite"
             )
-        with translated():
-            cursor = sqlite3.Cursor(connection)
-            cursor.row_factory = None
-            self._check_same_database(cursor)
-            # A checkpoint at the caller's commit would run without the write lock. See checkpoint.py.
-            cursor.execute("pragma wal_autocheckpoint=0").fetchall()
-            return _guarded(connection, cursor, op, now)
+        cursor = sqlite3.Cursor(connection)
+        cursor.row_factory = None
+        text, connection.text_factory = connection.text_factory, str
+        try:
+            with translated():
+                self._check_same_database(cursor)
+                # A checkpoint at the caller's commit would run without the write lock. See checkpoint.py.
+                cursor.execute("pragma wal_autocheckpoint=0").fetchall()
+                return _guarded(connection, cursor, op, now)
+        finally:
+            connection.text_factory = text
 
     def _check_same_database(self, cursor: sqlite3.Cursor) -> None:
         mine = self._location.path
@@ -70,7 +74,6 @@ class Lent:
 
 def _guarded(connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], now: int) -> tuple[T, set[str]]:
     tx = SqliteTx(cursor, now)
-    text, connection.text_factory = connection.text_factory, str
     cursor.execute("savepoint holdfast")
     try:
         answer = step(op.run(tx))
@@ -80,8 +83,6 @@ def _guarded(connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], 
             cursor.execute("rollback to holdfast")
             cursor.execute("release holdfast")
         raise
-    finally:
-        connection.text_factory = text
     return answer, tx.rung
 
 

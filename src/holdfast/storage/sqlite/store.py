@@ -186,4 +186,4 @@ class SqliteStore:
 
 
 def _as_op(op: ListOp[Item, T]) -> Op[list[T]]:
-    return Op(lambda tx: op.run(tx, op.items))
+    return Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)

@@ -35,7 +35,7 @@ update holdfast_job as job
        with ordinality
     as item(id, epoch, state, reason, delay, refund, crash, suspect, route, deadline, error, terminal, n)
  where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
-returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at;
+returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue;
 
 -- name: record_attempt
 insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)

@@ -29,7 +29,7 @@ update holdfast_job
        owner = null,
        claim = null
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch
-returning state, generation, attempts + :refund, claimed_at;
+returning state, generation, attempts + :refund, claimed_at, queue;
 
 -- name: record_attempt
 insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)

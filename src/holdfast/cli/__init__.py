@@ -1,0 +1,1 @@
+"""The command line: `holdfast`. One module per group of commands."""

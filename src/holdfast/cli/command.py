@@ -1,0 +1,96 @@
+"""What every command has in common: where its store is, how it answers, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from ..errors import ConfigError, Conflict, HoldfastError, InvalidInput, NotFound, StorageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OK: Final = 0
+NOT_SO: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+CONFLICT: Final = 4
+STORAGE: Final = 5
+
+EXIT_CODES: Final = (
+    "\b\nExit codes: 0 done; 1 it is not so, or it failed; 2 wrong usage or settings; 3 not found;"
+    "\n4 the state forbids it; 5 the store is unavailable or refuses."
+)
+
+_CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
+    (ConfigError, USAGE),
+    (InvalidInput, USAGE),
+    (NotFound, NOT_FOUND),
+    (Conflict, CONFLICT),
+    (StorageError, STORAGE),
+)
+
+
+class Command(click.Command):
+    """A command whose errors are one line and an exit code; a traceback only with --debug."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("epilog", EXIT_CODES)
+        super().__init__(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            _print(error, as_json=bool(ctx.params.get("as_json")), debug=bool(ctx.params.get("debug")))
+            ctx.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """What a script is told of an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), NOT_SO)
+
+
+def as_data(error: Exception) -> dict[str, str]:
+    """An error for programs: a stable code and a sentence."""
+    code = error.code if isinstance(error, HoldfastError) else "internal"
+    return {"code": code, "message": describe(error)}
+
+
+def describe(error: Exception) -> str:
+    """One line for people."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def target_options(command: F) -> F:
+    """`--app`, `--store`, `--debug`."""
+    for option in (
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+        click.option(
+            "--store", metavar="URL", help="A path, sqlite:///…, or postgresql://…; wins over the app's own."
+        ),
+        click.option("--app", "app_name", metavar="MODULE:APP", envvar="HOLDFAST_APP", help="The app."),
+    ):
+        command = option(command)
+    return command
+
+
+def json_option(command: F) -> F:
+    """`--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def _print(error: Exception, *, as_json: bool, debug: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"error": as_data(error)}, ensure_ascii=False))
+        return
+    hint = "" if debug or isinstance(error, HoldfastError) else " (--debug shows where)"
+    click.echo(f"error: {describe(error)}{hint}", err=True)

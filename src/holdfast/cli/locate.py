@@ -1,0 +1,78 @@
+"""Finds the app or the store that a command is about."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Final
+
+from ..app import App
+from ..config import load
+from ..errors import ConfigError, NotFound
+from ..opening import database_file
+
+STORE_VARIABLE: Final = "HOLDFAST_STORE"
+
+
+def find_app(app_name: str | None, store: str | None, *, may_create: bool = False) -> App:
+    """The app by its name, or one without tasks on the store that was named.
+
+    A file that does not exist is refused unless `may_create`: a mistyped path must not become an empty database.
+    """
+    use_store(store)
+    app = load_app(app_name) if app_name else App(_store_without_app())
+    file = database_file(app.config)
+    if file is not None and not may_create and not file.exists():
+        app.close()
+        raise NotFound("database", str(file))
+    return app
+
+
+def load_app(name: str) -> App:
+    """The app that `module:attribute` names; the attribute may have dots and is `app` if left out."""
+    module_name, _, attribute = name.partition(":")
+    found = _import(module_name, name)
+    for part in (attribute or "app").split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise ConfigError(f"module {module_name!r} has no {attribute or 'app'!r}; {_apps_of(module_name)}") from None
+    if not isinstance(found, App):
+        raise ConfigError(f"{name!r} is not a holdfast.App but of type {type(found).__name__}; name the app itself")
+    return found
+
+
+def use_store(store: str | None) -> None:
+    """Let a store from the command line win over every other setting, in the processes started from here too."""
+    # A variable, not an argument: a password in an argument could be read by every user of the machine.
+    if store is not None:
+        os.environ[STORE_VARIABLE] = store
+
+
+def _store_without_app() -> str | None:
+    given = load({}, flags={"store": os.environ.get(STORE_VARIABLE)})
+    if STORE_VARIABLE not in os.environ and given.store == "holdfast.db" and not os.path.exists(given.store):
+        raise ConfigError("which store? Give --store URL or --app MODULE:APP, or set HOLDFAST_STORE or HOLDFAST_APP")
+    return given.store
+
+
+def _import(module_name: str, name: str) -> object:
+    if not module_name or module_name.endswith(".py") or "/" in module_name:
+        raise ConfigError(f"{name!r} is not MODULE:APP; write it as in an import, such as shop.jobs:app")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise ConfigError(f"there is no module {error.name!r} in {here} or among the installed ones") from error
+        raise ConfigError(f"importing {module_name!r} failed: it needs a module {error.name!r}") from error
+    except Exception as error:
+        raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _apps_of(module_name: str) -> str:
+    apps = sorted(name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, App))
+    return f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "no app is in it"

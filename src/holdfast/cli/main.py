@@ -1,0 +1,49 @@
+"""The entry point. Each group's module is imported only when one of its commands is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+from ..version import VERSION
+from .command import EXIT_CODES
+
+_COMMANDS: Final = {
+    "worker": "worker:worker",
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor",
+    "db": "db:db",
+    "jobs": "jobs:jobs",
+    "queues": "queues:queues",
+    "workers": "workers:workers",
+}
+
+
+class _Lazy(click.Group):
+    """Knows its commands by name: a worker need not load what only a doctor uses."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f".{module}", __package__), name)
+        return found
+
+
+@click.group(cls=_Lazy, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, "-V", "--version", package_name="holdfast", prog_name="holdfast")
+def cli() -> None:
+    """Holdfast: a durable job queue in one SQLite file or on Postgres.
+
+    Every command finds its store by --app MODULE:APP or --store URL, or by HOLDFAST_APP or HOLDFAST_STORE.
+    """
+
+
+def main() -> None:
+    """The `holdfast` program."""
+    cli(prog_name="holdfast")

@@ -1,0 +1,106 @@
+"""`holdfast worker`: run jobs until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final, Literal
+
+import click
+
+from ..app import App
+from ..config import Config
+from ..errors import ConfigError
+from ..names import check_queue
+from ..opening import database_file
+from .command import Command, target_options
+from .locate import find_app
+from .logs import set_up_logs
+
+logger: Final = logging.getLogger("holdfast.cli")
+
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+@click.command(cls=Command)
+@click.argument("where", metavar="MODULE:APP", required=False)
+@click.option("--queues", metavar="A,B", help="Serve these, the first first. [default: those of the app's tasks]")
+@click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each process. [default: 20]")
+@click.option(
+    "--processes", type=click.IntRange(1, 256), default=1, metavar="N", envvar="HOLDFAST_PROCESSES",
+    help="Worker processes; with more than one, a supervisor restarts the fallen. [default: 1]",
+)
+@click.option("--lease", type=float, metavar="S", help="Seconds without a sign of life until it is given up. [default: 30]")  # noqa: E501
+@click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to end when told to stop. [default: 25]")  # noqa: E501
+@click.option("--name", metavar="TEXT", help="How it is called in lists. [default: host and pid]")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", envvar="HOLDFAST_LOG_FORMAT",
+    help="Logs go to standard error. [default: text]",
+)
+@click.option(
+    "--log-level", type=click.Choice(_LEVELS), default="info", envvar="HOLDFAST_LOG_LEVEL", help="[default: info]"
+)
+@target_options
+def worker(
+    where: str | None,
+    app_name: str | None,
+    store: str | None,
+    queues: str | None,
+    processes: int,
+    log_format: Literal["text", "json"],
+    log_level: str,
+    debug: bool,
+    **flags: Any,
+) -> None:
+    """Run jobs of MODULE:APP until told to stop.
+
+    SIGTERM or Ctrl-C stops it gracefully: it claims no more, lets running jobs end within the grace and hands the
+    rest back, at no cost to them. A second signal hands back at once. It waits for a store that is down.
+
+    \b
+    It ends with code 70 when its event loop was blocked for several leases, and with 75 when too many threads hang
+    in handlers that do not end; start it again then, as --processes does.
+    """  # fmt: skip
+    from ..running import run_worker, run_workers
+
+    set_up_logs(log_format, log_level)
+    name = where or app_name
+    if name is None:
+        raise ConfigError("which app? Name it, such as: holdfast worker shop.jobs:app (or set HOLDFAST_APP)")
+    app = find_app(name, store, may_create=True)
+    flags["queues"] = _queues(queues)
+    config = app.settings(**flags)
+    _warn(app, config)
+    if processes == 1:
+        sys.exit(run_worker(app, config.worker))
+    argv = [*_command(name, flags), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
+    sys.exit(run_workers(app, argv, processes, grace=config.worker.grace))
+
+
+def _queues(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(check_queue(part.strip()) for part in text.split(",")))
+
+
+def _warn(app: App, config: Config) -> None:
+    """Say what is legal but hardly meant."""
+    used = {task.task_options.queue for task in app.tasks.values()}
+    for queue in config.worker.queues:
+        if queue not in used:
+            logger.warning("no task of this app uses queue %r; its tasks use %s", queue, ", ".join(sorted(used)) or "none")
+    if not app.tasks:
+        logger.warning("this app has no tasks; import the modules that define them where the app is made")
+    if config.inline:
+        logger.warning("inline mode is on: this app's own jobs run at once in their caller and never reach a worker")
+    if "memory" in config.store and database_file(config) is None:
+        logger.warning("the store is in memory: no other process can enqueue jobs for this worker")
+
+
+def _command(name: str, flags: dict[str, Any]) -> list[str]:
+    """The command line of one process under the supervisor."""
+    argv = [sys.executable, "-m", "holdfast", "worker", name, "--processes", "1"]
+    for flag, value in flags.items():
+        if value is not None:
+            argv += [f"--{flag}", ",".join(value) if isinstance(value, tuple) else str(value)]
+    return argv

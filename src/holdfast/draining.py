@@ -1,0 +1,195 @@
+"""Run what is due, here and now, by a worker's own parts but without its loops. For tests and scripts.
+
+There is no heartbeat and no rescuer: time passes only as the clock does, so a test that owns the clock owns the retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from .clock import SYSTEM_CLOCK, Clock
+from .engine.children import ChildPool
+from .engine.executor import Executor, Middleware
+from .engine.floor import Floor
+from .engine.introduce import capabilities, introduction, served_queues
+from .engine.judge import Judge
+from .engine.routes import ServedRoutes
+from .engine.runs import Run
+from .engine.settings import WorkerSettings
+from .engine.threads import ThreadPool
+from .engine.timekeeper import Timekeeper
+from .engine.turns import Room, Turns
+from .errors import ConfigError
+from .ids import token
+from .model.job import Claimed
+from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked
+from .storage.ops import claims, upkeep, workers
+from .storage.ops.routes import special_routes
+from .storage.port import Op, Store
+
+if TYPE_CHECKING:
+    from .app import App
+
+T = TypeVar("T")
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """How many runs ended in which way."""
+
+    succeeded: int = 0
+    again: int = 0
+    """To be run again: a retry, a snooze, a throttle."""
+    failed: int = 0
+    """For good."""
+    parked: int = 0
+    cancelled: int = 0
+    expired: int = 0
+
+    @property
+    def runs(self) -> int:
+        """All of them. A job that was retried at once counts once for each run."""
+        return self.succeeded + self.again + self.failed + self.parked + self.cancelled + self.expired
+
+
+async def drain_store(
+    app: App,
+    store: Store,
+    settings: WorkerSettings,
+    middleware: Sequence[Middleware],
+    clock: Clock | None,
+    *,
+    limit: int | None = None,
+) -> Drained:
+    """Run every due job of the settings' queues until nothing is due, or until `limit` jobs have been taken."""
+    crew = _Crew(app, store, settings, middleware, clock or SYSTEM_CLOCK, limit)
+    await crew.register()
+    try:
+        await crew.work()
+    finally:
+        await crew.leave()
+    return Drained(**crew.ends)
+
+
+def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:
+    """Run on an event loop of its own; refused where one runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    work.close()
+    raise ConfigError(f"an event loop runs here, which this call would block; {instead} instead")
+
+
+class _Crew:
+    """A worker without loops. It stands between the turns and the floor to count what is taken and how it ends."""
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        settings: WorkerSettings,
+        middleware: Sequence[Middleware],
+        clock: Clock,
+        limit: int | None,
+    ) -> None:
+        self.id: Final = token()
+        self.ends: Final = Counter[str]()
+        self._store = store
+        self._settings = settings
+        self._limit = limit
+        self._tasks = app.tasks
+        self._routes = ServedRoutes(served_queues(settings, app.tasks), capabilities(app.tasks))
+        self._timekeeper = Timekeeper(clock)
+        self._threads = ThreadPool(settings.concurrency)
+        self._children = ChildPool(settings.concurrency)
+        self._floor = Floor(self.id, settings, app.tasks, self._routes, self._timekeeper, self._threads, clock)
+        self._turns = self._floor.turns = Turns(store, self, clock, patience=settings.lease / 2)
+        judge = Judge(clock, random.random)
+        self._floor.executor = Executor(app, judge, self._threads, self._children, self._finished, middleware)
+
+    async def register(self) -> None:
+        spec = introduction(self.id, self._settings, self._routes.queues, self._tasks)
+        await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
+
+    async def work(self) -> None:
+        """Take turns until one brings nothing while nothing runs."""
+        await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+        while True:
+            await self._look()
+            self._turns.wake.clear()
+            self._turns.hungry = True
+            await self._turns.run_once()
+            if self._is_idle():
+                return
+            if self._floor.runs:
+                await self._turns.wake.wait()
+
+    async def leave(self) -> None:
+        """Hand back what an interrupted drain left unfinished, and go."""
+        self._floor.closing = True
+        self._floor.stop_all("shutdown")
+        try:
+            async with asyncio.timeout(self._settings.cancel_grace):
+                while not self._is_idle():
+                    self._turns.wake.clear()
+                    if not await self._turns.run_once():
+                        await self._turns.wake.wait()
+            await self._store.awrite(Op(lambda tx: workers.deregister(tx, self.id)))
+        except TimeoutError:
+            logger.error("%d jobs did not end when the drain was interrupted", len(self._floor.runs))
+        finally:
+            self._timekeeper.close()
+            self._threads.close()
+            await self._children.close()
+
+    def _is_idle(self) -> bool:
+        return not self._floor.runs and not self._turns.pending
+
+    async def _look(self) -> None:
+        self._routes.learn(await self._store.aread(Op(special_routes)))
+        self._floor.suspects_wait = await self._store.aread(Op(claims.suspects_wait))
+
+    # -- what the turns ask
+
+    def room(self) -> Room | None:
+        room = self._floor.room()
+        if room is not None and self._limit is not None:
+            room.n = min(room.n, self._limit)
+        return room if room is not None and room.n > 0 else None
+
+    def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
+        if self._limit is not None:
+            self._limit -= len(jobs)
+        self._floor.dispatch(jobs, claim)
+
+    # -- what the executor tells
+
+    def _finished(self, run: Run, outcome: Outcome | None) -> None:
+        if outcome is not None and run in self._floor.runs:
+            self.ends[_label(outcome)] += 1
+        self._floor.finished(run, outcome)
+
+
+def _label(outcome: Outcome) -> str:
+    match outcome:
+        case Done():
+            return "succeeded"
+        case Failed():
+            return "failed"
+        case Parked():
+            return "parked"
+        case Cancelled():
+            return "cancelled"
+        case Expired():
+            return "expired"
+        case _:
+            return "again"

@@ -1,0 +1,44 @@
+"""How a worker introduces itself to the store."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..clock import SECOND
+from ..model.worker import WorkerSpec
+from ..tasks import Task
+from ..version import VERSION
+from .process import process_key
+from .settings import WorkerSettings
+
+
+def introduction(
+    identity: str, settings: WorkerSettings, queues: Iterable[str], tasks: Mapping[str, Task[Any, Any]]
+) -> WorkerSpec:
+    """The row that others know a worker of this process by."""
+    host, pid = socket.gethostname(), os.getpid()
+    return WorkerSpec(
+        id=identity,
+        name=settings.name or f"{host}:{pid}",
+        host=host,
+        pid=pid,
+        process_key=process_key(),
+        queues=tuple(queues),
+        tasks=tuple(sorted(tasks)),
+        concurrency=settings.concurrency,
+        version=VERSION,
+        lease=round(settings.lease * SECOND),
+    )
+
+
+def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
+    """The queues that were asked for, or those of all tasks."""
+    return settings.queues or tuple(dict.fromkeys(t.task_options.queue for t in tasks.values())) or ("default",)
+
+
+def capabilities(tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
+    """What a worker is able to beyond serving its queues: the tasks that it has."""
+    return [f"task:{name}" for name, task in tasks.items() if task.fn]

@@ -1,0 +1,9 @@
+"""The caller's own connection: run an operation inside the transaction it has open.
+
+The operation runs once, under a savepoint, and is neither retried nor merged; the caller commits. No library is
+imported that the caller has not loaded.
+"""
+
+from .within import Host, arun_within, run_within
+
+__all__ = ["Host", "arun_within", "run_within"]

@@ -1,0 +1,87 @@
+"""The driver's connection inside what a framework lends, ready for an operation: a transaction is open on it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ...errors import NotInTransaction
+from .kinds import Kind
+
+Hook: TypeAlias = Callable[[Callable[[], None]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A driver's connection, whether its framework has begun, and the framework's own hook for after the commit."""
+
+    driver: Any
+    begun: bool = False
+    on_commit: Hook | None = None
+
+
+def unwrap(connection: Any, kind: Kind) -> Lent:
+    """For connections that block."""
+    if kind is Kind.SESSION:
+        return _from_sqlalchemy(connection.connection())
+    if kind is Kind.ENGINE_CONNECTION:
+        return _from_sqlalchemy(connection)
+    if kind is Kind.DJANGO:
+        return _from_django(connection)
+    return Lent(connection)
+
+
+async def aunwrap(connection: Any, kind: Kind) -> Lent:
+    """For connections that are awaited."""
+    if kind is Kind.ASYNC_SESSION:
+        return await _from_async_sqlalchemy(await connection.connection())
+    if kind is Kind.ASYNC_ENGINE_CONNECTION:
+        return await _from_async_sqlalchemy(connection)
+    return Lent(connection)
+
+
+def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
+    """See that a transaction is open on SQLite.
+
+    A framework that counts itself in a transaction may not have said BEGIN yet: the driver does so at the first
+    write. A savepoint before that would be the outermost transaction, and its release would commit.
+    """
+    if connection.in_transaction:
+        return
+    if not begun or connection.isolation_level is None:
+        raise not_in_transaction("sqlite", 'begin one (connection.execute("begin immediate"))')
+    connection.execute("begin immediate")
+
+
+def not_in_transaction(backend: str, advice: str) -> NotInTransaction:
+    message = f"the connection is not in a transaction, so a rollback could not undo this; {advice}, or lend none"
+    return NotInTransaction(message, backend=backend)
+
+
+def _from_sqlalchemy(connection: Any) -> Lent:
+    # SQLAlchemy begins at the first statement, which this operation is.
+    if not connection.in_transaction():
+        connection.begin()
+    return Lent(connection.connection.driver_connection, begun=True)
+
+
+async def _from_async_sqlalchemy(connection: Any) -> Lent:
+    if not connection.in_transaction():
+        await connection.begin()
+    driver = (await connection.get_raw_connection()).driver_connection
+    if hasattr(driver, "is_in_transaction") and not driver.is_in_transaction():
+        # Over asyncpg the BEGIN is sent with the first statement.
+        await connection.exec_driver_sql("select 1")
+    return Lent(driver, begun=True)
+
+
+def _from_django(connection: Any) -> Lent:
+    connection.ensure_connection()
+    if connection.in_atomic_block:
+        connection.validate_no_broken_transaction()
+        return Lent(connection.connection, begun=True, on_commit=connection.on_commit)
+    if connection.get_autocommit():
+        raise not_in_transaction(connection.vendor, 'enter "with transaction.atomic():"')
+    return Lent(connection.connection, begun=True)

@@ -1,0 +1,77 @@
+"""An operation inside a lent asyncpg transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ...clock import Clock
+from ..port import Op, Params, Row, Value
+from ..postgres.arrays import in_order, transpose
+from ..postgres.bell import CHANNEL
+from ..postgres.failures import is_driver_error, translate
+from ..postgres.notify import payloads
+from ..postgres.runner import reading
+from ..statements import Statement
+from .lent import not_in_transaction
+
+T = TypeVar("T")
+
+
+class AsyncpgTx:
+    """asyncpg's own placeholders and positional arguments."""
+
+    __slots__ = ("_connection", "_now", "rung")
+
+    def __init__(self, connection: Any, now: int | None) -> None:
+        self._connection = connection
+        self._now = now
+        self.rung: set[str] = set()
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        rows = await self._fetch(statement, params)
+        return rows[0] if rows else None
+
+    async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
+        return await self._fetch(statement, params)
+
+    async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
+        if not rows:
+            return []
+        return in_order(await self._fetch(statement, transpose(rows, common)), len(rows))
+
+    def ring(self, topic: str) -> None:
+        self.rung.add(topic)
+
+    async def _fetch(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
+        text, names = statement.asyncpg if self._now is None else statement.asyncpg_clocked
+        values = {"now": self._now, **params}
+        return [tuple(record) for record in await self._connection.fetch(text, *(values[name] for name in names))]
+
+
+async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, *, notify: bool) -> T:
+    if not connection.is_in_transaction():
+        raise not_in_transaction("postgres", 'enter "async with connection.transaction():"')
+    tx = AsyncpgTx(connection, reading(clock))
+    try:
+        # In words: connection.transaction() refuses a transaction that was begun in words.
+        await connection.execute("savepoint holdfast")
+        try:
+            answer = await op.run(tx)
+            for payload in payloads(tx.rung) if notify else ():
+                await connection.execute("select pg_notify($1, $2)", CHANNEL, payload)
+        except Exception:
+            await _undo(connection)
+            raise
+        await connection.execute("release holdfast")
+    except Exception as error:
+        if is_driver_error(error):
+            raise translate(error) from error
+        raise
+    return answer
+
+
+async def _undo(connection: Any) -> None:
+    if not connection.is_closed():
+        await connection.execute("rollback to holdfast")
+        await connection.execute("release holdfast")

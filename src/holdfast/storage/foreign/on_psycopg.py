@@ -1,0 +1,89 @@
+"""An operation inside a lent psycopg transaction, blocking or awaiting."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg.types.numeric import Int8Dumper
+
+from ...clock import Clock
+from ..port import Op
+from ..postgres.bell import CHANNEL
+from ..postgres.failures import translate
+from ..postgres.notify import payloads
+from ..postgres.runner import reading
+from ..postgres.tx import PgAsyncTx, PgTx
+from ..step import step
+from .lent import not_in_transaction
+
+T = TypeVar("T")
+
+NOTIFY: Final = "select pg_notify(%s, %s)"
+
+
+def run_on_psycopg(
+    connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, *, notify: bool
+) -> tuple[T, set[str]]:
+    """The answer, and the topics that it rang."""
+    _require_transaction(connection)
+    # The caller's own cursor class and row factory may be anything.
+    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    cursor.adapters.register_dumper(int, Int8Dumper)
+    tx = PgTx(cursor, reading(clock))
+    try:
+        cursor.execute("savepoint holdfast")
+        try:
+            answer = step(op.run(tx))
+            for payload in payloads(tx.rung) if notify else ():
+                cursor.execute(NOTIFY, (CHANNEL, payload))
+        except Exception:
+            _undo(cursor)
+            raise
+        cursor.execute("release holdfast")
+    except psycopg.Error as error:
+        raise translate(error) from error
+    return answer, tx.rung
+
+
+async def arun_on_psycopg(
+    connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, *, notify: bool
+) -> T:
+    """The awaiting twin of `run_on_psycopg`."""
+    _require_transaction(connection)
+    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    cursor.adapters.register_dumper(int, Int8Dumper)
+    tx = PgAsyncTx(cursor, reading(clock))
+    try:
+        await cursor.execute("savepoint holdfast")
+        try:
+            answer = await op.run(tx)
+            for payload in payloads(tx.rung) if notify else ():
+                await cursor.execute(NOTIFY, (CHANNEL, payload))
+        except Exception:
+            await _aundo(cursor)
+            raise
+        await cursor.execute("release holdfast")
+    except psycopg.Error as error:
+        raise translate(error) from error
+    return answer
+
+
+def _undo(cursor: psycopg.Cursor[Any]) -> None:
+    if not cursor.connection.closed:
+        cursor.execute("rollback to holdfast")
+        cursor.execute("release holdfast")
+
+
+async def _aundo(cursor: psycopg.AsyncCursor[Any]) -> None:
+    if not cursor.connection.closed:
+        await cursor.execute("rollback to holdfast")
+        await cursor.execute("release holdfast")
+
+
+def _require_transaction(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    # Without autocommit the first statement begins one, and the caller's commit() ends it.
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        raise not_in_transaction("postgres", 'enter "with connection.transaction():"')

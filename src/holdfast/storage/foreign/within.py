@@ -1,0 +1,105 @@
+"""Run an operation on a lent connection of any kind.
+
+What knows a database is imported on its first use: the stores import this module, and psycopg may be missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from ...clock import Clock
+from ..port import Op
+from .kinds import AWAITING, Kind, full_name, kind_of
+from .lent import Lent, aunwrap, unwrap
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the store that was asked knows: which database it is, its clock, its bell."""
+
+    backend: str
+    clock: Clock | None
+    announce: Callable[[Collection[str]], None]
+    notify: bool = False
+    """Whether to wake other processes by NOTIFY inside the caller's transaction."""
+
+
+def run_within(host: Host, connection: object, op: Op[T]) -> T:
+    """Run in the caller's transaction. TypeError for connections that must be awaited."""
+    kind = kind_of(connection)
+    if kind in AWAITING:
+        raise TypeError(f"a {kind.value} must be awaited: use aenqueue(), or the awaiting twin of what you called")
+    lent = unwrap(connection, kind)
+    if isinstance(lent.driver, sqlite3.Connection):
+        _require(host, "sqlite", lent.driver)
+        answer, rung = _on_sqlite(host, lent, op)
+    else:
+        answer, rung = _on_psycopg(host, lent, op)
+    _announce_after_commit(host, lent, rung)
+    return answer
+
+
+async def arun_within(host: Host, connection: object, op: Op[T]) -> T:
+    """Run in the caller's transaction, awaiting where its connection needs it."""
+    kind = kind_of(connection)
+    if kind not in AWAITING:
+        return run_within(host, connection, op)
+    lent = await aunwrap(connection, kind)
+    driver = kind_of(lent.driver)
+    if driver is Kind.AIOSQLITE:
+        _require(host, "sqlite", lent.driver)
+        return await _on_aiosqlite(host, lent, op)
+    _require(host, "postgres", lent.driver)
+    if driver is Kind.ASYNCPG:
+        from .on_asyncpg import run_on_asyncpg
+
+        return await run_on_asyncpg(lent.driver, op, host.clock, notify=host.notify)
+    from .on_psycopg import arun_on_psycopg
+
+    return await arun_on_psycopg(lent.driver, op, host.clock, notify=host.notify)
+
+
+def _on_sqlite(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
+    from .on_sqlite import run_on_sqlite
+
+    return run_on_sqlite(lent.driver, op, host.clock, begun=lent.begun)
+
+
+def _on_psycopg(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
+    _require_supported(lent.driver)
+    _require(host, "postgres", lent.driver)
+    from .on_psycopg import run_on_psycopg
+
+    return run_on_psycopg(lent.driver, op, host.clock, notify=host.notify and lent.on_commit is None)
+
+
+async def _on_aiosqlite(host: Host, lent: Lent, op: Op[T]) -> T:
+    from .on_sqlite import run_on_sqlite
+
+    # On the connection's own thread, in one go: a hop for each statement would cost more than the statements.
+    call: Any = partial(run_on_sqlite, lent.driver._conn, op, host.clock, begun=lent.begun)
+    answer, _ = await lent.driver._execute(call)
+    result: T = answer
+    return result
+
+
+def _announce_after_commit(host: Host, lent: Lent, rung: set[str]) -> None:
+    # Without a hook, Postgres has it in the transaction, and on SQLite the commit itself shows in the WAL.
+    if rung and lent.on_commit is not None:
+        lent.on_commit(partial(host.announce, rung))
+
+
+def _require_supported(driver: object) -> None:
+    if kind_of(driver) is not Kind.PSYCOPG:
+        raise TypeError(f"the lent connection runs on {full_name(driver)}; use psycopg 3 (postgresql+psycopg://)")
+
+
+def _require(host: Host, backend: str, driver: object) -> None:
+    if host.backend != backend:
+        raise TypeError(f"a {backend} connection ({full_name(driver)}) was lent to a {host.backend} store")

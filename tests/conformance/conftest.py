@@ -1,0 +1,160 @@
+"""The matrix: each database, in each of the ways that a caller may run an operation.
+
+Stores stay open for the whole run and are emptied before each test; a migrated template is made once per database.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.clock import ManualClock
+from holdfast.storage.port import Store
+from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.sqlite import SqliteStore
+
+from ..postgres_server import Databases, running_server
+from .world import ByAwrite, InOwnTransaction, World, by_write
+
+BACKENDS = ("file", "memory", "postgres")
+WAYS = ("write", "awrite", "own")
+
+
+class Ground:
+    """Makes databases and opens worlds on them; closes all at the end."""
+
+    def __init__(self, folder: Path, make_postgres: Callable[[], str]) -> None:
+        self._folder = folder
+        self._make_postgres = make_postgres
+        self._count = 0
+        self._stack = ExitStack()
+        self._template: Path | None = None
+
+    def open(self, backend: str, way: str = "write") -> World:
+        """A world on a database of its own."""
+        return self.join(self.place(backend), backend, way)
+
+    def place(self, backend: str) -> str:
+        """A new database, migrated."""
+        if backend == "memory":
+            return ":memory:"
+        return self._make_postgres() if backend == "postgres" else self._file()
+
+    def join(self, place: str, backend: str, way: str = "write", clock: ManualClock | None = None) -> World:
+        """A world on a database that exists, through a store of its own."""
+        clock = clock or ManualClock()
+        if backend == "postgres":
+            store: Store = PostgresStore(place, clock=clock)
+        else:
+            store = SqliteStore(place, clock=clock, durable=False)
+        self._stack.callback(store.close)
+        connect = _connector(backend, place, store)
+        world = World(store, clock, by_write(store), connect, is_on_disk=backend != "memory")
+        if way == "awrite":
+            world.way = awriting = ByAwrite(store)
+            self._stack.callback(awriting.close)
+        elif way == "own":
+            world.way = InOwnTransaction(store, connect)
+        return world
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _file(self) -> str:
+        if self._template is None:
+            self._template = self._folder / "template.db"
+            store = SqliteStore(self._template)
+            store.migrate()
+            store.close()
+        self._count += 1
+        return str(shutil.copy(self._template, self._folder / f"{self._count}.db"))
+
+
+def _connector(backend: str, place: str, store: Any) -> Callable[[], Any]:
+    if backend == "postgres":
+        return lambda: psycopg.connect(place)
+    if backend == "file":
+        return lambda: sqlite3.connect(place, isolation_level=None)
+    # Only the store knows the name of its database in memory.
+    return lambda: store.connect()
+
+
+@pytest.fixture(scope="session")
+def make_postgres() -> Iterator[Callable[[], str]]:
+    """Makes migrated databases, each a copy of one template."""
+    with running_server() as dsn:
+        databases = Databases(dsn)
+        template = databases.create()
+        store = PostgresStore(template)
+        store.migrate()
+        store.close()
+        made = [template]
+
+        def make() -> str:
+            made.append(databases.create(template))
+            return made[-1]
+
+        yield make
+        for database in made:
+            databases.drop(database)
+
+
+@pytest.fixture(scope="session")
+def ground(tmp_path_factory: pytest.TempPathFactory, make_postgres: Callable[[], str]) -> Iterator[Ground]:
+    ground = Ground(tmp_path_factory.mktemp("conformance"), make_postgres)
+    yield ground
+    ground.close()
+
+
+_EVERYWHERE = [pytest.param((backend, way), id=f"{backend}-{way}") for backend in BACKENDS for way in WAYS]
+
+
+@pytest.fixture(scope="session", params=_EVERYWHERE)
+def standing(request: pytest.FixtureRequest, ground: Ground) -> World:
+    return ground.open(*request.param)
+
+
+@pytest.fixture
+def world(standing: World) -> World:
+    """An empty store, in every combination of the matrix."""
+    standing.wipe()
+    return standing
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def standing_store(request: pytest.FixtureRequest, ground: Ground) -> World:
+    return ground.open(request.param)
+
+
+@pytest.fixture
+def each_store(standing_store: World) -> World:
+    """An empty store of each kind, for what does not depend on the way of calling."""
+    standing_store.wipe()
+    return standing_store
+
+
+@pytest.fixture(params=["file", "postgres"])
+def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> tuple[World, World]:
+    """Two processes' stores on one new database, with one clock."""
+    place = ground.place(request.param)
+    first = ground.join(place, request.param)
+    return first, ground.join(place, request.param, clock=first.clock)
+
+
+@pytest.fixture(scope="session")
+def standing_postgres(ground: Ground) -> World:
+    return ground.open("postgres")
+
+
+@pytest.fixture
+def on_postgres(standing_postgres: World) -> World:
+    """An empty store on Postgres, for what needs locks that SQLite has not."""
+    standing_postgres.wipe()
+    return standing_postgres

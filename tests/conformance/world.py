@@ -1,0 +1,305 @@
+"""One store, driven in one of the ways that callers have, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from holdfast.clock import SECOND, ManualClock
+from holdfast.ids import ids, token
+from holdfast.model.job import Attempt, Claimed, Dedupe, Enqueued, JobRecord, JobSpec, JobState
+from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Verdict
+from holdfast.model.route import Route
+from holdfast.model.worker import Rescue, WorkerSpec
+from holdfast.storage.ops import claims, control, enqueue, finishing, insight, upkeep, workers
+from holdfast.storage.ops.claims import ClaimRequest, encode_routes
+from holdfast.storage.port import Op, Store, Tx
+from holdfast.storage.statements import Statement
+
+T = TypeVar("T")
+
+LEASE = 30 * SECOND
+ERROR = '{"type": "Boom", "message": "it broke"}'
+TABLES = ("holdfast_attempt", "holdfast_job", "holdfast_route", "holdfast_queue", "holdfast_worker", "holdfast_dedupe")
+
+
+class Way(Protocol):
+    """How a caller runs an operation that changes something."""
+
+    def __call__(self, op: Op[T], /) -> T: ...
+
+
+@dataclass
+class World:
+    """A store with the verbs of the tests."""
+
+    store: Store
+    clock: ManualClock
+    way: Way
+    connect: Callable[[], Any]
+    """A connection of the caller's own; it is in no transaction."""
+    is_on_disk: bool = True
+    """Whether readers have connections apart from the writer's."""
+    _names: Any = field(default_factory=itertools.count)
+
+    @property
+    def backend(self) -> str:
+        return self.store.backend
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def run(self, op: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+        """Run an operation in this world's way."""
+        return self.way(Op(lambda tx: op(tx, *args, **kwargs)))
+
+    def read(self, op: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+        return self.store.read(Op(lambda tx: op(tx, *args, **kwargs)))
+
+    def sql(self, text: str, **params: Any) -> list[tuple[Any, ...]]:
+        """Run one statement of the test's own."""
+
+        async def run(tx: Tx) -> list[tuple[Any, ...]]:
+            return await tx.all(Statement("test", text, text), **params)
+
+        return self.store.write(Op(run))
+
+    def wipe(self) -> None:
+        async def run(tx: Tx) -> None:
+            for table in TABLES:
+                await tx.one(Statement("test", f"delete from {table}", f"delete from {table}"))
+
+        self.store.write(Op(run))
+
+    def name(self, stem: str) -> str:
+        """A name that no other part of this test uses."""
+        return f"{stem}-{next(self._names)}"
+
+    # -- jobs
+
+    def enqueue(self, *specs: JobSpec) -> list[Enqueued]:
+        return self.run(enqueue.enqueue, specs)
+
+    def add(self, **fields: Any) -> str:
+        """Enqueue one job; its id."""
+        (answer,) = self.enqueue(spec(**fields))
+        return answer.id
+
+    def job(self, job_id: str) -> JobRecord:
+        return self.read(insight.get_job, job_id)
+
+    def jobs(self) -> int:
+        return int(self.sql("select count(*) from holdfast_job")[0][0])
+
+    def history(self, job_id: str) -> list[Attempt]:
+        return self.read(insight.attempts_of, job_id)
+
+    def row(self, job_id: str) -> tuple[Any, ...]:
+        """Every column, to show that nothing changed."""
+        return self.sql("select * from holdfast_job where id = :id", id=job_id)[0]
+
+    # -- workers
+
+    def worker(self, name: str | None = None, *, queues: Sequence[str] = ("default",), **fields: Any) -> str:
+        """Register a worker; its id."""
+        spec = worker_spec(name or self.name("worker"), queues=tuple(queues), **fields)
+        self.run(workers.register, spec)
+        return spec.id
+
+    def claim(self, owner: str, n: int = 10, **options: Any) -> list[Claimed]:
+        return self.run(claims.claim, claim_request(owner, n, **options))
+
+    def take(self, owner: str, **options: Any) -> Claimed:
+        """Claim exactly one job."""
+        (job,) = self.claim(owner, 1, **options)
+        return job
+
+    def finish(self, owner: str, job: Claimed, outcome: Outcome) -> Verdict:
+        (verdict,) = self.run(finishing.finish, owner, [Finish(job.id, job.epoch, outcome)])
+        return verdict
+
+    def rescue(self, worker_id: str, **options: Any) -> Rescue:
+        return self.run(workers.rescue, worker_id, **options)
+
+    def lose(self, worker_id: str) -> list[str]:
+        """Let a worker's lease run out and rescue all it owned."""
+        self.clock.advance(LEASE / SECOND + 1)
+        rescued: list[str] = []
+        while (page := self.rescue(worker_id)).more:
+            rescued += page.rescued
+        return rescued
+
+    # -- states
+
+    def place(self, state: JobState, **fields: Any) -> Placed:
+        """A job in that state, alone in a queue of its own, with the worker and epoch that had it last."""
+        queue = self.name("queue")
+        owner = self.worker(queues=[queue])
+        job_id = self.add(queue=queue, **fields)
+        placed = Placed(job_id, queue, owner)
+        _PATHS[state](self, placed)
+        assert self.job(job_id).state is state
+        return placed
+
+    def take_placed(self, placed: Placed) -> Claimed:
+        job = self.take(placed.owner, queues=[placed.queue])
+        placed.epoch = job.epoch
+        return job
+
+    def end_placed(self, placed: Placed, outcome: Outcome) -> None:
+        self.finish(placed.owner, self.take_placed(placed), outcome)
+
+
+@dataclass
+class Placed:
+    """A job that a test has put where it wants it."""
+
+    id: str
+    queue: str
+    owner: str
+    epoch: int = 0
+    """Of its last claim."""
+
+
+def spec(**fields: Any) -> JobSpec:
+    """A job to enqueue; `queue` and `key` stand for the route and the dedupe key."""
+    queue, key = fields.pop("queue", "default"), fields.pop("key", None)
+    if key is not None:
+        names = ("scope", "until", "window", "on_duplicate")
+        chosen = {name: fields.pop(name) for name in names if name in fields}
+        fields["dedupe"] = Dedupe(key=key, **{"scope": "work", **chosen})
+    fields = {"id": ids.new(), "task": "work", "route": Route(queue), "payload": "{}", **fields}
+    return JobSpec(**fields)
+
+
+def worker_spec(id: str, **fields: Any) -> WorkerSpec:
+    known: dict[str, Any] = {
+        "name": id, "host": "here", "pid": 1, "process_key": "here:1", "queues": ("default",), "tasks": ("work",),
+        "concurrency": 10, "version": "1", "lease": LEASE,
+    }  # fmt: skip
+    return WorkerSpec(id=id, **{**known, **fields})
+
+
+def claim_request(
+    owner: str, n: int = 10, *, queues: Sequence[str] = ("default",), tiers: Sequence[Sequence[Route]] = (), **options: Any
+) -> ClaimRequest:
+    routes = encode_routes(tiers or [[Route(queue)] for queue in queues])
+    return ClaimRequest(**{"owner": owner, "token": token(), "routes": routes, "n": n, **options})
+
+
+# -- the three ways
+
+
+def by_write(store: Store) -> Way:
+    return store.write
+
+
+class ByAwrite:
+    """One event loop for all calls, as a program has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runner = asyncio.Runner()
+
+    def __call__(self, op: Op[T]) -> T:
+        return self._runner.run(self._store.awrite(op))
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+class InOwnTransaction:
+    """The caller opens a connection and a transaction, and commits it."""
+
+    def __init__(self, store: Store, connect: Callable[[], Any]) -> None:
+        self._store = store
+        self._connect = connect
+
+    def __call__(self, op: Op[T]) -> T:
+        with closing(self._connect()) as connection:
+            begin(connection)
+            try:
+                answer = self._store.within(connection, op)
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+            return answer
+
+
+def begin(connection: Any) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("begin immediate")
+    else:
+        connection.execute("select 1")  # psycopg begins by itself
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+
+
+# -- how a job comes into each state
+
+
+def _stay(world: World, placed: Placed) -> None:
+    pass
+
+
+def _run(world: World, placed: Placed) -> None:
+    world.take_placed(placed)
+
+
+def _block(world: World, placed: Placed) -> None:
+    world.end_placed(placed, Parked("auth", ERROR))
+
+
+def _suspend(world: World, placed: Placed) -> None:
+    # No operation suspends yet.
+    world.take_placed(placed)
+    world.sql(
+        "update holdfast_job set state = 'suspended', owner = null, claim = null, epoch = epoch + 1 where id = :id",
+        id=placed.id,
+    )
+
+
+def _succeed(world: World, placed: Placed) -> None:
+    world.end_placed(placed, Done('"fine"'))
+
+
+def _fail(world: World, placed: Placed) -> None:
+    world.end_placed(placed, Failed("permanent", ERROR))
+
+
+def _cancel(world: World, placed: Placed) -> None:
+    world.run(control.cancel, placed.id)
+
+
+def _expire(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
+    world.run(upkeep.expire_jobs)
+
+
+def _skip(world: World, placed: Placed) -> None:
+    # No operation skips yet.
+    _block(world, placed)
+    world.sql(
+        "update holdfast_job set state = 'skipped', finished_at = :now, epoch = epoch + 1 where id = :id", id=placed.id
+    )
+
+
+_PATHS: dict[JobState, Callable[[World, Placed], None]] = {
+    JobState.READY: _stay,
+    JobState.RUNNING: _run,
+    JobState.BLOCKED: _block,
+    JobState.SUSPENDED: _suspend,
+    JobState.SUCCEEDED: _succeed,
+    JobState.FAILED: _fail,
+    JobState.CANCELLED: _cancel,
+    JobState.EXPIRED: _expire,
+    JobState.SKIPPED: _skip,
+}

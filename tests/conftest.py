@@ -1,0 +1,45 @@
+"""Databases for every test that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres_server import Databases, running_server
+
+
+@pytest.fixture(scope="session")
+def postgres_databases() -> Iterator[Databases]:
+    """The server of this run. It starts when the first test asks for it."""
+    with running_server() as dsn:
+        yield Databases(dsn)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_databases: Databases) -> Iterator[str]:
+    """A migrated database that nobody uses but as a template."""
+    from holdfast.storage.postgres import PostgresStore
+
+    dsn = postgres_databases.create()
+    store = PostgresStore(dsn, notify=False)
+    store.migrate()
+    store.close()
+    yield dsn
+    postgres_databases.drop(dsn)
+
+
+@pytest.fixture
+def postgres_dsn(postgres_databases: Databases, postgres_template: str) -> Iterator[str]:
+    """A fresh migrated database."""
+    dsn = postgres_databases.create(postgres_template)
+    yield dsn
+    postgres_databases.drop(dsn)
+
+
+@pytest.fixture
+def blank_postgres_dsn(postgres_databases: Databases) -> Iterator[str]:
+    """A fresh database without a schema."""
+    dsn = postgres_databases.create()
+    yield dsn
+    postgres_databases.drop(dsn)

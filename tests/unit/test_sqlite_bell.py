@@ -1,0 +1,253 @@
+"""Wake-ups: within the process, from another process, and none without a cause."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StorageError
+from holdfast.storage.sqlite import SqliteStore
+from holdfast.storage.sqlite.inotify import FileEvents
+from tests.unit.sqlite_kit import TEXTS, add, prepare
+
+WRITER = """
+import sys
+from holdfast.storage.sqlite import SqliteStore
+from tests.unit.sqlite_kit import add
+store = SqliteStore(sys.argv[1])
+store.describe()
+print("ready", flush=True)
+for line in sys.stdin:
+    store.write(add(line.strip(), topic="job"))
+    print("written", flush=True)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def stranger(store: SqliteStore, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process on the same file, that writes what it is told."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "jobs.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.communicate(timeout=10)
+
+
+def tell(stranger: subprocess.Popen[str], text: str) -> None:
+    assert stranger.stdin is not None
+    assert stranger.stdout is not None
+    stranger.stdin.write(f"{text}\n")
+    stranger.stdin.flush()
+    assert stranger.stdout.readline() == "written\n"
+
+
+def test_a_committed_write_rings_its_topic_and_no_other(store: SqliteStore) -> None:
+    mine, other = store.bell.listen(["job", "more"]), store.bell.listen(["else"])
+    store.write(add("a", topic="job"))
+    assert mine.wait(0)
+    assert not mine.wait(0)
+    assert not other.wait(0.02)
+    mine.close()
+    other.close()
+
+
+def test_a_failed_write_rings_nobody(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    with pytest.raises(StorageError):
+        store.write(add("a", "a", topic="job"))
+    assert not ear.wait(0.02)
+    ear.close()
+
+
+def test_a_ring_while_nobody_waits_is_kept_once(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    store.bell.ring(["job"])
+    store.bell.ring(["job"])
+
+    async def main() -> tuple[bool, bool]:
+        return await ear.await_ring(0), await ear.await_ring(0)
+
+    assert asyncio.run(main()) == (True, False)
+    ear.close()
+
+
+def test_a_thread_and_a_task_that_wait_are_woken(store: SqliteStore) -> None:
+    thread_ear, task_ear = store.bell.listen(["job"]), store.bell.listen(["job"])
+    rang: list[bool] = []
+    thread = threading.Thread(target=lambda: rang.append(thread_ear.wait(10)))
+    thread.start()
+
+    async def main() -> bool:
+        task = asyncio.ensure_future(task_ear.await_ring(10))
+        await asyncio.sleep(0.01)
+        await store.awrite(add("a", topic="job"))
+        return await task
+
+    start = time.monotonic()
+    assert asyncio.run(main())
+    thread.join(10)
+    assert rang == [True]
+    assert time.monotonic() - start < 2
+    thread_ear.close()
+    task_ear.close()
+
+
+def test_a_cancelled_wait_keeps_the_ring_for_the_next(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+
+    async def main() -> bool:
+        task = asyncio.ensure_future(ear.await_ring(10))
+        await asyncio.sleep(0)
+        ear.ring()
+        task.cancel()
+        await asyncio.wait((task,))
+        return task.cancelled() and await ear.await_ring(0)
+
+    assert asyncio.run(main())
+    ear.close()
+
+
+def test_closing_a_listener_sends_its_waiter_home(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    timer = threading.Timer(0.01, ear.close)
+    timer.start()
+    start = time.monotonic()
+    ear.wait(10)
+    assert time.monotonic() - start < 5
+    assert not store.bell.heard
+    timer.join()
+
+
+@pytest.mark.parametrize("inotify", [True, False])
+def test_another_processs_commit_rings_soon(
+    store: SqliteStore, stranger: subprocess.Popen[str], inotify: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not inotify:
+        monkeypatch.setattr(FileEvents, "on", lambda path: None)
+    ear = store.bell.listen(["job"])
+    assert not ear.wait(0.05)
+    delays: list[float] = []
+    for n in range(10):
+        heard: list[float] = []
+        thread = threading.Thread(target=lambda heard=heard: heard.append(time.monotonic()) if ear.wait(5) else None)
+        thread.start()
+        tell(stranger, f"n{n}")
+        told = time.monotonic()
+        thread.join(10)
+        assert heard, "the commit was missed"
+        delays.append(heard[0] - told)
+    assert sorted(delays)[5] < 0.05
+    ear.close()
+
+
+def test_another_processs_commit_is_kept_for_who_waits_later(
+    store: SqliteStore, stranger: subprocess.Popen[str]
+) -> None:
+    ear = store.bell.listen(["job"])
+    assert not ear.wait(0.02)
+    tell(stranger, "while nobody waits")
+    assert ear.wait(5)
+    assert not ear.wait(0.05)
+    ear.close()
+
+
+def test_a_stranger_is_noticed_at_our_own_commit(store: SqliteStore, stranger: subprocess.Popen[str]) -> None:
+    ear = store.bell.listen(["job"])
+    tell(stranger, "theirs")
+    store.write(add("ours"))
+    assert ear.wait(0)
+    ear.close()
+
+
+def test_our_own_commits_ring_no_strangers_bell(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    assert not ear.wait(0.01)
+    done = threading.Event()
+
+    def write() -> None:
+        for n in range(50):
+            store.write(add(f"{n}", topic="else"))
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not ear.wait(0.3)
+    thread.join(10)
+    assert done.is_set()
+    ear.close()
+
+
+def test_the_watch_starts_with_the_first_who_waits_and_sleeps_while_nothing_happens(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    store.write(add("a"))
+    assert store._watch._thread is None
+    assert not ear.wait(0.02)
+    assert store._watch._thread is not None
+    before = time.process_time()
+    assert not ear.wait(0.5)
+    assert time.process_time() - before < 0.05
+    ear.close()
+
+
+def test_a_lent_connections_commit_rings_within_50_ms_and_its_rollback_never(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    connection = store.connect()
+    connection.execute("begin immediate")
+    store.within(connection, add("gone", topic="job"))
+    connection.rollback()
+    assert not ear.wait(0.1)
+    connection.execute("begin immediate")
+    store.within(connection, add("kept", topic="job"))
+    assert not ear.wait(0.02)
+    connection.commit()
+    start = time.monotonic()
+    assert ear.wait(5)
+    assert time.monotonic() - start < 0.05
+    assert store.read(TEXTS) == ["kept"]
+    connection.close()
+    ear.close()
+
+
+def test_in_memory_a_lent_connections_commit_rings_too() -> None:
+    store = prepare(SqliteStore(":memory:"))
+    ear = store.bell.listen(["job"])
+    connection = store.connect()
+    connection.execute("begin immediate")
+    store.within(connection, add("kept", topic="job"))
+    connection.commit()
+    assert ear.wait(5)
+    connection.close()
+    store.close()
+
+
+def test_closing_the_store_ends_its_threads(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = prepare(SqliteStore(tmp_path / "other.db"))
+    ear = store.bell.listen(["job"])
+    asyncio.run(store.awrite(add("a")))
+    assert not ear.wait(0.01)
+    store.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive()

@@ -1,0 +1,160 @@
+"""Operations inside the caller's own transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError, NotInTransaction, SchemaMismatch, StorageBusy, StorageError
+from holdfast.storage.port import Op
+from holdfast.storage.sqlite import SqliteStore
+from tests.unit.sqlite_kit import TEXTS, add, prepare
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStore]:
+    store = prepare(SqliteStore(tmp_path / "jobs.db" if request.param == "file" else ":memory:"))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def connection(store: SqliteStore) -> Iterator[sqlite3.Connection]:
+    connection = store.connect()
+    yield connection
+    connection.close()
+
+
+def test_what_is_committed_with_the_callers_transaction_stays(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    with connection:
+        connection.execute("insert into note (text) values ('own')")
+        store.within(connection, add("ours"))
+        asyncio.run(store.awithin(connection, add("awaited")))
+    assert store.read(TEXTS) == ["own", "ours", "awaited"]
+
+
+def test_what_is_rolled_back_with_the_callers_transaction_is_gone(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    connection.execute("begin")
+    store.within(connection, add("ours"))
+    connection.rollback()
+    assert store.read(TEXTS) == []
+
+
+def test_a_failing_operation_leaves_the_callers_transaction_open_and_its_own_work_undone(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    with connection:
+        connection.execute("insert into note (text) values ('own')")
+        with pytest.raises(StorageError, match="UNIQUE"):
+            store.within(connection, add("half", "own"))
+        assert connection.in_transaction
+    assert store.read(TEXTS) == ["own"]
+
+
+def test_a_connection_without_a_transaction_is_refused(store: SqliteStore, connection: sqlite3.Connection) -> None:
+    with pytest.raises(NotInTransaction, match="begin one"):
+        store.within(connection, add("x"))
+
+
+def test_a_connection_of_another_kind_is_refused(store: SqliteStore) -> None:
+    with pytest.raises(TypeError, match=r"sqlite3\.Connection"):
+        store.within(object(), add("x"))
+
+
+def test_a_connection_to_another_file_is_refused(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    other = sqlite3.connect(tmp_path / "other.db", isolation_level=None)
+    other.execute("begin")
+    with pytest.raises(ConfigError, match=r"other\.db"):
+        store.within(other, add("x"))
+    other.close()
+    store.close()
+
+
+def test_a_schema_that_is_too_old_is_not_written_through_a_lent_connection(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", auto_migrate=False)
+    connection = store.connect()
+    connection.execute("begin")
+    with pytest.raises(SchemaMismatch):
+        store.within(connection, add("x"))
+    connection.close()
+    store.close()
+
+
+def test_the_callers_factories_are_respected_and_restored(store: SqliteStore, connection: sqlite3.Connection) -> None:
+    connection.row_factory, connection.text_factory = sqlite3.Row, bytes
+    connection.execute("begin")
+    store.within(connection, add("a"))
+    assert store.within(connection, TEXTS) == ["a"]
+    assert connection.text_factory is bytes
+    assert isinstance(connection.execute("select 1").fetchone(), sqlite3.Row)
+    connection.commit()
+
+
+def test_a_plain_connection_of_the_callers_own_may_be_lent_and_no_longer_checkpoints(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    plain = sqlite3.connect(tmp_path / "jobs.db")
+    with plain:
+        plain.execute("insert into note (text) values ('own')")
+        store.within(plain, add("ours"))
+    assert plain.execute("pragma wal_autocheckpoint").fetchone() == (0,)
+    assert store.read(TEXTS) == ["own", "ours"]
+    plain.close()
+    store.close()
+
+
+def test_writing_past_ones_own_open_transaction_is_an_error_that_says_so(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    connection.execute("begin immediate")
+    start = time.monotonic()
+    with pytest.raises(StorageBusy, match="pass that connection as connection="):
+        store.write(add("x"))
+    with pytest.raises(StorageBusy, match="pass that connection as connection="):
+        asyncio.run(store.awrite(add("x")))
+    assert time.monotonic() - start < 2
+    connection.rollback()
+    assert store.write(add("x")) == 1
+
+
+def test_another_threads_open_transaction_is_waited_for(store: SqliteStore) -> None:
+    begun, finish = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        connection = store.connect()
+        connection.execute("begin immediate")
+        begun.set()
+        finish.wait(10)
+        connection.rollback()
+        connection.close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait(10)
+    timer = threading.Timer(0.2, finish.set)
+    timer.start()
+    assert store.write(add("x")) == 1
+    thread.join(10)
+    timer.join()
+
+
+def test_ones_own_open_reading_transaction_does_not_hinder(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    connection = store.connect()
+    connection.execute("begin")
+    connection.execute("select * from note").fetchall()
+    assert store.write(add("x")) == 1
+    connection.rollback()
+    connection.close()
+    assert store.write(Op(add("y").run)) == 2
+    store.close()
