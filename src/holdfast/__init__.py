@@ -11,11 +11,36 @@ if TYPE_CHECKING:
     from .context import Context, SyncContext
     from .engine.settings import WorkerSettings
     from .errors import (
-        ConfigError, Conflict, Corruption, DuplicateJob, HoldfastError, IdTaken, IllegalMove, InvalidArguments,
-        InvalidInput, JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped, LeaseLost, NotFound,
-        NotInTransaction, OutcomeUnknown, PayloadTooLarge, QueueFull, ResultTimeout, SchemaMismatch, StorageBusy,
-        StorageError, StorageFull, StorageReadOnly, StorageUnavailable, Undecodable, UnknownTask,
-    )  # fmt: skip
+        ConfigError,
+        Conflict,
+        Corruption,
+        DuplicateJob,
+        HoldfastError,
+        IdTaken,
+        IllegalMove,
+        InvalidArguments,
+        InvalidInput,
+        JobCancelled,
+        JobExpired,
+        JobFailed,
+        JobNotSucceeded,
+        JobSkipped,
+        LeaseLost,
+        NotFound,
+        NotInTransaction,
+        OutcomeUnknown,
+        PayloadTooLarge,
+        QueueFull,
+        ResultTimeout,
+        SchemaMismatch,
+        StorageBusy,
+        StorageError,
+        StorageFull,
+        StorageReadOnly,
+        StorageUnavailable,
+        Undecodable,
+        UnknownTask,
+    )
     from .handle import Job
     from .model.answers import CancelResult, DeleteResult, JobFilter
     from .model.job import JobRecord, JobState

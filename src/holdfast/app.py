@@ -102,6 +102,8 @@ class App:
         wanted = TaskOptions(**options)
 
         def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
+            if not callable(fn):
+                raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
             return self._register(fn, name or fn.__name__, wanted)
 
         return decorate(*function) if function else decorate
@@ -187,9 +189,7 @@ class App:
         """The settings in force when these are added, which win over all others; None leaves one as it is."""
         return configuration.load(self._code, flags=flags)
 
-    def drain(
-        self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
-    ) -> Drained:
+    def drain(self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1) -> Drained:
         """Run every due job here and now, one after the other, until nothing is due. For tests and scripts.
 
         Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start.
@@ -201,10 +201,8 @@ class App:
         self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
     ) -> Drained:
         """The awaiting twin of `drain`."""
-        flags = {"queues": queues, "concurrency": concurrency}
-        settings = configuration.load(self._code, flags=flags).worker
-        limit = None if until_empty else sum(c.jobs for c in await self.jobs.acounts() if c.label == "ready")
-        return await drain_store(self, self.open(), settings, self._middleware, self._clock, limit=limit)
+        settings = self.settings(queues=queues, concurrency=concurrency).worker
+        return await drain_store(self, settings, self._middleware, self._clock, until_empty=until_empty)
 
     # -- the store
 

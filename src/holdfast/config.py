@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from .engine.settings import WorkerSettings
 from .errors import ConfigError
+from .names import check_queue
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+_SWITCHES: Final = frozenset({"durable", "inline", "notify"})
 _WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
 
 
@@ -22,6 +24,7 @@ class Config:
     """What an app runs with."""
 
     store: str = "holdfast.db"
+    """A path, "sqlite:///…", ":memory:" or "postgresql://…"."""
     durable: bool = True
     """Survive a loss of power after every commit. Without it, the last commits before the loss may be missing."""
     inline: bool = False
@@ -42,11 +45,14 @@ def load(
     environment = os.environ if environment is None else environment
     merged = {**_from_toml(environment, file), **code, **_from_environment(environment), **(flags or {})}
     given = {name: value for name, value in merged.items() if value is not None}
+    if unknown := given.keys() - set(known_settings()):
+        names = ", ".join(sorted(unknown))
+        raise ConfigError(f"there is no setting {names}; known settings are {', '.join(known_settings())}")
     worker = {name: given.pop(name) for name in _WORKER_FIELDS if name in given}
-    try:
-        return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
-    except TypeError as wrong:
-        raise ConfigError(f"{wrong}; known settings are {', '.join(known_settings())}") from None
+    for name in _SWITCHES & given.keys():
+        if not isinstance(given[name], bool):
+            raise ConfigError(f"{name} is {given[name]!r}; use True or False")
+    return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
 
 
 def known_settings() -> list[str]:
@@ -79,7 +85,7 @@ def _from_toml(environment: Mapping[str, str], file: Path | None) -> dict[str, A
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("durable", "inline", "notify"):
+    if name in _SWITCHES:
         if text.lower() not in _TRUE | _FALSE:
             raise ConfigError(f"HOLDFAST_{name.upper()} is {text!r}; use true or false")
         return text.lower() in _TRUE
@@ -94,7 +100,8 @@ def _converted(defaults: WorkerSettings, given: Mapping[str, Any]) -> dict[str, 
 def _convert(name: str, default: object, value: Any) -> Any:
     try:
         if isinstance(default, tuple):
-            return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(check_queue(part.strip()) for part in parts if part)
         if isinstance(default, int):
             return int(value)
         return float(value) if isinstance(default, float) or default is None else value

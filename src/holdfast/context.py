@@ -82,6 +82,7 @@ class _BaseContext:
 
     @property
     def tenant(self) -> str:
+        """For whom the job runs; "" where it was enqueued for nobody in particular."""
         return self.job.tenant
 
     @property

@@ -1,6 +1,6 @@
 """Run what is due, here and now, by a worker's own parts but without its loops. For tests and scripts.
 
-There is no heartbeat and no rescuer: time passes only as the clock does, so a test that owns the clock owns the retries.
+There is no heartbeat and no rescuer, and time passes only as the clock does: who owns the clock owns the retries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .errors import ConfigError
 from .ids import token
 from .model.job import Claimed
 from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked
-from .storage.ops import claims, upkeep, workers
+from .storage.ops import claims, insight, upkeep, workers
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
 
@@ -61,16 +61,12 @@ class Drained:
 
 
 async def drain_store(
-    app: App,
-    store: Store,
-    settings: WorkerSettings,
-    middleware: Sequence[Middleware],
-    clock: Clock | None,
-    *,
-    limit: int | None = None,
+    app: App, settings: WorkerSettings, middleware: Sequence[Middleware], clock: Clock | None, *, until_empty: bool
 ) -> Drained:
-    """Run every due job of the settings' queues until nothing is due, or until `limit` jobs have been taken."""
-    crew = _Crew(app, store, settings, middleware, clock or SYSTEM_CLOCK, limit)
+    """Run every due job of the settings' queues until nothing is due, or only as many as are due now."""
+    crew = _Crew(app, app.open(), settings, middleware, clock or SYSTEM_CLOCK)
+    if not until_empty:
+        await crew.limit()
     await crew.register()
     try:
         await crew.work()
@@ -99,13 +95,12 @@ class _Crew:
         settings: WorkerSettings,
         middleware: Sequence[Middleware],
         clock: Clock,
-        limit: int | None,
     ) -> None:
         self.id: Final = token()
         self.ends: Final = Counter[str]()
         self._store = store
         self._settings = settings
-        self._limit = limit
+        self._limit: int | None = None
         self._tasks = app.tasks
         self._routes = ServedRoutes(served_queues(settings, app.tasks), capabilities(app.tasks))
         self._timekeeper = Timekeeper(clock)
@@ -115,6 +110,11 @@ class _Crew:
         self._turns = self._floor.turns = Turns(store, self, clock, patience=settings.lease / 2)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(app, judge, self._threads, self._children, self._finished, middleware)
+
+    async def limit(self) -> None:
+        """Take no more jobs than are due now."""
+        counts = await self._store.aread(Op(insight.count_jobs))
+        self._limit = sum(c.jobs for c in counts if c.label == "ready" and c.queue in self._routes.queues)
 
     async def register(self) -> None:
         spec = introduction(self.id, self._settings, self._routes.queues, self._tasks)
@@ -156,7 +156,8 @@ class _Crew:
 
     async def _look(self) -> None:
         self._routes.learn(await self._store.aread(Op(special_routes)))
-        self._floor.suspects_wait = await self._store.aread(Op(claims.suspects_wait))
+        served = self._routes.numbers
+        self._floor.suspects_wait = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served)))
 
     # -- what the turns ask
 

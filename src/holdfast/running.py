@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from .clock import SYSTEM_CLOCK
-from .engine.parent import is_orphan, take_worker_id, tie_to_supervisor
+from .engine.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from .engine.settings import WorkerSettings
-from .engine.supervisor import Supervisor
+from .engine.supervisor import ONE_STOP, Supervisor
 from .engine.worker import Worker
 
 if TYPE_CHECKING:
     from .app import App
+
+__all__ = ["EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
 
 logger: Final = logging.getLogger("holdfast.engine")
 
@@ -100,15 +102,15 @@ async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: i
 @contextmanager
 def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    came = 0
+    asked_at: float | None = None
 
     def take(number: signal.Signals) -> None:
-        nonlocal came
-        came += 1
-        if came == 1:
+        nonlocal asked_at
+        if asked_at is None:
+            asked_at = loop.time()
             logger.info("%s: stopping; running jobs may end within the grace, a second signal stops now", number.name)
             first()
-        else:
+        elif loop.time() - asked_at > ONE_STOP:
             logger.warning("second signal: stopping now; what runs is handed back")
             second()
             for each in _STOP_SIGNALS:

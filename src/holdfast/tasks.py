@@ -17,7 +17,7 @@ from .errors import ConfigError
 from .handle import Job
 from .model.job import OnDuplicate
 from .names import check_attempts, check_duration, check_name, check_priority, check_queue
-from .rules.retry import RetryPolicy
+from .rules.retry import RetryPolicy, check_policy
 from .signature import Signature
 
 P = ParamSpec("P")
@@ -49,8 +49,11 @@ class TaskOptions:
         check_queue(self.queue)
         check_priority(self.priority)
         check_attempts(self.max_attempts)
+        check_policy(self.retry)
         if self.timeout is not None and check_duration("timeout", self.timeout) <= 0:
             raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
+        if self.isolate not in (None, "process"):
+            raise ConfigError(f"isolate is {self.isolate!r}; use 'process', or leave it out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import time
 import pytest
 
 import holdfast
+from holdfast.model.worker import Worker
 from tests.acceptance.fleet import Fleet, until
 
 
@@ -15,13 +16,12 @@ from tests.acceptance.fleet import Fleet, until
 def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     app: holdfast.App, workers: Fleet, how: str
 ) -> None:
-    half = [app.tasks["neighbour"].job(0.2) for _ in range(100)]
-    requests = [*half, app.tasks["poison"].job(how), *half]
-    handles = app.enqueue_many(requests)
-    culprit = handles.pop(100)
     workers.start("--queues", "poison", "--concurrency", "100", "--processes", "2")
     until(lambda: len(_alive(app)) == 2, 30, "both workers are up", workers.log)
     before = {worker.id for worker in _alive(app)}
+    half = [app.tasks["neighbour"].job(0.2) for _ in range(100)]
+    handles = app.enqueue_many([*half, app.tasks["poison"].job(how), *half])
+    culprit = handles.pop(100)
     until(lambda: before - {w.id for w in app.workers.list()} != set(), 30, "a worker fell", workers.log)
     fallen_at = time.monotonic()
     until(lambda: len(_alive(app)) == 2, 30, "the workers are back", workers.log)
@@ -33,5 +33,5 @@ def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     assert workers.stop_all() == [0]
 
 
-def _alive(app: holdfast.App) -> list[object]:
+def _alive(app: holdfast.App) -> list[Worker]:
     return [w for w in app.workers.list() if w.state == "alive" and not w.is_expired]

@@ -20,7 +20,8 @@ from holdfast.storage.port import Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
 
-from ..postgres_server import Databases, running_server
+from tests.postgres_server import Databases
+
 from .world import ByAwrite, InOwnTransaction, World, by_write
 
 BACKENDS = ("file", "memory", "postgres")
@@ -33,6 +34,7 @@ class Ground:
     def __init__(self, folder: Path, make_postgres: Callable[[], str]) -> None:
         self._folder = folder
         self._make_postgres = make_postgres
+        self._postgres: list[str] = []
         self._count = 0
         self._stack = ExitStack()
         self._template: Path | None = None
@@ -45,27 +47,39 @@ class Ground:
         """A new database, migrated."""
         if backend == "memory":
             return ":memory:"
-        return self._make_postgres() if backend == "postgres" else self._file()
+        if backend == "file":
+            return self._file()
+        self._postgres.append(self._make_postgres())
+        return self._postgres[-1]
 
-    def join(self, place: str, backend: str, way: str = "write", clock: ManualClock | None = None) -> World:
-        """A world on a database that exists, through a store of its own."""
-        clock = clock or ManualClock()
+    def join(
+        self,
+        place: str,
+        backend: str,
+        way: str = "write",
+        clock: ManualClock | None = None,
+        until: ExitStack | None = None,
+    ) -> World:
+        """A world on a database that exists, through a store of its own, which is closed with `until`."""
+        clock, stack = clock or ManualClock(), until or self._stack
         if backend == "postgres":
             store: Store = PostgresStore(place, clock=clock)
         else:
             store = SqliteStore(place, clock=clock, durable=False)
-        self._stack.callback(store.close)
+        stack.callback(store.close)
         connect = _connector(backend, place, store)
         world = World(store, clock, by_write(store), connect, is_on_disk=backend != "memory")
         if way == "awrite":
             world.way = awriting = ByAwrite(store)
-            self._stack.callback(awriting.close)
+            stack.callback(awriting.close)
         elif way == "own":
             world.way = InOwnTransaction(store, connect)
         return world
 
-    def close(self) -> None:
+    def close(self) -> list[str]:
+        """Close every store; the Postgres databases to drop."""
         self._stack.close()
+        return self._postgres
 
     def _file(self) -> str:
         if self._template is None:
@@ -87,30 +101,13 @@ def _connector(backend: str, place: str, store: Any) -> Callable[[], Any]:
 
 
 @pytest.fixture(scope="session")
-def make_postgres() -> Iterator[Callable[[], str]]:
-    """Makes migrated databases, each a copy of one template."""
-    with running_server() as dsn:
-        databases = Databases(dsn)
-        template = databases.create()
-        store = PostgresStore(template)
-        store.migrate()
-        store.close()
-        made = [template]
-
-        def make() -> str:
-            made.append(databases.create(template))
-            return made[-1]
-
-        yield make
-        for database in made:
-            databases.drop(database)
-
-
-@pytest.fixture(scope="session")
-def ground(tmp_path_factory: pytest.TempPathFactory, make_postgres: Callable[[], str]) -> Iterator[Ground]:
-    ground = Ground(tmp_path_factory.mktemp("conformance"), make_postgres)
+def ground(
+    tmp_path_factory: pytest.TempPathFactory, postgres_databases: Databases, postgres_template: str
+) -> Iterator[Ground]:
+    ground = Ground(tmp_path_factory.mktemp("conformance"), lambda: postgres_databases.create(postgres_template))
     yield ground
-    ground.close()
+    for database in ground.close():
+        postgres_databases.drop(database)
 
 
 _EVERYWHERE = [pytest.param((backend, way), id=f"{backend}-{way}") for backend in BACKENDS for way in WAYS]
@@ -141,11 +138,12 @@ def each_store(standing_store: World) -> World:
 
 
 @pytest.fixture(params=["file", "postgres"])
-def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> tuple[World, World]:
+def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple[World, World]]:
     """Two processes' stores on one new database, with one clock."""
     place = ground.place(request.param)
-    first = ground.join(place, request.param)
-    return first, ground.join(place, request.param, clock=first.clock)
+    with ExitStack() as stack:
+        first = ground.join(place, request.param, until=stack)
+        yield first, ground.join(place, request.param, clock=first.clock, until=stack)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ import pytest
 
 from holdfast.clock import ManualClock
 from holdfast.engine.parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
-from holdfast.engine.supervisor import Slot, Supervisor, describe_exit, pause_before
+from holdfast.engine.supervisor import ONE_STOP, Slot, Supervisor, describe_exit, pause_before
 
 from .programs import ENV, key_of, python, wait_gone
 
@@ -217,10 +218,20 @@ def test_the_second_signal_kills_the_workers_and_reports_them_lost() -> None:
     with running(STUBBORN, 1) as started:
         started.process.send_signal(signal.SIGTERM)
         started.heard("stopping")
+        # The one wait here: two signals within this time are one stop that arrived twice.
+        time.sleep(ONE_STOP + 0.1)
         started.process.send_signal(signal.SIGTERM)
         _, lost = started.heard("lost")
         assert [lost] == list(started.workers.values())
         assert started.process.wait(10) == 1
+
+
+def test_a_stop_that_arrives_twice_at_once_is_one_stop() -> None:
+    with running(GRACEFUL, 1) as started:
+        started.process.send_signal(signal.SIGINT)
+        started.process.send_signal(signal.SIGTERM)
+        started.heard("stopping")
+        assert started.process.wait(10) == 0
 
 
 def test_a_killed_worker_is_reported_lost_and_replaced_at_once() -> None:

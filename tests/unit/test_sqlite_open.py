@@ -227,9 +227,17 @@ def test_a_newer_schema_may_be_read_but_not_written(tmp_path: Path) -> None:
     store.close()
 
 
+OPEN = """
+import sys
+from holdfast.storage.sqlite import SqliteStore
+store = SqliteStore(sys.argv[1])
+store.describe()
+store.close()
+"""
+
+
 def test_many_processes_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
-    code = "import sys; from holdfast.storage.sqlite import SqliteStore; s = SqliteStore(sys.argv[1]); s.describe(); s.close()"
-    command = [sys.executable, "-c", code, str(tmp_path / "jobs.db")]
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "jobs.db")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     processes = [subprocess.Popen(command, env=environment) for _ in range(6)]
     assert [process.wait(30) for process in processes] == [0] * 6

@@ -158,6 +158,15 @@ def test_a_long_read_leaves_the_event_loops_thread(store: SqliteStore) -> None:
     assert where != [threading.get_ident()]
 
 
+def test_a_long_read_that_fails_is_told_in_our_own_errors(store: SqliteStore) -> None:
+    async def fails_late(tx: Tx) -> None:
+        await SLOWLY.run(tx)
+        await tx.one(Statement("nonsense", "select 1 from nowhere", ""))
+
+    with pytest.raises(StorageError, match="nowhere"):
+        asyncio.run(store.aread(Op(fails_late)))
+
+
 def test_another_processes_lock_is_waited_for(store: SqliteStore, path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("begin immediate")
@@ -357,9 +366,7 @@ def _interrupt_main(begun: threading.Event, delay: float) -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def _write_until_interrupted(
-    store: SqliteStore, name: str, acknowledged: list[str], begun: threading.Event
-) -> None:
+def _write_until_interrupted(store: SqliteStore, name: str, acknowledged: list[str], begun: threading.Event) -> None:
     begun.set()
     n = 0
     while True:

@@ -15,6 +15,14 @@ from ..opening import database_file
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
 
 
+class DatabaseMissing(NotFound):
+    """The file that was named is not there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("database", path)
+        self.args = (f'there is no database {path}; "holdfast db create" makes one',)
+
+
 def find_app(app_name: str | None, store: str | None, *, may_create: bool = False) -> App:
     """The app by its name, or one without tasks on the store that was named.
 
@@ -25,7 +33,7 @@ def find_app(app_name: str | None, store: str | None, *, may_create: bool = Fals
     file = database_file(app.config)
     if file is not None and not may_create and not file.exists():
         app.close()
-        raise NotFound("database", str(file))
+        raise DatabaseMissing(str(file))
     return app
 
 

@@ -11,6 +11,7 @@ from ..ids import ids
 from ..model.job import Dedupe, JobSpec
 from ..model.route import Route
 from ..names import check_attempts, check_duration, check_id, check_instant, check_name, check_priority, check_queue, check_tags  # fmt: skip  # noqa: E501
+from ..rules.retry import check_policy
 from ..tasks import CallOptions, JobRequest, TaskOptions
 
 _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
@@ -19,7 +20,7 @@ _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
 def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None) -> JobSpec:
     """The job for a request. `tenant` is used where the request names none."""
     call, task = request.options, request.task.task_options
-    retry = call.retry or task.retry
+    retry = check_policy(call.retry) or task.retry
     return JobSpec(
         id=check_id(call.id) if call.id is not None else id or ids.new(),
         explicit_id=call.id is not None,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ..clock import SECOND
-from ..errors import StorageError
 from ..storage.ops import claims
 from ..storage.ops.routes import special_routes
 from ..storage.port import Op, Store
@@ -16,7 +15,8 @@ from .routes import ServedRoutes
 
 logger: Final = logging.getLogger("holdfast.engine")
 
-_SHORTEST: Final = 0.001
+# More became due than one claim makes ready; the next claim brings more.
+_OVERDUE: Final = 0.01
 
 
 class Ears:
@@ -35,23 +35,29 @@ class Ears:
     async def run(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             try:
-                await self.run_once()
-            except StorageError as error:
+                patience = await self.run_once()
+            except Exception as error:
                 logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
-                await self._listener.await_ring(self._poll)
+                patience = self._poll
+            await self._listener.await_ring(patience)
             self._floor.turns.feed()
 
-    async def run_once(self) -> None:
-        """Wait until there may be work: a ring, a job that comes due, or the end of patience."""
-        await self._listener.await_ring(await self._patience())
-        routes = await self._store.aread(Op(special_routes))
-        self._routes.learn(routes)
-        self._floor.suspects_wait = await self._store.aread(Op(claims.suspects_wait))
+    async def run_once(self) -> float:
+        """Take note of who may be served; the longest wait until the next look."""
+        news = self._routes.learn(await self._store.aread(Op(special_routes)))
+        served = self._routes.numbers
+        suspects = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served)))
+        if news or suspects != self._floor.suspects_wait:
+            self._floor.suspects_wait = suspects
+            self._floor.turns.feed()
+        return self._patience(await self._store.aread(Op(claims.next_due)))
 
     def close(self) -> None:
         self._listener.close()
 
-    async def _patience(self) -> float:
-        due = await self._store.aread(Op(claims.next_due))
+    def _patience(self, due: int | None) -> float:
         poll = self._poll * (0.75 + 0.5 * self._random())
-        return poll if due is None else min(poll, max(_SHORTEST, due / SECOND))
+        # A full worker claims by itself when a slot falls free.
+        if due is None or self._floor.room() is None:
+            return poll
+        return min(poll, due / SECOND if due > 0 else _OVERDUE)

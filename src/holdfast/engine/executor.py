@@ -6,21 +6,25 @@ Nothing that a handler does may escape from here: exceptions, exits and undecoda
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ..context import Context, JobInfo, SyncContext
 from ..errors import HoldfastError
-from ..model.outcome import Outcome
+from ..model.outcome import Failed, Outcome
+from ..rules.failure import error_text
 from ..tasks import Task
 from ..telemetry import current_job
-from .children import ChildDied, ChildPool, importable
-from .judge import Judge
+from .children import ChildPool, ChildTicket, importable
+from .judge import Judge, UndecodableJob
 from .runs import Run
 from .threads import ThreadPool, ThreadTicket
+
+logger: Final = logging.getLogger("holdfast.engine")
 
 Finished: TypeAlias = "Callable[[Run, Outcome | None], None]"
 """Told once per run. None: there is nothing to record, the job is somebody else's."""
@@ -51,17 +55,40 @@ class Executor:
 
     def start(self, run: Run) -> None:
         """Start a job's handler."""
-        if runs_apart(run):
-            self._start_child(run)
-        elif run.task.is_async or self._middleware:
-            self._spawn(run)
-        else:
-            self._start_thread(run).future.add_done_callback(partial(self._thread_ended, run))
+        try:
+            if self._middleware or (run.task.is_async and not runs_apart(run)):
+                self._spawn(run)
+            elif runs_apart(run):
+                self._start_child(run).future.add_done_callback(partial(self._ended, run))
+            else:
+                self._start_thread(run).future.add_done_callback(partial(self._ended, run))
+        except Exception as error:
+            self._end(run, self._judge.raised, error)
 
     def give_up(self, run: Run) -> None:
         """Stop waiting for a handler that was told to end and did not."""
         run.abandon()
-        self._finished(run, self._judge.stopped(run))
+        self._end(run, self._judge.stopped)
+
+    def _end(self, run: Run, judge: Callable[..., Outcome | None], *what: Any) -> None:
+        """Whatever happens here, the run ends: a run without an end would hold its slot for ever."""
+        try:
+            outcome = judge(run, *what)
+        except Exception as error:
+            logger.exception("what became of job %s (%s) could not be told", run.job.id, run.job.task)
+            outcome = Failed("unrecordable", error_text(error))
+        self._finished(run, outcome)
+
+    def _ended(self, run: Run, future: asyncio.Future[Any]) -> None:
+        """A thread or a child is done with its run."""
+        if future.cancelled():
+            self._end(run, self._judge.stopped)
+        elif (error := future.exception()) is not None:
+            self._end(run, self._judge.raised, error)
+        elif runs_apart(run):
+            self._end(run, self._judge.answered, future.result())
+        else:
+            self._end(run, self._judge.returned, future.result())
 
     # -- coroutines
 
@@ -69,35 +96,42 @@ class Executor:
         task = asyncio.create_task(self._conclude(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        run.interrupt = task.cancel
+        run.interrupt = run.abandon = task.cancel
 
     async def _conclude(self, run: Run) -> None:
         current_job.set(run.job)
         try:
-            outcome: Outcome | None = await self._run_here(run)
+            value = await (self._around(run) if self._middleware else self._call_here(run))
         except asyncio.CancelledError:
-            outcome = self._judge.stopped(run)
+            self._end(run, self._judge.stopped)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a handler must not end the worker
-            outcome = self._judge.raised(run, error)
-        self._finished(run, outcome)
+            self._end(run, self._judge.raised, error)
+        else:
+            self._end(run, self._judge.returned, value)
 
-    async def _run_here(self, run: Run) -> Outcome:
-        if not run.task.is_async:
-            return self._judge.returned(run, await self._around(run, self._thread_call(run)))
-        try:
-            args, kwargs = run.task.arguments(run.job.payload, lambda: self._context(run, Context))
-        except HoldfastError as error:
-            return self._judge.undecodable(error)
-        assert run.task.fn is not None
-        if not self._middleware:
-            return self._judge.returned(run, await run.task.fn(*args, **kwargs))
-        return self._judge.returned(run, await self._around(run, partial(run.task.fn, *args, **kwargs)))
-
-    async def _around(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _around(self, run: Run) -> Any:
         context = Context(info_of(run), self._app, run.stop)
+        is_here = run.task.is_async and not runs_apart(run)
+        call: Callable[[], Awaitable[Any]] = partial(self._call_here if is_here else self._call_elsewhere, run)
         for layer in self._middleware:
             call = partial(layer, context, call)
         return await call()
+
+    async def _call_here(self, run: Run) -> Any:
+        args, kwargs = self._arguments(run, Context)
+        assert run.task.fn is not None
+        return await run.task.fn(*args, **kwargs)
+
+    async def _call_elsewhere(self, run: Run) -> Any:
+        """On a thread or in a child. Meanwhile it is asked to end, and its middleware is not torn away from it."""
+        interrupt, run.interrupt = run.interrupt, _nothing
+        abandon = run.abandon
+        try:
+            if not runs_apart(run):
+                return await self._start_thread(run).future
+            return self._judge.value_of(run, await self._start_child(run).future)
+        finally:
+            run.interrupt, run.abandon = interrupt, abandon
 
     # -- threads
 
@@ -106,57 +140,27 @@ class Executor:
         run.abandon = partial(self._threads.abandon, ticket)
         return ticket
 
-    def _thread_call(self, run: Run) -> Callable[[], Awaitable[Any]]:
-        async def call() -> Any:
-            return await self._start_thread(run).future
-
-        return call
-
     def _call(self, run: Run) -> Any:
         """On the thread: decode, call, and leave the result to the loop."""
         current_job.set(run.job)
-        try:
-            args, kwargs = run.task.arguments(run.job.payload, lambda: self._context(run, SyncContext))
-        except HoldfastError as error:
-            raise _Undecodable from error
+        args, kwargs = self._arguments(run, SyncContext)
         assert run.task.fn is not None
         return run.task.fn(*args, **kwargs)
 
-    def _thread_ended(self, run: Run, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            return
-        if (error := future.exception()) is None:
-            self._finished(run, self._judge.returned(run, future.result()))
-        elif isinstance(error, _Undecodable) and error.__cause__:
-            self._finished(run, self._judge.undecodable(error.__cause__))
-        else:
-            self._finished(run, self._judge.raised(run, error))
+    def _arguments(self, run: Run, kind: type[Any]) -> tuple[list[Any], dict[str, Any]]:
+        try:
+            return run.task.arguments(run.job.payload, lambda: kind(info_of(run), self._app, run.stop))
+        except HoldfastError as error:
+            raise UndecodableJob from error
 
     # -- child processes
 
-    def _start_child(self, run: Run) -> None:
+    def _start_child(self, run: Run) -> ChildTicket:
         module, qualname = run.task.address
         ticket = self._children.submit(module, qualname, msgspec.to_builtins(info_of(run)), run.job.payload)
         run.interrupt = partial(self._children.cancel, ticket)
         run.abandon = partial(self._children.kill, ticket)
-        ticket.future.add_done_callback(partial(self._child_ended, run))
-
-    def _child_ended(self, run: Run, future: asyncio.Future[dict[str, Any]]) -> None:
-        if future.cancelled():
-            self._finished(run, self._judge.stopped(run))
-        elif (error := future.exception()) is None:
-            self._finished(run, self._judge.answered(run, future.result()))
-        elif isinstance(error, ChildDied):
-            self._finished(run, self._judge.died(run, error))
-        else:
-            self._finished(run, self._judge.raised(run, error))
-
-    def _context(self, run: Run, kind: type[Any]) -> Any:
-        return kind(info_of(run), self._app, run.stop)
-
-
-class _Undecodable(Exception):
-    """Carries a decoding error from a thread."""
+        return ticket
 
 
 def runs_apart(run: Run) -> bool:
@@ -172,7 +176,17 @@ def is_importable(task: Task[Any, Any]) -> bool:
 def info_of(run: Run) -> JobInfo:
     job = run.job
     return JobInfo(
-        job.id, job.task, job.queue, job.tenant, job.attempt, job.max_attempts, job.generation, job.epoch, job.created_at
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        tenant=job.tenant,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        generation=job.generation,
+        epoch=job.epoch,
+        created_at=job.created_at,
     )
 
 
+def _nothing() -> None:
+    """For what cannot be interrupted."""

@@ -9,19 +9,23 @@ from typing import Any, Final
 
 from ..clock import SECOND, Clock
 from ..model.job import Claimed
-from ..model.outcome import Finish, Outcome, Released, Rerouted
+from ..model.outcome import Expired, Finish, Outcome, Released, Rerouted
 from ..model.worker import Owned
 from ..rules import retry
 from ..tasks import Task
 from .executor import Executor, is_importable, runs_apart
+from .heartbeat import FENCE_GRACE
 from .routes import ServedRoutes
 from .runs import Run, Runs
 from .settings import WorkerSettings
 from .threads import ThreadPool
-from .timekeeper import Timekeeper
+from .timekeeper import Deadline, Timekeeper
 from .turns import Room, Turns
 
 logger: Final = logging.getLogger("holdfast.engine")
+
+# Nothing that a handler could still do would count: its process is killed without being asked.
+_AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 
 
 class Floor:
@@ -60,7 +64,7 @@ class Floor:
     # -- claiming
 
     def room(self) -> Room | None:
-        """How many jobs fit now. Suspects come one at a time: apart in their own process, or to an idle worker alone."""
+        """How many jobs fit now. Suspects come one at a time: in a process of their own, or to an idle worker alone."""
         free = self._settings.concurrency - len(self.runs)
         if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
             return None
@@ -74,27 +78,37 @@ class Floor:
         """Start what was claimed."""
         taken_at = self._clock.monotonic()
         for job in jobs:
-            if self.closing:
-                # The claim was under way when the stop came.
-                self.turns.submit(Finish(job.id, job.epoch, Released("shutdown")))
-                continue
             task = self._tasks.get(job.task)
-            if task is None or task.fn is None:
+            if self.closing or self.fenced:
+                # The claim was under way when the stop came.
+                self.turns.submit(Finish(job.id, job.epoch, Released("shutdown" if self.closing else "fenced")))
+            elif job.time_left is not None and job.time_left <= 0:
+                self.turns.submit(Finish(job.id, job.epoch, Expired()))
+            elif task is None or task.fn is None:
                 self._reroute(job)
-                continue
-            run = Run(job, task, claim, taken_at)
-            self.runs.add(run)
-            self._alone = bool(job.suspect) and not runs_apart(run)
-            self._limit(run)
-            self.executor.start(run)
+            else:
+                self._start(Run(job, task, claim, taken_at))
+
+    def _start(self, run: Run) -> None:
+        self.runs.add(run)
+        # It was claimed as the only one: nothing may join it, or a loss would be blamed on it.
+        self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
+        self._limit(run)
+        self.executor.start(run)
 
     def _reroute(self, job: Claimed) -> None:
         """Nobody here knows the task: only workers that do get it from now on."""
-        logger.warning("job %s wants task %r, which this worker does not have; left to workers that do", job.id, job.task)
+        logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
         route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
+        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", self._age_limit(job))))
+
+    def _age_limit(self, job: Claimed) -> int | None:
+        """When a job that nobody runs is too old, unless its own deadline comes first."""
         max_age = retry.decode(job.retry).max_age
-        deadline = None if max_age is None else job.created_at + round(max_age * SECOND)
-        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", deadline)))
+        if max_age is None:
+            return None
+        limit = job.created_at + round(max_age * SECOND)
+        return limit if job.time_left is None or limit < self._clock.now() + job.time_left else None
 
     # -- ending
 
@@ -103,6 +117,8 @@ class Floor:
         if not self.runs.remove(run):
             return
         self._alone = False
+        if run.deadline is not None:
+            self._timekeeper.forget(run.deadline)
         if outcome is not None:
             self.turns.finished(run, outcome)
         self.turns.wake.set()
@@ -114,11 +130,17 @@ class Floor:
         if run not in self.runs or run.stop.requested:
             return
         run.stop.request(reason)
-        if reason in ("timeout", "deadline", "lost") and runs_apart(run):
+        if reason in _AT_ONCE and runs_apart(run):
             run.abandon()
-            return
-        run.interrupt()
-        self._later(self._settings.cancel_grace, lambda: self._give_up(run))
+        else:
+            run.interrupt()
+        if run.deadline is not None:
+            self._timekeeper.forget(run.deadline)
+        grace = self._settings.cancel_grace
+        if reason == "fenced":
+            # What is fenced must have ended when the lease does.
+            grace = min(grace, self._settings.lease * FENCE_GRACE)
+        run.deadline = self._later(grace, lambda: self._give_up(run))
 
     def stop_all(self, reason: str) -> None:
         for run in self.runs:
@@ -135,12 +157,12 @@ class Floor:
     def _limit(self, run: Run) -> None:
         timeout, left = run.job.timeout, run.job.time_left
         if timeout is not None and (left is None or timeout <= left):
-            self._later(timeout / SECOND, lambda: self.stop_run(run, "timeout"))
+            run.deadline = self._later(timeout / SECOND, lambda: self.stop_run(run, "timeout"))
         elif left is not None:
-            self._later(max(0, left) / SECOND, lambda: self.stop_run(run, "deadline"))
+            run.deadline = self._later(left / SECOND, lambda: self.stop_run(run, "deadline"))
 
-    def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        self._timekeeper.after(seconds, lambda: self._on_loop(call))
+    def _later(self, seconds: float, call: Callable[[], None]) -> Deadline:
+        return self._timekeeper.after(seconds, lambda: self._on_loop(call))
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if not self._loop.is_closed():

@@ -11,7 +11,7 @@ import threading
 from typing import Final, Protocol
 
 from ..clock import SECOND, Clock
-from ..errors import HoldfastError, LeaseLost
+from ..errors import LeaseLost
 from ..model.worker import Owned
 from ..storage.ops import workers
 from ..storage.port import Op, Store
@@ -20,6 +20,9 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 # A step of the wall clock by more than this makes stored leases untrustworthy for one lease.
 _CLOCK_STEP: Final = 2.0
+# Shares of the lease: how long before its end the worker gives up on it, and what handlers get of that to end.
+FENCE_MARGIN: Final = 1 / 6
+FENCE_GRACE: Final = 1 / 8
 
 
 class Wearer(Protocol):
@@ -62,11 +65,18 @@ class Heartbeat:
         return now - self._steady_since if now - self._renewed_at < self._lease else 0.0
 
     @property
-    def margin(self) -> float:
-        """How long before the lease ends the worker gives up on it."""
-        return self._lease / 6
+    def slack(self) -> float:
+        """Seconds until the worker gives up on the lease, if nothing renews it."""
+        return self._renewed_at + self._lease * (1 - FENCE_MARGIN) - self._clock.monotonic()
 
-    def start(self) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    def start(self, registered_at: float) -> None:
+        """Begin to beat. The lease runs since a moment that is not before `registered_at`, by the monotonic clock."""
+        self._renewed_at = self._steady_since = registered_at
+        self._wall = (self._clock.now(), self._clock.monotonic())
         self._thread = threading.Thread(target=self._serve, name="holdfast-heartbeat", daemon=True)
         self._thread.start()
 
@@ -75,21 +85,27 @@ class Heartbeat:
         self._now.set()
 
     def stop(self) -> None:
+        """Let the beat under way be the last. Does not wait for it; `join` does."""
         self._stopped = True
         self._now.set()
+
+    def join(self) -> None:
+        """Wait until no beat is under way any more, for as long as one may take."""
+        if self._thread is not None:
+            self._thread.join(self._lease / 3)
 
     def run_once(self) -> bool:
         """One beat; True if the lease was renewed."""
         # Measured from before the request: the store's lease cannot end earlier than ours.
         asked_at = self._clock.monotonic()
-        self._watch_clock(asked_at)
         try:
+            self._watch_clock(asked_at)
             owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id), patience=self._lease / 3))
         except LeaseLost as lost:
             self._stopped = True
             self._wearer.buried(str(lost))
             return False
-        except HoldfastError as error:
+        except Exception as error:
             self._missed(error)
             return False
         if asked_at - self._renewed_at >= self._lease:
@@ -101,11 +117,11 @@ class Heartbeat:
 
     def check(self) -> None:
         """Fence the worker if its lease is about to end unrenewed."""
-        silent = self._clock.monotonic() - self._renewed_at
-        if silent >= self._lease - self.margin:
+        if self.slack <= 0:
+            silent = self._clock.monotonic() - self._renewed_at
             self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
 
-    def _missed(self, error: HoldfastError) -> None:
+    def _missed(self, error: Exception) -> None:
         logger.error("the lease could not be renewed (%s: %s); trying again", type(error).__name__, error)
         self._steady_since = self._clock.monotonic()
         self.check()
@@ -128,5 +144,3 @@ class Heartbeat:
             renewed = self.run_once()
             self._now.wait(self._lease / 3 if renewed else min(1.0, self._lease / 10))
             self._now.clear()
-
-

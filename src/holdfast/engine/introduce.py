@@ -27,7 +27,7 @@ def introduction(
         pid=pid,
         process_key=process_key(),
         queues=tuple(queues),
-        tasks=tuple(sorted(tasks)),
+        tasks=tuple(sorted(name for name, task in tasks.items() if task.fn)),
         concurrency=settings.concurrency,
         version=VERSION,
         lease=round(settings.lease * SECOND),
@@ -35,8 +35,9 @@ def introduction(
 
 
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
-    """The queues that were asked for, or those of all tasks."""
-    return settings.queues or tuple(dict.fromkeys(t.task_options.queue for t in tasks.values())) or ("default",)
+    """The queues that were asked for, or those of all tasks that are implemented here."""
+    own = dict.fromkeys(task.task_options.queue for task in tasks.values() if task.fn)
+    return settings.queues or tuple(own) or ("default",)
 
 
 def capabilities(tasks: Mapping[str, Task[Any, Any]]) -> list[str]:

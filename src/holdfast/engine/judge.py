@@ -18,6 +18,18 @@ from .runs import Run
 logger: Final = logging.getLogger("holdfast.engine")
 
 
+class UndecodableJob(Exception):
+    """The stored arguments do not fit the task any more, or were never right; see __cause__."""
+
+
+class Answered(Exception):
+    """A child process said that its run did not succeed. Passes through the middleware like any exception."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+        super().__init__(f"the run in a child process ended as {answer['kind']}")
+
+
 class Judge:
     """Knows the clock and the dice that the rules need."""
 
@@ -32,17 +44,20 @@ class Judge:
         except HoldfastError as error:
             return Failed("bad_result", error_text(error))
 
-    def raised(self, run: Run, error: BaseException) -> Outcome:
+    def raised(self, run: Run, error: BaseException) -> Outcome | None:
         """An exception left the handler, of whatever kind."""
-        if run.stop.reason is not None and (outcome := self.stopped(run)) is not None:
-            return outcome
+        match error:
+            case Answered():
+                return self.answered(run, error.answer)
+            case ChildDied():
+                return self.died(run, error)
+            case UndecodableJob():
+                return Failed("undecodable", error_text(error.__cause__ or error))
+        if run.stop.reason is not None:
+            return self.stopped(run)
         if not isinstance(error, JobSignal):
-            logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error)
+            logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=_bound(run))
         return self._decided(run, classify(error, run.task.task_options.permanent_on))
-
-    def undecodable(self, error: BaseException) -> Outcome:
-        """The stored arguments do not fit the task any more, or were never right."""
-        return Failed("undecodable", error_text(error))
 
     def stopped(self, run: Run) -> Outcome | None:
         """The run ended because it was told to. None: the job is somebody else's, there is nothing to say."""
@@ -68,7 +83,7 @@ class Judge:
             return self.stopped(run)
         if not death.begun:
             return self._decided(run, Failure(FailureClass.TRANSIENT, error_text(death)))
-        logger.error("job %s (%s) took its process down: %s", run.job.id, run.job.task, death)
+        logger.error("job %s (%s) took its process down: %s", run.job.id, run.job.task, death, extra=_bound(run))
         return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))
 
     def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:
@@ -90,11 +105,22 @@ class Judge:
                 failure = Failure(FailureClass(kind), answer["error"], answer.get("after"), answer.get("reason", ""))
                 return self._decided(run, failure)
 
+    def value_of(self, run: Run, answer: dict[str, Any]) -> Any:
+        """The result that a child process answered, for the middleware around it."""
+        if answer["kind"] != "done":
+            raise Answered(answer)
+        return run.task.signature.decode_result(answer["result"])
+
     def _decided(self, run: Run, failure: Failure | Snoozed) -> Outcome:
         if isinstance(failure, Snoozed):
             return failure
         policy = retry.decode(run.job.retry) if run.job.retry else run.task.task_options.retry or retry.DEFAULT
         return decide(failure, run.job, policy, now=self._clock.now(), u=self._random())
+
+
+def _bound(run: Run) -> dict[str, object]:
+    """For the log: the loop that judges is nobody's job, so the record is told whose it is."""
+    return {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
 
 
 def _described(error: dict[str, str]) -> dict[str, str]:

@@ -31,13 +31,23 @@ class Rescuer:
 
     async def run_once(self) -> None:
         """Rescue from every worker that is certainly or long enough gone."""
+        failure: Exception | None = None
         for worker in await self._store.aread(Op(workers.list_workers)):
-            if worker.id == self._own_id():
-                continue
-            if certain := is_gone(worker.process_key):
-                await self._rescue(worker, certain=True)
-            elif self._has_been_silent(worker):
-                await self._rescue(worker, certain=certain)
+            try:
+                await self._look_after(worker)
+            except Exception as error:
+                # The others' jobs must not wait for what one worker left behind.
+                failure = error
+        if failure is not None:
+            raise failure
+
+    async def _look_after(self, worker: Worker) -> None:
+        if worker.id == self._own_id():
+            return
+        if is_gone(worker.process_key):
+            await self._rescue(worker, certain=True)
+        elif self._has_been_silent(worker):
+            await self._rescue(worker, certain=False)
 
     def _has_been_silent(self, worker: Worker) -> bool:
         # After an outage of the store every lease has run out: nobody is dead until one has passed with it up.

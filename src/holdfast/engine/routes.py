@@ -14,6 +14,7 @@ class ServedRoutes:
     def __init__(self, queues: Sequence[str], capabilities: Iterable[str]) -> None:
         self.queues = tuple(queues)
         self.capabilities = frozenset(capabilities)
+        self.numbers: frozenset[int] = frozenset()
         self._special: frozenset[Route] = frozenset()
         self.encoded = self._encode()
 
@@ -31,7 +32,9 @@ class ServedRoutes:
         return next((r for r in self._special if r.number == number), Route(queue))
 
     def _encode(self) -> str:
-        return encode_routes([[Route(queue), *self._of(queue)] for queue in self.queues])
+        tiers = [[Route(queue), *self._of(queue)] for queue in self.queues]
+        self.numbers = frozenset(route.number for tier in tiers for route in tier)
+        return encode_routes(tiers)
 
     def _of(self, queue: str) -> list[Route]:
         return sorted((r for r in self._special if r.queue == queue), key=lambda r: r.number)

@@ -8,12 +8,13 @@ from typing import Any
 from ..context import Stop
 from ..model.job import Claimed
 from ..tasks import Task
+from .timekeeper import Deadline
 
 
 class Run:
     """One job in one handler. `stop` says why it should end; `interrupt` makes it end, as far as that can be."""
 
-    __slots__ = ("abandon", "claim", "interrupt", "job", "stop", "taken_at", "task")
+    __slots__ = ("abandon", "claim", "deadline", "interrupt", "job", "stop", "taken_at", "task")
 
     def __init__(self, job: Claimed, task: Task[Any, Any], claim: str, taken_at: float) -> None:
         self.job = job
@@ -21,6 +22,8 @@ class Run:
         self.claim = claim
         self.taken_at = taken_at
         self.stop = Stop()
+        self.deadline: Deadline | None = None
+        """When it is told to end, or given up."""
         self.interrupt: Callable[[], object] = _nothing
         """Ask the handler to end: cancel its coroutine, tell its child."""
         self.abandon: Callable[[], object] = _nothing

@@ -30,6 +30,7 @@ class WorkerSettings:
     block_warning: float = 1.0
     """Name the code that blocks the event loop for so long; 0 turns it off."""
     name: str = ""
+    """What people call this worker; empty is its host and process."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.lease <= 3600:

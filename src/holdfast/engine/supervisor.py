@@ -26,6 +26,8 @@ logger = logging.getLogger("holdfast.engine")
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 HEALTHY_AFTER: Final = 60.0
+# One stop often arrives twice at once: from a terminal to the whole group and again from what forwards it.
+ONE_STOP: Final = 0.25
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -66,6 +68,7 @@ class Supervisor:
         self._clock = clock
         self.slots: Final = tuple(Slot(number, clock.monotonic()) for number in range(1, count + 1))
         self._stopping = False
+        self._told_at: float | None = None
         self._kill_at: float | None = None
         self._exit_code = 0
         self._tellers: list[threading.Thread] = []
@@ -74,9 +77,8 @@ class Supervisor:
         """Supervise until every worker has stopped. 0 if all stopped well. For the main thread: it takes signals."""
         with Signals((*_STOP_SIGNALS, signal.SIGCHLD)) as signals:
             while (pause := self.step()) is not None:
-                for number in signals.wait(pause):
-                    if number in _STOP_SIGNALS:
-                        self.stop()
+                if set(signals.wait(pause)) & set(_STOP_SIGNALS):
+                    self._told_to_stop()
         for teller in self._tellers:
             teller.join(5.0)
         return self._exit_code
@@ -107,6 +109,12 @@ class Supervisor:
         for slot in self._alive():
             if slot.process is not None:
                 slot.process.terminate()
+
+    def _told_to_stop(self) -> None:
+        now = self._clock.monotonic()
+        if self._told_at is None or now - self._told_at > ONE_STOP:
+            self._told_at = now
+            self.stop()
 
     def _step_down(self, now: float) -> float | None:
         if not self._alive():

@@ -7,10 +7,25 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from ..clock import Clock
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_WORTH_SWEEPING: Final = 1_000
+
+
+class Deadline:
+    """A call to be made. Forget it by the timekeeper once it is pointless: it may hold much."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
 
 
 class Timekeeper:
@@ -18,20 +33,37 @@ class Timekeeper:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._heap: list[tuple[float, int, Deadline]] = []
+        self._forgotten = 0
         self._order = itertools.count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
+    def after(self, seconds: float, call: Callable[[], None]) -> Deadline:
         """Call `call` so many seconds from now; it must not block, and must bear being called too late."""
         due = self._clock.monotonic() + seconds
+        deadline = Deadline(call)
         with self._changed:
-            heapq.heappush(self._heap, (due, next(self._order), call))
-            if self._heap[0][0] == due:
-                self._start()
-                self._changed.notify()
+            if not self._closed:
+                heapq.heappush(self._heap, (due, next(self._order), deadline))
+                if self._heap[0][0] == due:
+                    self._start()
+                    self._changed.notify()
+        return deadline
+
+    def forget(self, deadline: Deadline) -> None:
+        """The call is not needed any more."""
+        with self._changed:
+            if deadline.call is None:
+                return
+            deadline.call = None
+            self._forgotten += 1
+            # Far deadlines of short jobs would pile up; swept when they are most of the heap, the cost stays constant.
+            if self._forgotten > max(_WORTH_SWEEPING, len(self._heap) // 2):
+                self._heap = [entry for entry in self._heap if entry[2].call is not None]
+                heapq.heapify(self._heap)
+                self._forgotten = 0
 
     def run_once(self) -> float | None:
         """Call what is due; seconds until the next deadline, None if there is none."""
@@ -39,18 +71,28 @@ class Timekeeper:
         with self._changed:
             now = self._clock.monotonic()
             while self._heap and self._heap[0][0] <= now:
-                due.append(heapq.heappop(self._heap)[2])
+                self._take(heapq.heappop(self._heap)[2], due)
             rest = self._heap[0][0] - now if self._heap else None
         for call in due:
-            call()
+            try:
+                call()
+            except Exception:
+                logger.exception("a deadline could not be kept; the others are")
         return rest
 
     def close(self) -> None:
         """Forget every deadline and end the thread."""
         with self._changed:
             self._closed = True
-            self._heap[:] = [(0.0, next(self._order), _nothing)]
+            self._heap.clear()
             self._changed.notify()
+
+    def _take(self, deadline: Deadline, due: list[Callable[[], None]]) -> None:
+        if deadline.call is None:
+            self._forgotten -= 1
+        else:
+            due.append(deadline.call)
+            deadline.call = None
 
     def _start(self) -> None:
         if self._thread is None:
@@ -62,10 +104,10 @@ class Timekeeper:
             self.run_once()
             with self._changed:
                 # Looked at again under the lock: a deadline may have come in between.
-                rest = self._heap[0][0] - self._clock.monotonic() if self._heap else None
-                if rest is None or rest > 0:
-                    self._changed.wait(rest)
+                if not self._closed:
+                    self._pause()
 
-
-def _nothing() -> None:
-    """Due at once, so that the thread looks up and sees that it is over."""
+    def _pause(self) -> None:
+        rest = self._heap[0][0] - self._clock.monotonic() if self._heap else None
+        if rest is None or rest > 0:
+            self._changed.wait(rest)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ..clock import Clock
-from ..errors import StorageError
+from ..errors import HoldfastError, StorageError
 from ..ids import token
 from ..model.job import Claimed
-from ..model.outcome import Finish, Lost, Outcome
+from ..model.outcome import Failed, Finish, Lost, Outcome
+from ..rules.failure import error_text
 from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
 from ..storage.port import Op, Store
@@ -25,6 +26,7 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 _LARGEST_BATCH: Final = 1_000
 _PAUSE_AFTER_ERROR: Final = 0.5
+_UNRECORDABLE: Final = "unrecordable"
 
 
 class Desk(Protocol):
@@ -112,9 +114,8 @@ class Turns:
         self._recording = {key: self._outcomes.pop(key) for key in keys}
         try:
             await self._take(list(self._recording.values()), room)
-        except StorageError as error:
-            self._outcomes = self._recording | self._outcomes
-            await self._rest(error)
+        except Exception as error:
+            await self._cope(error)
         finally:
             self._recording = {}
         return True
@@ -125,10 +126,11 @@ class Turns:
             self._read(finishes, await self._exchange(finishes, None))
             return
         self.in_flight.add(request.token)
+        # Before the question: a ring that comes while it is asked is a new reason to ask again.
+        self.hungry = False
         try:
             turn = await self._exchange(finishes, request)
-            # Before the jobs are handed out: a ring from here on is a new reason to ask.
-            self.hungry = len(turn.claimed) >= request.n
+            self.hungry = self.hungry or len(turn.claimed) >= request.n
             self._read(finishes, turn)
             self._desk.dispatch(turn.claimed, request.token)
         except StorageError:
@@ -166,9 +168,40 @@ class Turns:
                     finish.id,
                 )
 
-    async def _rest(self, error: StorageError) -> None:
+    async def _cope(self, error: Exception) -> None:
+        """Keep every outcome that the store does not have, and try again."""
+        self._outcomes = self._recording | self._outcomes
+        self.hungry = True
+        if self._recording and _is_refusal(error):
+            await self._sort_out()
+        else:
+            await self._rest(error)
+
+    async def _sort_out(self) -> None:
+        """The store refuses something in this batch: record each apart, so that only that one job suffers."""
+        for key, finish in self._recording.items():
+            try:
+                self._read([finish], await self._exchange([finish], None))
+                del self._outcomes[key]
+            except Exception as error:
+                if not _is_refusal(error) or _is_last_word(finish.outcome):
+                    await self._rest(error)
+                    return
+                logger.error("the outcome of job %s cannot be stored (%s); it fails instead", finish.id, error)
+                self._outcomes[key] = Finish(finish.id, finish.epoch, Failed(_UNRECORDABLE, error_text(error)))
+
+    async def _rest(self, error: Exception) -> None:
         logger.error(
             "the store failed (%s: %s); %d outcomes are kept and tried again in %.1f s",
             type(error).__name__, error, len(self._outcomes), _PAUSE_AFTER_ERROR,
         )  # fmt: skip
         await asyncio.sleep(_PAUSE_AFTER_ERROR)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the store took exception to a value, rather than being away, full or busy."""
+    return not isinstance(error, HoldfastError) or type(error) is StorageError
+
+
+def _is_last_word(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and outcome.kind == _UNRECORDABLE

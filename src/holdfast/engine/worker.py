@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..clock import SYSTEM_CLOCK, Clock
-from ..errors import SchemaMismatch, StorageError
+from ..errors import HoldfastError, SchemaMismatch
 from ..ids import token
 from ..model.worker import Owned
 from ..storage.ops import upkeep, workers
@@ -19,7 +19,7 @@ from .children import ChildPool
 from .ears import Ears
 from .executor import Executor, Middleware
 from .floor import Floor
-from .heartbeat import Heartbeat
+from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
 from .rescuer import Rescuer
@@ -84,8 +84,7 @@ class Worker:
 
     async def start(self) -> None:
         """Register and begin to work. Waits for a store that is down, as long as it takes."""
-        await self._register()
-        self.heartbeat.start()
+        await self._begin()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
         rescue = self.settings.rescue_interval
@@ -100,20 +99,23 @@ class Worker:
             *(service.run() for service in services),
         ]
         self._errands = [asyncio.create_task(job) for job in work]
-        logger.info("worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency)
+        logger.info(
+            "worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency
+        )
 
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
         self._leaving = self.floor.closing = True
-        await self._try(Op(lambda tx: workers.stop(tx, self.id)))
-        await self._drain(self.settings.grace if grace is None else grace)
-        await self._flush()
-        self.heartbeat.stop()
-        for errand in self._errands:
-            errand.cancel()
-        await asyncio.gather(*self._errands, return_exceptions=True)
-        await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
-        await self._close()
+        try:
+            await self._try(Op(lambda tx: workers.stop(tx, self.id)))
+            await self._drain(self.settings.grace if grace is None else grace)
+            await self._flush()
+            self.heartbeat.stop()
+            # A beat after the farewell would find the worker gone, and mourn.
+            await asyncio.to_thread(self.heartbeat.join)
+            await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
+        finally:
+            await self._close()
 
     async def _drain(self, grace: float) -> None:
         try:
@@ -139,11 +141,15 @@ class Worker:
             logger.error("%d outcomes could not be recorded; those jobs will run again", self.turns.pending)
 
     async def _close(self) -> None:
+        self.heartbeat.stop()
+        for errand in self._errands:
+            errand.cancel()
         self.ears.close()
         if self._watchdog is not None:
             self._watchdog.stop()
         self.timekeeper.close()
         self._threads.close()
+        await asyncio.gather(*self._errands, return_exceptions=True)
         await self._children.close()
 
     @property
@@ -161,13 +167,20 @@ class Worker:
         return self.heartbeat.steady_for
 
     def heard(self, owned: list[Owned], asked_at: float) -> None:
-        self._loop.call_soon_threadsafe(self._heard, owned, asked_at)
+        self._post(self._heard, owned, asked_at)
 
     def fence(self, why: str) -> None:
-        self._loop.call_soon_threadsafe(self._fence, why)
+        self._post(self._fence, why)
 
     def buried(self, why: str) -> None:
-        self._loop.call_soon_threadsafe(self._be_born_again, why)
+        self._post(self._be_born_again, why)
+
+    def _post(self, call: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            # The loop is closed: nobody runs anything here any more, and the lease must not say otherwise.
+            self.heartbeat.stop()
 
     def _heard(self, owned: list[Owned], asked_at: float) -> None:
         if self.floor.fenced:
@@ -179,59 +192,66 @@ class Worker:
         logger.error("%s: every handler is stopped and its job handed back", why)
         self.floor.fenced = True
         self.floor.stop_all("fenced")
+        if self.heartbeat.is_stopped and not self._leaving:
+            # The watchdog took this loop for dead, and it moves again: the next beat says whose the jobs are.
+            self.heartbeat = self._new_heartbeat()
+            self.heartbeat.start(self._clock.monotonic() - self.settings.lease)
 
     def _be_born_again(self, why: str) -> None:
-        logger.error("%s; going on under a new identity", why)
+        logger.error("%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
         self.floor.fenced = True
         self.floor.stop_all("lost")
         self.turns.forget()
         if not self._leaving:
-            self._errands.append(asyncio.create_task(self._reincarnate()))
+            self.id = self.floor.id = token()
+            self.heartbeat = self._new_heartbeat()
+            self._errands.append(asyncio.create_task(self._begin()))
 
-    async def _reincarnate(self) -> None:
-        self.id = self.floor.id = token()
-        await self._register()
-        self.heartbeat = self._new_heartbeat()
-        self.heartbeat.start()
+    async def _begin(self) -> None:
+        self.heartbeat.start(await self._register())
 
     def _watch_lease(self) -> None:
         """Beside the heartbeat, which may itself hang on a store that does not answer."""
         self.heartbeat.check()
-        if not self._leaving:
-            self.timekeeper.after(self.heartbeat.margin, self._watch_lease)
+        slack = self.heartbeat.slack
+        self.timekeeper.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
 
     def _new_heartbeat(self) -> Heartbeat:
         return Heartbeat(self._store, self.id, self.settings.lease, self, self._clock)
 
     # -- errands
 
-    async def _register(self) -> None:
+    async def _register(self) -> float:
+        """Make the worker known; when that was asked, at the earliest."""
         spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
         while True:
+            asked_at = self._clock.monotonic()
             try:
-                return await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
+                await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
+                return asked_at
             except SchemaMismatch:
                 raise
-            except StorageError as error:
+            except HoldfastError as error:
                 logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
                 await asyncio.sleep(1.0)
 
     async def _hear_cancels(self) -> None:
         listener = self._store.bell.listen(["cancel"])
         try:
-            while not self._leaving:
+            while True:
                 if await listener.await_ring(60.0):
                     self.heartbeat.beat_now()
         finally:
             listener.close()
 
-    async def _expire(self) -> None:
-        await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+    async def _expire(self) -> float | None:
+        ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+        return None if len(ended) < upkeep.PAGE else 0.0
 
     async def _try(self, op: Op[Any]) -> None:
         try:
             await self._store.awrite(op)
-        except StorageError as error:
+        except Exception as error:
             logger.error("the store failed while the worker left (%s); its lease will run out instead", error)
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
@@ -242,8 +262,8 @@ class Worker:
             return None
         watchdog = Watchdog(
             warn_after=self.settings.block_warning,
-            give_up_after=self.settings.lease * _LEASES_UNTIL_STUCK,
-            on_dead=self._on_stuck or self.heartbeat.stop,
+            give_up_after=max(self.settings.lease * _LEASES_UNTIL_STUCK, self.settings.block_warning),
+            on_dead=self._on_stuck or (lambda: self.heartbeat.stop()),
         )
         watchdog.start()
         return watchdog

@@ -96,7 +96,14 @@ def _after_crash(failure: Failure, job: Claimed, policy: RetryPolicy, u: float) 
 def error_text(error: BaseException) -> str:
     """An exception as data: its type, its message, and where it came from, each within its limit."""
     frames = "".join(traceback.format_exception(error))
-    return error_json(type(error).__name__, str(error), frames if error.__traceback__ else None)
+    return error_json(type(error).__name__, _message(error), frames if error.__traceback__ else None)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"<its text could not be made: {type(broken).__name__}>"
 
 
 def error_json(type_name: str, message: str, frames: str | None = None) -> str:

@@ -59,6 +59,8 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.RUNNING, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}),
         (_S.RUNNING, Event.EXPIRE): frozenset({_S.EXPIRED, _S.CANCELLED}),
         (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
+        # What was parked until somebody acts; a dependency or a budget is not overruled.
+        (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
         **{(state, Event.CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.EXPIRE): frozenset({_S.EXPIRED, _S.FAILED}) for state in _WAITING},

@@ -32,11 +32,14 @@ class RetryPolicy:
     max_age: float | None = None
 
     def __post_init__(self) -> None:
+        for name, allowed in (("kind", ("none", "fixed", "exponential")), ("jitter", ("none", "full", "additive"))):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"RetryPolicy.{name} is {getattr(self, name)!r}; use one of {', '.join(allowed)}")
         for name in ("initial", "factor", "cap", "spread"):
             value = getattr(self, name)
-            if not 0 <= value <= _LONGEST:
+            if not (_is_number(value) and 0 <= value <= _LONGEST):
                 raise ConfigError(f"RetryPolicy.{name} must be between 0 and {_LONGEST:.0f}, not {value!r}")
-        if self.max_age is not None and not 0 < self.max_age < float("inf"):
+        if self.max_age is not None and not (_is_number(self.max_age) and 0 < self.max_age < float("inf")):
             raise ConfigError(f"RetryPolicy.max_age must be positive seconds or None, not {self.max_age!r}")
 
     def delay(self, failures: int, u: float) -> float:
@@ -57,7 +60,18 @@ class RetryPolicy:
         return msgspec.json.encode(self).decode()
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 DEFAULT: Final = RetryPolicy()
+
+
+def check_policy(policy: object) -> RetryPolicy | None:
+    """A policy that a caller gave, or None."""
+    if policy is None or isinstance(policy, RetryPolicy):
+        return policy
+    raise ConfigError(f"retry must be a RetryPolicy, not {type(policy).__name__}; max_attempts says how often")
 
 
 def decode(text: str | None) -> RetryPolicy:

@@ -25,6 +25,7 @@ CREATE_TABLE: Final = (
 )
 SELECT_APPLIED: Final = "select version from holdfast_migration order by version"
 
+_OBJECT = re.compile(r"^(create|drop) (?:unique )?(table|index|view) (?:if (?:not )?exists )?(holdfast_\w+)", re.MULTILINE)
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -57,11 +58,21 @@ def check(applied: Collection[int], dialect: Dialect) -> None:
 
 
 @cache
+def objects(dialect: Dialect) -> frozenset[tuple[str, str]]:
+    """The tables, indexes and views that exist when every migration has run, each as its kind and name."""
+    found = {("table", "holdfast_migration")}
+    for migration in migrations(dialect):
+        for verb, kind, name in _OBJECT.findall(migration.text):
+            (found.add if verb == "create" else found.discard)((kind, name))
+    return frozenset(found)
+
+
+@cache
 def migrations(dialect: Dialect) -> tuple[Migration, ...]:
     """Every migration of a dialect, in order."""
     found = [
         Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
-        for file in resources.files(__package__).joinpath("migrations", dialect).iterdir()
+        for file in resources.files(__package__ or "holdfast.storage").joinpath("migrations", dialect).iterdir()
         if (match := _FILE.match(file.name))
     ]
     found.sort(key=lambda migration: migration.version)

@@ -139,6 +139,10 @@ class Store(Protocol):
         """Bring the schema up to date; the names of the migrations applied."""
         ...
 
+    def drop(self) -> None:
+        """Remove everything of ours, jobs and schema. What else is in the database stays."""
+        ...
+
     def describe(self) -> dict[str, Value]:
         """What runs here: versions, settings, sizes. For `doctor`."""
         ...

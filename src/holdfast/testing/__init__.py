@@ -35,9 +35,7 @@ def inline(app: App) -> AbstractContextManager[App]:
     return app.inline()
 
 
-def drain(
-    app: App, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
-) -> Drained:
+def drain(app: App, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1) -> Drained:
     """Run every due job in this process until nothing is due; how many runs ended in which way.
 
     Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start.

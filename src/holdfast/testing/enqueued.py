@@ -43,9 +43,7 @@ def _all_jobs(app: App) -> list[JobRecord]:
     return jobs[::-1]
 
 
-def _matches(
-    job: JobRecord, wanted: Task[..., Any] | JobRequest[Any], queue: str | None, tenant: str | None
-) -> bool:
+def _matches(job: JobRecord, wanted: Task[..., Any] | JobRequest[Any], queue: str | None, tenant: str | None) -> bool:
     task, payload = _asked(wanted)
     return (
         job.task == task

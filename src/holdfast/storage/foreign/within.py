@@ -1,6 +1,6 @@
 """Run an operation on a lent connection of any kind.
 
-What knows a database is imported on its first use: the stores import this module, and psycopg may be missing.
+What knows Postgres is imported on its first use: psycopg may be missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ...clock import Clock
 from ..port import Op
 from .kinds import AWAITING, Kind, full_name, kind_of
-from .lent import Lent, aunwrap, unwrap
+from .lent import Lent, aunwrap, begin_if_only_promised, unwrap
 
 T = TypeVar("T")
 
@@ -28,6 +28,8 @@ class Host:
     announce: Callable[[Collection[str]], None]
     notify: bool = False
     """Whether to wake other processes by NOTIFY inside the caller's transaction."""
+    run_on_sqlite: Callable[[sqlite3.Connection, Op[Any]], tuple[Any, set[str]]] | None = None
+    """How a SQLite store runs an operation in a transaction open on a lent driver's connection."""
 
 
 def run_within(host: Host, connection: object, op: Op[T]) -> T:
@@ -38,7 +40,7 @@ def run_within(host: Host, connection: object, op: Op[T]) -> T:
     lent = unwrap(connection, kind)
     if isinstance(lent.driver, sqlite3.Connection):
         _require(host, "sqlite", lent.driver)
-        answer, rung = _on_sqlite(host, lent, op)
+        answer, rung = _on_sqlite(host, lent.driver, op, lent.begun)
     else:
         answer, rung = _on_psycopg(host, lent, op)
     _announce_after_commit(host, lent, rung)
@@ -65,10 +67,10 @@ async def arun_within(host: Host, connection: object, op: Op[T]) -> T:
     return await arun_on_psycopg(lent.driver, op, host.clock, notify=host.notify)
 
 
-def _on_sqlite(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
-    from .on_sqlite import run_on_sqlite
-
-    return run_on_sqlite(lent.driver, op, host.clock, begun=lent.begun)
+def _on_sqlite(host: Host, driver: sqlite3.Connection, op: Op[T], begun: bool) -> tuple[T, set[str]]:
+    assert host.run_on_sqlite is not None, "a SQLite store says how"
+    begin_if_only_promised(driver, begun)
+    return host.run_on_sqlite(driver, op)
 
 
 def _on_psycopg(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
@@ -80,10 +82,8 @@ def _on_psycopg(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
 
 
 async def _on_aiosqlite(host: Host, lent: Lent, op: Op[T]) -> T:
-    from .on_sqlite import run_on_sqlite
-
     # On the connection's own thread, in one go: a hop for each statement would cost more than the statements.
-    call: Any = partial(run_on_sqlite, lent.driver._conn, op, host.clock, begun=lent.begun)
+    call: Any = partial(_on_sqlite, host, lent.driver._conn, op, lent.begun)
     answer, _ = await lent.driver._execute(call)
     result: T = answer
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,9 +91,9 @@ async def next_due(tx: Tx) -> int | None:
     return row[0] if row else None
 
 
-async def suspects_wait(tx: Tx) -> bool:
-    """Whether a job waits that must run apart from its like."""
-    return await tx.one(sql.waiting_suspect) is not None
+async def suspects_wait(tx: Tx, routes: Collection[int]) -> bool:
+    """Whether a job waits on one of these routes that must run apart from its like."""
+    return any(route in routes for (route,) in await tx.all(sql.routes_of_suspects))
 
 
 def _in_order(jobs: list[Claimed]) -> list[Claimed]:

@@ -29,12 +29,12 @@ async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool 
 
 
 async def run_now(tx: Tx, job_id: str) -> bool:
-    """Make a delayed or retrying job due; False if it was due already."""
+    """Make a delayed, retrying or parked job due; False if it was due already."""
     row = await tx.one(sql.run_job_now, id=job_id)
     if row is None:
         job = await get_job(tx, job_id)
         if job.state is not JobState.READY:
-            raise IllegalMove(f"job {job_id} is {job.state}; only a ready job can be run now")
+            raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); only a ready or parked job can be run now")
         return False
     tx.ring(f"queue:{row[0]}")
     return True
@@ -57,6 +57,7 @@ async def replay(tx: Tx, job_id: str) -> bool:
 async def delete(tx: Tx, job_id: str) -> DeleteResult:
     """Remove a job and its history; a running one is asked to stop instead."""
     if await tx.one(sql.delete_job, id=job_id):
+        await tx.one(sql.delete_attempts, job_id=job_id)
         return DeleteResult.DELETED
     await get_job(tx, job_id)
     await cancel(tx, job_id, reason="deleted")

@@ -55,9 +55,16 @@ async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
 
 
 async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
-    if spec.dedupe and spec.dedupe.until == "window":
-        await tx.one(sql.open_dedupe_window, held=held_key(spec), job_id=spec.id, window=spec.dedupe.window)
-    return Enqueued(spec.id, True)
+    if spec.dedupe is None or spec.dedupe.until != "window":
+        return Enqueued(spec.id, True)
+    held = held_key(spec)
+    if await tx.one(sql.open_dedupe_window, held=held, job_id=spec.id, window=spec.dedupe.window):
+        return Enqueued(spec.id, True)
+    # While the insert waited for a stranger's twin, that one ended and left its window open.
+    await tx.one(sql.delete_job, id=spec.id)
+    if past := await tx.one(sql.dedupe_window_winner, held=held):
+        return _existing(past[0], spec.dedupe)
+    raise StorageBusy(f"the dedupe window of job {spec.id} closed this moment; repeat the call")
 
 
 async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
@@ -89,7 +96,8 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
     if until == "failure" and reason == "retry" and await tx.one(sql.supersede_job, id=winner_id):
         return None
     if dedupe.on_duplicate == "replace":
-        await tx.one(sql.replace_job, id=winner_id, payload=spec.payload, at=spec.at, delay=spec.delay)
+        if row := await tx.one(sql.replace_job, id=winner_id, payload=spec.payload, at=spec.at, delay=spec.delay):
+            tx.ring(f"queue:{row[0]}")
         return Enqueued(winner_id, False)
     return _existing(winner_id, dedupe)
 

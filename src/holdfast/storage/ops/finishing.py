@@ -30,18 +30,19 @@ async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict
     ]
 
 
-async def settle(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | None]:
-    """Record outcomes other than success, each with a row in the history."""
+async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
+    """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     if not finishes:
         return []
     await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
-    rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner)
+    rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner, by_owner=int(by_owner))
     history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row]
     if history:
         await tx.each(sql.record_attempt, history, worker=owner)
-    for entry in history:
-        if int(entry["attempt"] or 0) > _KEPT_ATTEMPTS:
-            await tx.one(sql.trim_attempts, job_id=entry["job_id"])
+    for item in finishes:
+        # Each run takes two epochs, so there are at most half as many rows; a refunded attempt counts no further.
+        if item.epoch >= 2 * _KEPT_ATTEMPTS:
+            await tx.one(sql.trim_attempts, job_id=item.id)
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
         tx.ring(f"queue:{queue}")

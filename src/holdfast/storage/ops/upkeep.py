@@ -7,12 +7,12 @@ from typing import Final
 from ..port import Tx
 from ..statements import sql
 
-_PAGE: Final = 500
+PAGE: Final = 500
 
 
 async def expire_jobs(tx: Tx) -> list[str]:
     """End the jobs whose deadline has passed and that nobody runs, a page at a time."""
-    rows = await tx.all(sql.expire_jobs, n=_PAGE)
+    rows = await tx.all(sql.expire_jobs, n=PAGE)
     if rows:
         tx.ring("finished")
     return [row[0] for row in rows]

@@ -50,6 +50,8 @@ async def stop(tx: Tx, worker_id: str) -> None:
 
 async def deregister(tx: Tx, worker_id: str) -> bool:
     """Forget a worker that owns nothing; False while it still owns jobs."""
+    # Alone first: a claim of its own that is still in flight must be seen, or its jobs would have no owner.
+    await tx.one(sql.lock_worker, id=worker_id, certain=1)
     return await tx.one(sql.delete_worker, id=worker_id) is not None
 
 
@@ -81,7 +83,7 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
             delay=int((i + spread) / len(rows) * width),
         )
         finishes.append(Finish(id, epoch, outcome))
-    changed = await settle(tx, worker_id, finishes)
+    changed = await settle(tx, worker_id, finishes, by_owner=False)
     if finishes:
         tx.ring("finished")
     else:

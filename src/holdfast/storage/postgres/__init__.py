@@ -3,10 +3,10 @@
 from ...errors import ConfigError
 
 try:
-    import psycopg as _psycopg  # noqa: F401
+    from .store import PostgresStore
 except ImportError as missing:
+    if (missing.name or "psycopg").partition(".")[0] != "psycopg":
+        raise
     raise ConfigError(f'Postgres needs psycopg 3 ({missing}); run: pip install "holdfast[postgres]"') from missing
-
-from .store import PostgresStore
 
 __all__ = ["PostgresStore"]

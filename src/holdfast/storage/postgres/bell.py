@@ -7,12 +7,11 @@ of the whole database while it commits.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from typing import Final
 
+from ..ears import Ear, Ears
 from .connect import Address
-from .ears import Ear, Ears
 from .listen import ListenThread
 from .notify import NotifyThread
 
@@ -23,10 +22,17 @@ class PgBell:
     """Wake-ups for one store. Threads start when somebody listens or rings, and end with `close`."""
 
     def __init__(self, address: Address, listen_address: Address, *, notify: bool) -> None:
+        self._address = address
+        self._listen_address = listen_address
+        self._notify = notify
         self._ears = Ears()
-        self._mutex = threading.Lock()
-        self._notifier = NotifyThread(address, CHANNEL) if notify else None
-        self._listener = ListenThread(listen_address, CHANNEL, self._heard) if notify else None
+        self.renew()
+
+    def renew(self) -> None:
+        """New threads for a forked child, which has none of its parent's."""
+        self._ears.renew()
+        self._notifier = NotifyThread(self._address, CHANNEL) if self._notify else None
+        self._listener = ListenThread(self._listen_address, CHANNEL, self._heard) if self._notify else None
 
     def listen(self, topics: Collection[str]) -> Ear:
         ear = self._ears.listen(topics)
@@ -53,6 +59,10 @@ class PgBell:
             self._notifier.close()
         if self._listener is not None:
             self._listener.close()
+
+    def threads(self) -> object:
+        """What a forked child must leave alone."""
+        return self._notifier, self._listener
 
     def _heard(self, payload: str | None, sender: int) -> None:
         if payload is None:

@@ -9,7 +9,6 @@ import psycopg
 from ..port import Value
 from .connect import Address, Connection
 from .failures import translate
-from .migrations import applied
 
 _NAMES: Final = (
     "server_version", "database", "schema", "in_recovery", "synchronous_commit", "fsync", "max_connections",
@@ -27,16 +26,15 @@ select current_setting('server_version'), current_database(), current_schema(), 
 
 
 def describe(connection: Connection, address: Address, now: float) -> dict[str, Value]:
+    """`now` is this machine's clock, to compare the server's with."""
     try:
         row = connection.execute(_FACTS, (now,)).fetchone()
     except psycopg.Error as error:
         raise translate(error) from error
-    versions = applied(connection)
     return {
         "backend": "postgres",
         "place": address.place,
         "driver": f"psycopg {psycopg.__version__} ({psycopg.pq.__impl__})",
         "prepare": int(address.prepare),
-        "schema_version": max(versions, default=0),
         **dict(zip(_NAMES, row or (), strict=True)),
     }

@@ -26,6 +26,7 @@ _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "40P01": StorageBusy,  # deadlock
     "55P03": StorageBusy,  # lock timeout
     "57014": StorageBusy,  # statement timeout
+    "23505": StorageBusy,  # a twin was committed meanwhile; run again, the operation sees it
     "53100": StorageFull,  # disk full
     "25006": StorageReadOnly,  # read-only transaction: a standby, or a failover under way
     "25P03": StorageUnavailable,  # idle-in-transaction timeout; the server has hung up

@@ -158,11 +158,14 @@ class AsyncMerger:
         try:
             while batch := self._lines.take():
                 await self._run(batch)
+        except BaseException:
+            # The loop is being shut down: nobody comes after this one.
+            for ticket in [*batch, *self._lines]:
+                ticket.future.cancel()
+            raise
         finally:
             # In the same turn as the empty take: a caller that boards later must see the place free.
             self._leading -= 1
-            for ticket in batch:
-                ticket.future.cancel()
 
     async def _run(self, batch: list[_AsyncTicket]) -> None:
         try:

@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, LiteralString, TypeVar
 
 import psycopg
 
@@ -31,7 +31,7 @@ _LOCK_TIMEOUT: Final = "select set_config('lock_timeout', %s, true)"
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    begin: str
+    begin: LiteralString
     writes: bool
 
 
@@ -237,4 +237,4 @@ class _Retry:
         if time.monotonic() >= self._deadline:
             raise error
         self._tries += 1
-        return random.uniform(0.5, 1.0) * min(0.1, 0.001 * float(2**min(self._tries, 10)))
+        return random.uniform(0.5, 1.0) * min(0.1, 0.001 * float(2 ** min(self._tries, 10)))

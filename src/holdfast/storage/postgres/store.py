@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...clock import Clock, SystemClock
-from .. import forking
+from .. import forking, migrate
 from ..foreign import Host, arun_within, run_within
 from ..port import ListOp, Op, Value
 from . import migrations
@@ -62,6 +62,8 @@ class PostgresStore:
         self._patience = patience
         self._notify = notify
         self._closed = False
+        self._bell = PgBell(self._address, self._listen_address, notify=notify)
+        self._host = Host("postgres", self._clock, self._bell.announce, notify)
         self._open()
         forking.renew_after_fork(self)
 
@@ -70,7 +72,8 @@ class PostgresStore:
         return self._bell
 
     def write(self, op: Op[T]) -> T:
-        self._check_schema()
+        if not self._checked:
+            self._check_schema()
         done = self._runner.run(op, WRITE)
         if done.topics:
             self._bell.announce(done.topics)
@@ -79,7 +82,7 @@ class PostgresStore:
     async def awrite(self, op: Op[T]) -> T:
         lane = self._lane()
         if not self._checked:
-            await self._acheck_schema()
+            await self._acheck_schema(lane)
         done = await lane.runner.run(op, WRITE)
         if done.topics:
             self._bell.announce(done.topics)
@@ -98,9 +101,13 @@ class PostgresStore:
         return (await self._lane().runner.run(op, READ)).answer
 
     def within(self, connection: object, op: Op[T]) -> T:
+        if not self._checked:
+            self._check_schema()
         return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
+        if not self._checked:
+            await self._acheck_schema(self._lane())
         return await arun_within(self._host, connection, op)
 
     def migrate(self) -> list[str]:
@@ -116,7 +123,9 @@ class PostgresStore:
             facts = describe(connection, self._address, time.time())
         finally:
             self._pool.give(connection)
-        return facts | {"notify": int(self._notify), "pool_size": self._pool_size}
+        versions = self._runner.run(migrations.APPLIED, READ).answer
+        mine: dict[str, Value] = {"schema_version": max(versions, default=0), "pool_size": self._pool_size}
+        return facts | mine | {"notify": int(self._notify)}
 
     def close(self) -> None:
         self._closed = True
@@ -127,7 +136,9 @@ class PostgresStore:
 
     def renew_after_fork(self) -> None:
         """The child uses nothing that it inherited: neither connections, nor threads, nor the locks they held."""
-        forking.park((self._pool, self._lanes, self._bell, self._merger))
+        forking.park((self._pool, self._lanes, self._merger))
+        forking.park(self._bell.threads())
+        self._bell.renew()
         self._open()
         if self._closed:
             self._pool.close()
@@ -135,9 +146,7 @@ class PostgresStore:
     def _open(self) -> None:
         self._checked = False
         self._mutex = threading.Lock()
-        self._bell = PgBell(self._address, self._listen_address, notify=self._notify)
         self._pool = Pool(self._address, self._pool_size, self._patience)
-        self._host = Host("postgres", self._clock, self._bell.announce, self._notify)
         self._runner = Runner(self._pool, self._clock, self._patience)
         self._merger = Merger(self.write, self._depth)
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
@@ -158,18 +167,12 @@ class PostgresStore:
         return lane
 
     def _check_schema(self) -> None:
-        if self._checked:
-            return
-        connection = self._pool.take()
-        try:
-            migrations.check(connection)
-        finally:
-            self._pool.give(connection)
+        migrate.check(self._runner.run(migrations.APPLIED, READ).answer, "postgres")
         self._checked = True
 
-    async def _acheck_schema(self) -> None:
-        # Once in the life of a store, so a thread for the blocking way is cheaper than a second way.
-        await asyncio.to_thread(self._check_schema)
+    async def _acheck_schema(self, lane: _Lane) -> None:
+        migrate.check((await lane.runner.run(migrations.APPLIED, READ)).answer, "postgres")
+        self._checked = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,5 +182,3 @@ class _Lane:
     pool: AsyncPool
     runner: AsyncRunner
     merger: AsyncMerger
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 
@@ -28,13 +28,14 @@ class _Script:
     def ring(self, topic: str) -> None:
         self.rung.add(topic)
 
-    def _text(self, statement: Statement, params: dict[str, Any]) -> str:
+    def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
+        """The text to send, which is literal indeed: it comes from the package's own files."""
         if self._limit is not None:
             self._count(statement)
         if self._now is None:
-            return statement.psycopg
+            return statement.psycopg  # pyright: ignore[reportReturnType]
         params["now"] = self._now
-        return statement.psycopg_clocked
+        return statement.psycopg_clocked  # pyright: ignore[reportReturnType]
 
     def _count(self, statement: Statement) -> None:
         # Such an operation runs without BEGIN: a second statement would be a second transaction.

@@ -98,8 +98,8 @@ class Checkpointer:
             return False
         try:
             self.run_once()
-        except Exception:
-            _log.exception("a checkpoint failed; the log grows until one succeeds, nothing is lost")
+        except Exception as error:
+            _log.warning("a checkpoint failed (%s); the log grows until one succeeds, nothing is lost", error)
         return True
 
     def _learn(self, changes: int, frames: int, moved: int) -> None:

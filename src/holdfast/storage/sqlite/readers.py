@@ -36,7 +36,8 @@ class Readers:
         self._closed = False
 
     def read(self, op: Op[T]) -> T:
-        return self._with(self._calm, self._open, op)
+        with translated():
+            return self._with(self._calm, self._open, op)
 
     async def aread(self, op: Op[T]) -> T:
         with translated():

@@ -38,6 +38,21 @@ def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
     return [migration.name for migration in missing]
 
 
+def drop(connection: sqlite3.Connection) -> None:
+    """Remove every table and view of ours in one transaction."""
+    ours = "select type, name from sqlite_master where type in ('table', 'view') and name like 'holdfast\\_%' escape '\\'"
+    patiently(lambda: connection.execute("begin immediate"), time.monotonic() + PATIENCE)
+    try:
+        # By name: attempts go before the jobs that they refer to.
+        for kind, name in connection.execute(f"{ours} order by name").fetchall():
+            connection.execute(f'drop {kind} "{name}"')
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
 def statements(text: str) -> Iterator[str]:
     """Split a file where SQLite itself sees the end of a statement, so that a trigger stays whole."""
     statement = ""

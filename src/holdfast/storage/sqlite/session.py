@@ -12,6 +12,7 @@ from ...errors import SchemaMismatch
 from .. import migrate
 from ..forking import park
 from . import schema
+from .ballast import Ballast
 from .checkpoint import Checkpointer
 from .connect import open_reader, open_writer
 from .failures import translated
@@ -49,8 +50,9 @@ class Session:
         try:
             with translated():
                 self._examine(connection, settings)
-                self.writer = Writer(connection, settings.clock, committed)
-                if not settings.location.memory:
+                path = settings.location.path
+                self.writer = Writer(connection, settings.clock, committed, Ballast(path) if path else None)
+                if path is not None:
                     self._mover = open_writer(settings.location, durable=True)
                     self._checkpointer = Checkpointer(connection, self._mover, exclusive)
                     self.readers = Readers(lambda: open_reader(settings.location), settings.clock)
@@ -65,6 +67,11 @@ class Session:
             ran = schema.upgrade(self.writer.connection, now)
         self.mismatch = None
         return ran
+
+    def drop(self) -> None:
+        with translated():
+            schema.drop(self.writer.connection)
+        self.mismatch = SchemaMismatch('the schema was dropped; run "holdfast db migrate"', backend="sqlite")
 
     def note(self, changes: int) -> None:
         if self._checkpointer is not None:

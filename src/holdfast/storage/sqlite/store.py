@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 from ...clock import SYSTEM_CLOCK, Clock
 from ...errors import StorageUnavailable
 from ..combine import Combiner
+from ..foreign import Host, arun_within, run_within
 from ..forking import renew_after_fork
 from ..port import ListOp, Op, Value
 from ..waiter import Waiter, own_copy
@@ -65,6 +66,7 @@ class SqliteStore:
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room)
         self._watch = Watch(self._look, self._commits, path and f"{path}-wal")
         self._bell = SqliteBell(self._watch)
+        self._host = Host("sqlite", self._settings.clock, self._bell.ring, run_on_sqlite=self._run_lent)
         renew_after_fork(self)
 
     @property
@@ -85,8 +87,7 @@ class SqliteStore:
 
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
-            with translated():
-                return readers.read(op)
+            return readers.read(op)
         return cast("T", self._combiner.run(self._work(op, reads=True)))
 
     async def aread(self, op: Op[T]) -> T:
@@ -95,16 +96,10 @@ class SqliteStore:
         return cast("T", await self._combiner.arun(self._work(op, reads=True)))
 
     def within(self, connection: object, op: Op[T]) -> T:
-        if not isinstance(connection, sqlite3.Connection):
-            raise TypeError(f"this store is SQLite: connection= takes a sqlite3.Connection, not {connection!r}")
-        self._writable()
-        # The caller's commit is seen by the watch, as a stranger's would be; a rollback rings nobody.
-        self._watch.arm()
-        answer, _ = self._lent.run(connection, op, self._settings.clock.now())
-        return answer
+        return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
-        return self.within(connection, op)
+        return await arun_within(self._host, connection, op)
 
     def connect(self) -> Connection:
         """A connection of the caller's own, for this thread, with the settings that this file needs."""
@@ -115,6 +110,10 @@ class SqliteStore:
     def migrate(self) -> list[str]:
         with self._combiner.exclusive():
             return self._session().upgrade(self._settings.clock.now())
+
+    def drop(self) -> None:
+        with self._combiner.exclusive():
+            self._session().drop()
 
     def describe(self) -> dict[str, Value]:
         with self._combiner.exclusive(), translated():
@@ -137,6 +136,12 @@ class SqliteStore:
         session, self._current = self._current, None
         if session is not None:
             session.park()
+
+    def _run_lent(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
+        self._writable()
+        # The caller's commit is seen by the watch, as a stranger's would be; a rollback rings nobody.
+        self._watch.arm()
+        return self._lent.run(connection, op, self._settings.clock.now())
 
     def _work(self, op: Op[T], *, reads: bool = False) -> Work:
         return Work(op, reads, holds=self._lent.held_by_this_thread())

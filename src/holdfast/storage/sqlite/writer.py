@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...clock import Clock
-from ...errors import OutcomeUnknown, StorageBusy
+from ...errors import OutcomeUnknown, StorageBusy, StorageFull
 from ..port import Op
 from ..step import step
 from ..waiter import Waiter
+from .ballast import Ballast
 from .connect import PATIENCE, patiently
 from .failures import code, is_busy, translate
 from .tx import SqliteTx
@@ -33,6 +34,11 @@ class Work:
     reads: bool = False
     holds: bool = False
     """The caller's thread has a transaction of its own open on this database."""
+
+    @property
+    def vital(self) -> bool:
+        """The engine's own: it says how long to try, and it must get through when the disk is full."""
+        return self.op.patience is not None
 
     @property
     def patience(self) -> float:
@@ -59,22 +65,31 @@ class Writer:
     """Not safe by itself: the combining lock lets one thread in at a time."""
 
     def __init__(
-        self, connection: sqlite3.Connection, clock: Clock, committed: Callable[[set[str], int], None]
+        self,
+        connection: sqlite3.Connection,
+        clock: Clock,
+        committed: Callable[[set[str], int], None],
+        ballast: Ballast | None = None,
     ) -> None:
         self.connection = connection
         self.commits = 0
         self._cursor = connection.cursor()
         self._clock = clock
         self._committed = committed
+        self._ballast = ballast
         self._version = self._data_version()
 
     def commit(self, batch: Sequence[Waiter[Work]]) -> None:
         """Run a batch in one transaction and settle it; what was not reached stays unsettled."""
+        if self._ballast is not None and not self._ballast.restore():
+            batch = _refuse_all_but_vital(batch)
+        if not batch:
+            return
         try:
             self._attempt(batch)
         except _Lost as lost:
             if len(batch) == 1:
-                batch[0].fail(lost.error)
+                self._last_resort(batch[0], lost.error)
                 return
             # Nobody's work is in the database now. Each again by itself: one that cannot be stored (a full disk, say)
             # fails alone, and each verdict is its own.
@@ -85,6 +100,18 @@ class Writer:
         """Has any other connection committed since this was last asked? One's own commits do not count."""
         before, self._version = self._version, self._data_version()
         return before != self._version
+
+    def _last_resort(self, waiter: Waiter[Work], error: Exception) -> None:
+        if isinstance(error, StorageFull) and self._ballast is not None:
+            self._ballast.release()
+            if waiter.work.vital:
+                try:
+                    self._attempt([waiter])
+                except _Lost as lost:
+                    error = lost.error
+                else:
+                    return
+        waiter.fail(error)
 
     def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
         self._roll_back()  # what a leader that was interrupted twice left open
@@ -150,6 +177,8 @@ class Writer:
         try:
             value = step(waiter.work.op.run(tx))
         except Exception as error:
+            if code(error) == sqlite3.SQLITE_FULL:
+                raise
             waiter.fail(_typed(error))
             return []
         self._require_transaction(None)
@@ -176,8 +205,8 @@ class Writer:
         return _Verdict(waiter, value)
 
     def _require_transaction(self, error: Exception | None) -> None:
-        # After a full disk there is no transaction left, and every later statement would commit by itself.
-        if not self.connection.in_transaction:
+        # After a full disk there may be no transaction left, and every later statement would commit by itself.
+        if not self.connection.in_transaction or (error is not None and code(error) == sqlite3.SQLITE_FULL):
             cause = error or sqlite3.OperationalError("the transaction was rolled back")
             raise _Lost(_typed(cause)) from cause
 
@@ -202,6 +231,13 @@ class Writer:
 
 def _typed(error: Exception) -> Exception:
     return translate(error) if isinstance(error, (sqlite3.Error, sqlite3.Warning)) else error
+
+
+def _refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
+    for waiter in batch:
+        if not (waiter.work.vital or waiter.work.reads):
+            waiter.fail(StorageFull("the disk is full; free space and repeat the call", backend="sqlite"))
+    return [waiter for waiter in batch if not waiter.settled]
 
 
 def _give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:

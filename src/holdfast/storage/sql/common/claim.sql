@@ -13,6 +13,9 @@ select min(not_before) - :now from holdfast_job where due = 0;
 -- Routes that ask for more than their queue; few.
 select queue, requires, affinity, version from holdfast_route;
 
--- name: waiting_suspect
--- Whether a suspect waits for a worker. Index: holdfast_job_suspect.
-select 1 from holdfast_job where due = 3 limit 1;
+-- name: routes_of_suspects
+-- Where suspects wait for a worker; few. Index: holdfast_job_suspect.
+select distinct route
+  from holdfast_job as job
+ where due = 3
+   and not exists (select 1 from holdfast_queue as q where q.name = job.queue and q.state = 'paused');

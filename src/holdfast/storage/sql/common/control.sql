@@ -21,9 +21,11 @@ update holdfast_job
 returning id;
 
 -- name: run_job_now
+-- Also what was parked until somebody acts: this is how they say that they have.
 update holdfast_job
-   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
- where id = :id and state = 'ready' and due = 0
+   set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
+ where id = :id
+   and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget', 'quota', 'route'))
 returning queue;
 
 -- name: replay_job
@@ -38,6 +40,10 @@ returning queue;
 
 -- name: delete_job
 delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' returning id;
+
+-- name: delete_attempts
+-- The schema does this too, but not on a lent SQLite connection whose foreign keys are off.
+delete from holdfast_attempt where job_id = :job_id;
 
 -- name: set_priority
 update holdfast_job set priority = :priority where id = :id and state in ('ready', 'blocked') returning id;

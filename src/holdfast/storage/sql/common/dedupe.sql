@@ -20,8 +20,8 @@ returning id;
 update holdfast_job
    set payload = :payload, not_before = coalesce(:at, :now + :delay), rank = coalesce(:at, :now + :delay),
        due = case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end
- where id = :id and state = 'ready' and attempts = 0
-returning id;
+ where id = :id and state = 'ready' and started_at is null
+returning queue;
 
 -- name: prune_dedupe_windows
 delete from holdfast_dedupe where expires_at <= :now;

@@ -1,8 +1,11 @@
 -- name: insert_worker
+-- An identity is random: one that exists is this very call, repeated after an unknown outcome.
 insert into holdfast_worker (id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at,
                              beat_at, lease, lease_until)
 values (:id, :name, :host, :pid, :process_key, :queues, :tasks, :concurrency, :version, 'alive', :now, :now, :lease,
-        :now + :lease);
+        :now + :lease)
+    on conflict (id) do update set beat_at = excluded.beat_at, lease_until = excluded.lease_until
+ where holdfast_worker.state <> 'dead';
 
 -- name: renew_worker
 update holdfast_worker set beat_at = :now, lease_until = :now + lease

@@ -17,7 +17,7 @@ with me as materialized (
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)
-       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state = 'paused')
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state in ('paused', 'disabled'))
      order by r.tier, job.priority desc, job.rank, job.id
      limit :n
 )
@@ -42,7 +42,7 @@ with me as materialized (
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)
-       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state = 'paused')
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state in ('paused', 'disabled'))
      order by r.tier, job.priority desc, job.rank, job.id
      limit :n
 )

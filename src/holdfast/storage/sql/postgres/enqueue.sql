@@ -10,6 +10,10 @@ with item as materialized (
            with ordinality
         as i(id, task, queue, route, tenant, at, delay, priority, lane, payload, tags, trace, max_attempts, retry,
              timeout, deadline_at, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, n)
+), free as (
+    select * from item
+     where dedupe_held is null
+        or not exists (select 1 from holdfast_dedupe d where d.held = item.dedupe_held and d.expires_at > :now)
 ), fresh as (
     insert into holdfast_job (
         id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, lane, payload, tags, trace,
@@ -17,14 +21,13 @@ with item as materialized (
     select id, task, queue, route, tenant, 'ready', case when starts <= :now then 1 else 0 end, priority, starts, starts,
            case when starts <= :now then 'new' else 'delay' end, lane, payload, tags, trace, max_attempts, retry,
            timeout, coalesce(deadline_at, :now + deadline), dedupe_scope, dedupe_key, dedupe_until, dedupe_held, :now
-      from item
-     where dedupe_held is null
-        or not exists (select 1 from holdfast_dedupe d where d.held = item.dedupe_held and d.expires_at > :now)
+      from free
      order by n
         on conflict do nothing
     returning id
 )
-select item.n, fresh.id from fresh join item using (id);
+-- Where one id comes twice, the first made the row.
+select min(free.n), id from fresh join free using (id) group by id;
 
 -- name: limit_lock_wait
 -- A keyed insert waits for a stranger's open transaction on the same key; not for long.

@@ -8,7 +8,8 @@ update holdfast_job as job
 returning item.n, 'succeeded';
 
 -- name: settle_job
--- Every outcome but success. A requested cancel turns each of them into `cancelled`.
+-- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
+-- (`by_owner` 0) is not the outcome that the lost owner may still try to record.
 update holdfast_job as job
    set state = case when job.cancel_at is null then item.state else 'cancelled' end,
        reason = case when job.cancel_at is null then item.reason else job.cancel_reason end,
@@ -21,10 +22,10 @@ update holdfast_job as job
        suspect = coalesce(item.suspect, job.suspect),
        alone = 0,
        route = coalesce(item.route, job.route),
-       deadline = coalesce(item.deadline, job.deadline),
+       deadline = least(item.deadline, job.deadline),
        error = coalesce(item.error, job.error),
        finished_at = case when job.cancel_at is not null or item.terminal = 1 then :now end,
-       finished_epoch = job.epoch,
+       finished_epoch = case when :by_owner = 1 then job.epoch else job.finished_epoch end,
        epoch = job.epoch + 1,
        dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null else job.dedupe_held end,
        owner = null,

@@ -18,7 +18,8 @@ update holdfast_job
            on job.rowid in (select head.rowid from holdfast_job as head
                              where head.due = 1 and head.route = r.value ->> '$.route'
                              order by head.priority desc, head.rank, head.id limit :n)
-        where not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue' and q.state = 'paused')
+        where not exists (select 1 from holdfast_queue as q
+                           where q.name = r.value ->> '$.queue' and q.state in ('paused', 'disabled'))
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
@@ -38,7 +39,8 @@ update holdfast_job
            on job.rowid in (select head.rowid from holdfast_job as head
                              where head.due = 3 and head.route = r.value ->> '$.route'
                              order by head.priority desc, head.rank, head.id limit :n)
-        where not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue' and q.state = 'paused')
+        where not exists (select 1 from holdfast_queue as q
+                           where q.name = r.value ->> '$.queue' and q.state in ('paused', 'disabled'))
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')

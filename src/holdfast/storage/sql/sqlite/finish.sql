@@ -7,7 +7,8 @@ update holdfast_job
 returning 'succeeded';
 
 -- name: settle_job
--- Every outcome but success. A requested cancel turns each of them into `cancelled`.
+-- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
+-- (`by_owner` 0) is not the outcome that the lost owner may still try to record.
 update holdfast_job
    set state = case when cancel_at is null then :state else 'cancelled' end,
        reason = case when cancel_at is null then :reason else cancel_reason end,
@@ -20,10 +21,10 @@ update holdfast_job
        suspect = coalesce(:suspect, suspect),
        alone = 0,
        route = coalesce(:route, route),
-       deadline = coalesce(:deadline, deadline),
+       deadline = coalesce(min(deadline, :deadline), deadline, :deadline),
        error = coalesce(:error, error),
        finished_at = case when cancel_at is not null or :terminal = 1 then :now end,
-       finished_epoch = epoch,
+       finished_epoch = case when :by_owner = 1 then epoch else finished_epoch end,
        epoch = epoch + 1,
        dedupe_held = case when cancel_at is not null or :terminal = 1 then null else dedupe_held end,
        owner = null,

@@ -1,0 +1,137 @@
+"""The limit on Postgres: bare psycopg loops on Holdfast's schema, one connection, with nothing else around."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import psycopg
+
+from holdfast.storage.postgres import PostgresStore
+from tests.postgres_server import Databases
+
+from .measure import PAYLOAD, poll_until, rate
+
+BATCH: Final = 100
+
+_INSERT: Final = """
+insert into holdfast_job (
+    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
+values (%s, 'nothing', 'raw', 1, 'ready', 1, %s, %s, 'new', %s, 5, %s)"""
+_INSERT_MANY: Final = """
+insert into holdfast_job (
+    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
+select id, 'nothing', 'raw', 1, 'ready', 1, at, at, 'new', payload, 5, at
+  from unnest(%s::text[], %s::bigint[], %s::text[]) as item(id, at, payload)"""
+_CLAIM: Final = f"""
+with head as materialized (
+    select id from holdfast_job where due = 1 and route = 1 order by priority desc, rank, id limit {BATCH}
+       for update skip locked
+)
+update holdfast_job as job
+   set state = 'running', due = null, owner = 'raw', claim = 'raw', epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = %(now)s, started_at = %(now)s, reason = null
+  from head
+ where job.id = head.id
+returning job.id, payload"""
+_FINISH: Final = """
+update holdfast_job
+   set state = 'succeeded', result = 'null', finished_at = %s, finished_epoch = epoch, epoch = epoch + 1, owner = null,
+       claim = null
+ where id = any(%s) and state = 'running' and owner = 'raw' and epoch = 1"""
+_UNFINISHED: Final = """
+select exists (select 1 from holdfast_job where due = 1)
+    or exists (select 1 from holdfast_job where owner is not null)"""
+
+
+class PostgresBench:
+    """Fresh databases on one server, and the bare loops on them."""
+
+    name = "Postgres"
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._databases = Databases(dsn)
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        """The URL of a new database with Holdfast's schema."""
+        dsn = self._databases.create()
+        try:
+            store = PostgresStore(dsn, notify=False)
+            store.migrate()
+            store.close()
+            parts = psycopg.conninfo.conninfo_to_dict(dsn)
+            yield "postgresql:///?" + "&".join(f"{name}={value}" for name, value in parts.items())
+        finally:
+            self._databases.drop(dsn)
+
+    def settings(self) -> dict[str, str]:
+        names = ("server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections")
+        with psycopg.connect(self._dsn) as connection:
+            found = {name: connection.execute(f"show {name}").fetchone()[0] for name in names}  # type: ignore[index, arg-type]
+        return {"psycopg": f"{psycopg.__version__} ({psycopg.pq.__impl__})", **found}
+
+    def enqueue_one(self, count: int) -> float:
+        """One row per commit, one connection."""
+        with self.fresh() as url, closing(_connect(url)) as connection:
+            return rate(lambda: _insert_singly(connection, count), count)
+
+    def enqueue_bulk(self, calls: int) -> float:
+        """1,000 rows per commit as arrays."""
+        with self.fresh() as url, closing(_connect(url)) as connection:
+            return rate(lambda: _insert_many(connection, calls), 1_000 * calls)
+
+    def drain(self, count: int) -> float:
+        """Claim 100, an asyncio task for each, finish them with the next claim."""
+        with self.fresh() as url, closing(_connect(url)) as connection:
+            _insert_many(connection, count // 1_000)
+            return rate(lambda: asyncio.run(_drain(connection)), count)
+
+    def await_empty(self, url: str) -> None:
+        """Block until the store shows nothing that is ready or running."""
+        with closing(_connect(url)) as connection:
+            poll_until(lambda: not connection.execute(_UNFINISHED).fetchone()[0])  # type: ignore[index]
+
+
+def _connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(url, autocommit=True, prepare_threshold=0)
+
+
+def _rows(count: int) -> Iterator[tuple[str, int, str]]:
+    for number in itertools.islice(itertools.count(), count):
+        yield f"{number:026d}", time.time_ns() // 1000, json.dumps({"n": number, "text": PAYLOAD})
+
+
+def _insert_singly(connection: psycopg.Connection[Any], count: int) -> None:
+    for job_id, now, payload in _rows(count):
+        connection.execute(_INSERT, (job_id, now, now, payload, now))
+
+
+def _insert_many(connection: psycopg.Connection[Any], calls: int) -> None:
+    rows = _rows(1_000 * calls)
+    for _ in range(calls):
+        connection.execute(_INSERT_MANY, [list(column) for column in zip(*itertools.islice(rows, 1_000), strict=True)])
+
+
+async def _drain(connection: psycopg.Connection[Any]) -> None:
+    done: Sequence[str] = ()
+    while True:
+        now = time.time_ns() // 1000
+        with connection.transaction():
+            if done:
+                connection.execute(_FINISH, (now, done))
+            taken = connection.execute(_CLAIM, {"now": now}).fetchall()
+        if not taken:
+            return
+        for task in [asyncio.create_task(_handle(**json.loads(payload))) for _, payload in taken]:
+            await task
+        done = [job_id for job_id, _ in taken]
+
+
+async def _handle(n: int, text: str) -> None: ...

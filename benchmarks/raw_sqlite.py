@@ -1,0 +1,129 @@
+"""The limit on SQLite: bare `sqlite3` loops on Holdfast's schema, durable (synchronous=FULL), with nothing else around.
+
+They take, run and finish as Holdfast does, by the hundred in one commit, but check nothing and keep nothing in mind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.storage.sqlite import SqliteStore
+
+from .measure import PAYLOAD, poll_until, rate
+
+BATCH: Final = 100
+
+_INSERT: Final = """
+insert into holdfast_job (
+    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
+values (?, 'nothing', 'raw', 1, 'ready', 1, ?, ?, 'new', ?, 5, ?)"""
+_CLAIM: Final = f"""
+update holdfast_job
+   set state = 'running', due = null, owner = 'raw', claim = 'raw', epoch = epoch + 1, attempts = attempts + 1,
+       claimed_at = ?1, started_at = ?1, reason = null
+ where rowid in (select rowid from holdfast_job where due = 1 and route = 1
+                  order by priority desc, rank, id limit {BATCH})
+returning id, payload"""
+_FINISH: Final = """
+update holdfast_job
+   set state = 'succeeded', result = 'null', finished_at = ?, finished_epoch = epoch, epoch = epoch + 1, owner = null,
+       claim = null
+ where id = ? and state = 'running' and owner = 'raw' and epoch = 1"""
+_UNFINISHED: Final = """
+select exists (select 1 from holdfast_job where due = 1)
+    or exists (select 1 from holdfast_job where owner is not null)"""
+
+
+class SqliteBench:
+    """Fresh databases in a temporary folder, and the bare loops on them."""
+
+    name = "SQLite"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        """The path of a new database with Holdfast's schema."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            path = f"{folder}/jobs.db"
+            store = SqliteStore(path)
+            store.migrate()
+            store.close()
+            yield path
+
+    def settings(self) -> dict[str, str]:
+        return {"SQLite": sqlite3.sqlite_version, "synchronous": "FULL", "journal": "WAL", "folder": str(self._folder)}
+
+    def enqueue_one(self, count: int) -> float:
+        """One row per commit, one thread."""
+        with self.fresh() as path, closing(_connect(path)) as connection:
+            return rate(lambda: _insert_singly(connection, count), count)
+
+    def enqueue_bulk(self, calls: int) -> float:
+        """1,000 rows per commit by executemany."""
+        with self.fresh() as path, closing(_connect(path)) as connection:
+            return rate(lambda: _insert_many(connection, calls), 1_000 * calls)
+
+    def drain(self, count: int) -> float:
+        """Claim 100, an asyncio task for each, finish them with the next claim."""
+        with self.fresh() as path, closing(_connect(path)) as connection:
+            _insert_many(connection, count // 1_000)
+            return rate(lambda: asyncio.run(_drain(connection)), count)
+
+    def await_empty(self, path: str) -> None:
+        """Block until the store shows nothing that is ready or running."""
+        with closing(_connect(path)) as connection:
+            poll_until(lambda: not connection.execute(_UNFINISHED).fetchone()[0])
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=10)
+    connection.execute("pragma synchronous=full")
+    return connection
+
+
+def _rows(count: int) -> Iterator[tuple[Any, ...]]:
+    for number in itertools.islice(itertools.count(), count):
+        now = time.time_ns() // 1000
+        yield f"{number:026d}", now, now, json.dumps({"n": number, "text": PAYLOAD}), now
+
+
+def _insert_singly(connection: sqlite3.Connection, count: int) -> None:
+    for row in _rows(count):
+        connection.execute(_INSERT, row)
+
+
+def _insert_many(connection: sqlite3.Connection, calls: int) -> None:
+    rows = _rows(1_000 * calls)
+    for _ in range(calls):
+        connection.execute("begin immediate")
+        connection.executemany(_INSERT, itertools.islice(rows, 1_000))
+        connection.execute("commit")
+
+
+async def _drain(connection: sqlite3.Connection) -> None:
+    done: Sequence[str] = ()
+    while True:
+        now = time.time_ns() // 1000
+        connection.execute("begin immediate")
+        connection.executemany(_FINISH, [(now, job_id) for job_id in done])
+        taken = connection.execute(_CLAIM, (now,)).fetchall()
+        connection.execute("commit")
+        if not taken:
+            return
+        for task in [asyncio.create_task(_handle(**json.loads(payload))) for _, payload in taken]:
+            await task
+        done = [job_id for job_id, _ in taken]
+
+
+async def _handle(n: int, text: str) -> None: ...

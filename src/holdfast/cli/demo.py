@@ -1,0 +1,73 @@
+"""`holdfast demo`: see it work, on a file of its own or on a store that is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from .command import NOT_SO, OK, Command, json_option
+from .locate import use_store
+from .output import console_for
+
+if TYPE_CHECKING:
+    from ..demo.summary import Summary
+
+
+@click.command(cls=Command)
+@click.option("--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there.")
+@click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
+@json_option
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def demo(store: str | None, keep: bool, as_json: bool, debug: bool) -> None:
+    """Run 2,000 jobs over three queues with a real worker process, which is killed on the way.
+
+    Priorities, delays, a dedupe key, retries that succeed, a job that fails for good, one that is cancelled while it
+    runs, and one whose worker is killed and that is rescued by the next. It then checks that every job is accounted
+    for, and ends with code 1 and a list of what is wrong if not. --store brings that store's schema up to date.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    use_store(store or str(folder / "demo.db"))
+    console = console_for(stderr=as_json)
+    try:
+        summary = _play(folder, console)
+    finally:
+        if keep:
+            console.print(f"the file and the logs are in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    if as_json:
+        click.echo(json.dumps(summary.as_data()))
+    raise SystemExit(NOT_SO if summary.faults else OK)
+
+
+def _play(folder: Path, console: Console) -> Summary:
+    # Not before the store is known: the demo's app reads it when it is made.
+    from ..demo import audit
+    from ..demo.driver import Driver
+    from ..demo.screen import Screen
+    from ..demo.summary import show, summarise
+
+    began = time.monotonic()
+    with Screen(console) as screen:
+        driver = Driver(folder, screen)
+        try:
+            driver.play()
+            books = driver.books()
+        finally:
+            driver.close()
+    faults = audit.faults(driver.run, books)
+    summary = summarise(driver.run, books, time.monotonic() - began, faults)
+    show(summary, console)
+    if faults:
+        for fault in faults:
+            console.print(f"wrong: {fault}", style="red")
+    else:
+        console.print("checked: every job is accounted for, in its right state, with its work done.", style="green")
+    return summary

@@ -1,0 +1,191 @@
+"""`holdfast jobs`: look at jobs and act on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ..app import App
+from ..errors import HoldfastError
+from ..model.answers import CancelResult, DeleteResult, JobFilter
+from ..model.job import JobState
+from .command import CONFLICT, EXIT_CODES, NOT_SO, OK, Command, as_data, describe, exit_code, json_option, target_options
+from .jobview import print_explanation, print_job, print_jobs
+from .locate import find_app
+from .output import print_json
+from .shapes import job_brief, job_whole
+
+Answer = tuple[str, str, int]
+"""A stable word for programs, a phrase for people, and the exit code."""
+
+
+@click.group(epilog=EXIT_CODES)
+def jobs() -> None:
+    """Look at jobs and act on them. Commands that take an ID take several."""
+
+
+@jobs.command("list", cls=Command)
+@click.option("--state", type=click.Choice([str(state) for state in JobState]))
+@click.option("--queue", metavar="NAME")
+@click.option("--task", metavar="NAME")
+@click.option("--tenant", metavar="NAME")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
+@click.option("--before", metavar="ID", help="Only jobs older than this one: the `next` of the page before.")
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, **wanted: Any) -> None:
+    """Jobs, newest first."""
+    found = find_app(app_name, store).jobs.find(JobFilter(**wanted))
+    more = found[-1].id if len(found) == wanted["limit"] else None
+    if as_json:
+        print_json({"jobs": [job_brief(job) for job in found], "next": more})
+    else:
+        print_jobs(found, more)
+
+
+@jobs.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@json_option
+@target_options
+def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Everything about a job, with the runs that did not succeed and why."""
+    app = find_app(app_name, store)
+
+    def one(job_id: str) -> dict[str, Any]:
+        job, attempts = app.jobs.get(job_id), app.jobs.attempts(job_id)
+        if not as_json:
+            print_job(job, attempts)
+        return job_whole(job, attempts)
+
+    _look(ids, one, "jobs", as_json=as_json)
+
+
+@jobs.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@json_option
+@target_options
+def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Why a job is where it is, and what would move it. The first reason is the one that holds it."""
+    app = find_app(app_name, store)
+
+    def one(job_id: str) -> dict[str, Any]:
+        found = app.jobs.explain(job_id)
+        if not as_json:
+            print_explanation(found)
+        reasons = [{"code": reason.code, "text": reason.text} for reason in found.reasons]
+        return {"id": job_id, "state": str(found.job.state), "reasons": reasons}
+
+    _look(ids, one, "jobs", as_json=as_json)
+
+
+@jobs.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@json_option
+@target_options
+def retry(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Run a finished job again: attempts from zero, history kept."""
+
+    def one(app: App, job_id: str) -> Answer:
+        if app.jobs.retry(job_id):
+            return "retried", "is ready again", OK
+        return "key_taken", "was left alone: a newer job holds its dedupe key", CONFLICT
+
+    _act(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+@jobs.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="End a running job now, without waiting for its handler.")
+@click.option("--reason", default="cancelled", metavar="TEXT", help="Kept on the job. [default: cancelled]")
+@json_option
+@target_options
+def cancel(
+    ids: Sequence[str], app_name: str | None, store: str | None, force: bool, reason: str, as_json: bool, debug: bool
+) -> None:
+    """Cancel a waiting job; ask a running one to stop. A success that comes first stands."""
+    phrases = {
+        CancelResult.CANCELLED: ("is cancelled", OK),
+        CancelResult.REQUESTED: ("is running and was asked to stop", OK),
+        CancelResult.FINISHED: ("had ended already", CONFLICT),
+    }
+
+    def one(app: App, job_id: str) -> Answer:
+        result = app.jobs.cancel(job_id, reason=reason, force=force)
+        return (str(result), *phrases[result])
+
+    _act(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+@jobs.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@json_option
+@target_options
+def delete(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Remove a job and its history. A running one is asked to stop instead (code 1): delete it again later."""
+    phrases = {
+        DeleteResult.DELETED: ("is deleted", OK),
+        DeleteResult.REQUESTED: ("is running: it was asked to stop, delete it again when it has", NOT_SO),
+    }
+
+    def one(app: App, job_id: str) -> Answer:
+        result = app.jobs.delete(job_id)
+        return (str(result), *phrases[result])
+
+    _act(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+@jobs.command("run-now", cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@json_option
+@target_options
+def run_now(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Let a job that is delayed or waits for a retry start at once."""
+
+    def one(app: App, job_id: str) -> Answer:
+        moved = app.jobs.run_now(job_id)
+        return ("due", "is due now", OK) if moved else ("already_due", "was due already", OK)
+
+    _act(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+def _look(ids: Sequence[str], one: Callable[[str], dict[str, Any]], name: str, *, as_json: bool) -> None:
+    """Each in turn; one that is not there spoils the exit code, not the others."""
+    found: list[dict[str, Any]] = []
+    code = OK
+    for job_id in ids:
+        try:
+            found.append(one(job_id))
+        except HoldfastError as error:
+            code = code or exit_code(error)
+            found.append(_failed(job_id, error, as_json=as_json))
+    if as_json:
+        print_json({name: found})
+    raise SystemExit(code)
+
+
+def _act(app: App, ids: Sequence[str], one: Callable[[App, str], Answer], *, as_json: bool) -> None:
+    """Each in turn, in a transaction of its own; the exit code is that of the first that did not go well."""
+    results: list[dict[str, Any]] = []
+    code = OK
+    for job_id in ids:
+        try:
+            word, phrase, worth = one(app, job_id)
+        except HoldfastError as error:
+            worth = exit_code(error)
+            results.append(_failed(job_id, error, as_json=as_json))
+        else:
+            results.append({"id": job_id, "outcome": word})
+            if not as_json:
+                click.echo(f"{job_id} {phrase}")
+        code = code or worth
+    if as_json:
+        print_json({"results": results})
+    raise SystemExit(code)
+
+
+def _failed(job_id: str, error: HoldfastError, *, as_json: bool) -> dict[str, Any]:
+    if not as_json:
+        click.echo(f"error: {describe(error)}", err=True)
+    return {"id": job_id, "error": as_data(error)}

@@ -1,0 +1,81 @@
+"""Answers: tables for people, JSON for programs. Logs and errors go elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDE: Final = 400
+STATE_STYLES: Final = {
+    "succeeded": "green", "failed": "red", "cancelled": "magenta", "expired": "magenta", "skipped": "dim",
+    "running": "yellow", "ready": "cyan", "delayed": "blue", "blocked": "yellow", "suspended": "blue",
+    "alive": "green", "stopping": "yellow", "dead": "red", "lost": "red", "active": "green", "paused": "yellow",
+}  # fmt: skip
+
+
+def console_for(*, stderr: bool = False) -> Console:
+    """Colours and the terminal's width on a terminal; plain, uncut lines elsewhere."""
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        no_color=None if terminal else True,
+        width=None if terminal else _WIDE,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+    )
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+    """A table. Columns whose name ends with `#` are numbers, those that end with `…` may be broken into lines."""
+    console = console_for()
+    if not rows:
+        console.print(empty)
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name.endswith("#") else "left"
+        table.add_column(name.rstrip("#…"), justify=side, overflow="fold", no_wrap=not name.endswith("…"))
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    console.print(table)
+
+
+def print_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Names and values, a line each; those without a value are left out."""
+    console = console_for()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        if value is not None and value != "":
+            table.add_row(name, cell(value))
+    console.print(table)
+
+
+def cell(value: object) -> Text:
+    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return Text(text, STATE_STYLES.get(text, ""))
+
+
+def instant(micros: int | None, *, exact: bool = True) -> str | None:
+    """ISO 8601 in UTC, by the microsecond for programs and by the second for people."""
+    if micros is None:
+        return None
+    at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
+    return at.isoformat(timespec="microseconds" if exact else "seconds").replace("+00:00", "Z")

@@ -1,0 +1,124 @@
+"""Who listens in this process. A ring while nobody waits is kept as a permit for the next wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from _thread import allocate_lock
+from collections.abc import Callable, Collection
+from typing import Any
+
+
+class Ear:
+    """One party's ear: `wait` from a thread, `await_ring` from a task. Each consumes the permit a ring leaves."""
+
+    def __init__(self, topics: Collection[str], forget: Callable[[Ear], None]) -> None:
+        self.topics = frozenset(topics)
+        self._forget = forget
+        self._permit = False
+        self.renew()
+
+    def renew(self) -> None:
+        """After fork: the lock may be held and the sleepers sleep in the parent."""
+        # Re-entrant, because a signal handler may ring while its thread is about to wait.
+        self._lock = threading.RLock()
+        self._sleepers: list[Callable[[], Any]] = []
+
+    def wait(self, timeout: float) -> bool:
+        gate = allocate_lock()
+        gate.acquire()
+        if self._take_or_leave_word(gate.release):
+            return True
+        try:
+            gate.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+        finally:
+            self._withdraw(gate.release)
+        return self._take()
+
+    async def await_ring(self, timeout: float) -> bool:
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(_settle, woken)
+            except RuntimeError:
+                return  # the loop is closed: nobody awaits any more
+
+        if self._take_or_leave_word(wake):
+            return True
+        try:
+            await asyncio.wait((woken,), timeout=max(0.0, timeout))
+        finally:
+            self._withdraw(wake)
+        return self._take()
+
+    def ring(self) -> None:
+        with self._lock:
+            self._permit = True
+            sleepers, self._sleepers = self._sleepers, []
+        for wake in sleepers:
+            wake()
+
+    def close(self) -> None:
+        self._forget(self)
+        self.ring()  # whoever waits on it goes home
+
+    def _take_or_leave_word(self, wake: Callable[[], Any]) -> bool:
+        with self._lock:
+            if self._permit:
+                self._permit = False
+                return True
+            self._sleepers.append(wake)
+            return False
+
+    def _withdraw(self, wake: Callable[[], Any]) -> None:
+        with self._lock:
+            if wake in self._sleepers:
+                self._sleepers.remove(wake)
+
+    def _take(self) -> bool:
+        with self._lock:
+            rang, self._permit = self._permit, False
+            return rang
+
+
+class Ears:
+    """Every ear of this process on one store."""
+
+    def __init__(self) -> None:
+        self._ears: tuple[Ear, ...] = ()
+        self._lock = threading.RLock()
+
+    def renew(self) -> None:
+        """After fork."""
+        self._lock = threading.RLock()
+        for ear in self._ears:
+            ear.renew()
+
+    def __bool__(self) -> bool:
+        return bool(self._ears)
+
+    def listen(self, topics: Collection[str]) -> Ear:
+        ear = Ear(topics, self._forget)
+        with self._lock:
+            self._ears = (*self._ears, ear)
+        return ear
+
+    def ring(self, topics: Collection[str]) -> None:
+        for ear in self._ears:
+            if not ear.topics.isdisjoint(topics):
+                ear.ring()
+
+    def ring_all(self) -> None:
+        for ear in self._ears:
+            ear.ring()
+
+    def _forget(self, ear: Ear) -> None:
+        with self._lock:
+            self._ears = tuple(other for other in self._ears if other is not ear)
+
+
+def _settle(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

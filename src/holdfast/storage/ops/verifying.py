@@ -1,0 +1,75 @@
+"""Looks whether the store is what it should be: its schema, and what must hold among its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from ..port import Tx
+from ..statements import Statement, sql
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A migration that has run. `at` is in microseconds."""
+
+    version: int
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule and what breaks it: a few ids, none if it holds."""
+
+    rule: str
+    broken_by: tuple[str, ...]
+
+
+_RULES: Final[dict[str, Statement]] = {
+    "every running job's worker is registered": sql.unowned_running,
+    "a job has a due mark exactly while it is ready": sql.due_mismatch,
+    "a job has an owner exactly while it runs": sql.owner_mismatch,
+    "a job has an end exactly when it is in a final state": sql.finished_mismatch,
+    "no finished job holds a dedupe key": sql.finished_holding_key,
+    "no job is claimable before its time": sql.claimable_too_early,
+    "suspects are marked as such": sql.suspect_mismatch,
+    "every attempt has its job": sql.orphaned_attempts,
+    "every special route has its row": sql.missing_routes,
+}
+
+
+async def applied_migrations(tx: Tx) -> list[Applied]:
+    """What has run here, in order; nothing on a fresh database."""
+    if ("table", "holdfast_migration") not in await schema_objects(tx):
+        return []
+    return [Applied(*row) for row in await tx.all(sql.applied_migrations)]
+
+
+async def schema_objects(tx: Tx) -> set[tuple[str, str]]:
+    """Tables, indexes and the like that are ours, each as its kind and name."""
+    return {(kind, name) for kind, name in await tx.all(sql.schema_objects)}
+
+
+async def verify(tx: Tx, expected: Collection[tuple[str, str]]) -> list[Finding]:
+    """Every rule, whether it holds or not; only the schema's own if that is not whole."""
+    missing = sorted(f"{kind} {name}" for kind, name in set(expected) - await schema_objects(tx))
+    findings = [Finding("the schema is whole", tuple(missing))]
+    if missing:
+        return findings
+    # Every column by name: a store error if one is missing.
+    await tx.one(sql.get_job, id="")
+    pages = [row[0] for row in await tx.all(sql.check_pages, n=_SHOWN)]
+    findings.append(Finding("the database's own check finds nothing", tuple(p for p in pages if p != "ok")))
+    for rule, statement in _RULES.items():
+        rows = await tx.all(statement, n=_SHOWN)
+        findings.append(Finding(rule, tuple(str(row[0]) for row in rows)))
+    return findings
+
+
+async def probe_write(tx: Tx) -> None:
+    """A write that nobody reads."""
+    await tx.one(sql.write_probe)

@@ -1,0 +1,51 @@
+-- What must hold in every store at every moment. Each statement returns the jobs or rows that break it, a few of them.
+
+-- name: unowned_running
+-- A worker's row lives until it owns nothing, so a running job always names one.
+select job.id from holdfast_job as job
+ where job.owner is not null and not exists (select 1 from holdfast_worker as worker where worker.id = job.owner)
+ limit :n;
+
+-- name: due_mismatch
+-- A ready row without a due mark would never be claimed; a mark on any other could be claimed twice.
+select id from holdfast_job where (state = 'ready') <> (due is not null) limit :n;
+
+-- name: owner_mismatch
+select id from holdfast_job where (state = 'running') <> (owner is not null) limit :n;
+
+-- name: finished_mismatch
+select id from holdfast_job
+ where (state in ('succeeded', 'failed', 'cancelled', 'expired', 'skipped')) <> (finished_at is not null)
+ limit :n;
+
+-- name: finished_holding_key
+-- A finished job that holds its key would refuse every twin for ever.
+select id from holdfast_job where dedupe_held is not null and finished_at is not null limit :n;
+
+-- name: claimable_too_early
+-- Marked as claimable though its time has not come. Clocks may differ by a little.
+select id from holdfast_job where due in (1, 3) and not_before > :now + 60000000 limit :n;
+
+-- name: suspect_mismatch
+select id from holdfast_job where due = 3 and suspect = 0 limit :n;
+
+-- name: orphaned_attempts
+select attempt.job_id from holdfast_attempt as attempt
+ where not exists (select 1 from holdfast_job as job where job.id = attempt.job_id)
+ limit :n;
+
+-- name: missing_routes
+-- A special route without its row is a route that no worker finds.
+select job.id from holdfast_job as job
+ where job.reason = 'no_handler' and job.state = 'ready'
+   and not exists (select 1 from holdfast_route as route where route.id = job.route)
+ limit :n;
+
+-- name: applied_migrations
+select version, name, applied_at from holdfast_migration order by version;
+
+-- name: write_probe
+-- A write that changes nothing anybody reads: whether it works is the question.
+insert into holdfast_meta (key, value) values ('doctor', cast(:now as text))
+    on conflict (key) do update set value = excluded.value
+returning key;

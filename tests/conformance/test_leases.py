@@ -1,0 +1,359 @@
+"""Leases belong to workers: beats, losses, rescues, suspects."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import LeaseLost
+from holdfast.ids import ids
+from holdfast.model.job import JobState
+from holdfast.model.outcome import Done, Lost, Released
+from holdfast.model.worker import Owned, Rescue
+from holdfast.rules.lifecycle import CRASH_CAP
+from holdfast.storage.ops import claims, control, workers
+from holdfast.storage.port import Op
+
+from .racing import all_at_once, aside, await_blocked, claim_op, open_transaction
+from .world import LEASE, World, spec, worker_spec
+
+
+def test_a_worker_is_registered_with_all_that_others_need_to_know(world: World) -> None:
+    wanted = worker_spec("w", queues=("a", "b"), tasks=("t",), host="h", pid=7, process_key="h:7", concurrency=3)
+    world.run(workers.register, wanted)
+    (worker,) = world.read(workers.list_workers)
+    assert (worker.id, worker.queues, worker.tasks, worker.host, worker.pid) == ("w", ("a", "b"), ("t",), "h", 7)
+    assert (worker.process_key, worker.concurrency, worker.state, worker.lease) == ("h:7", 3, "alive", LEASE)
+    assert (worker.started_at, worker.beat_at, worker.lease_until) == (world.now, world.now, world.now + LEASE)
+    assert not worker.is_expired
+
+
+def test_registering_again_after_an_unknown_outcome_is_harmless(world: World) -> None:
+    world.worker("w")
+    world.clock.advance(5)
+    world.worker("w")
+    (worker,) = world.read(workers.list_workers)
+    assert worker.lease_until == world.now + LEASE
+
+
+def test_a_beat_renews_the_lease_and_tells_what_the_store_thinks_is_mine(world: World) -> None:
+    owner = world.worker()
+    world.enqueue(spec(), spec())
+    world.worker()
+    mine = world.claim(owner, 2, token="t")
+    world.clock.advance(20)
+    assert sorted(world.run(workers.beat, owner), key=lambda owned: owned.id) == [
+        Owned(job.id, job.epoch, "t", False) for job in mine
+    ]
+    worker = next(w for w in world.read(workers.list_workers) if w.id == owner)
+    assert (worker.beat_at, worker.lease_until) == (world.now, world.now + LEASE)
+
+
+def test_a_beat_of_a_worker_that_owns_nothing_is_empty(world: World) -> None:
+    assert world.run(workers.beat, world.worker()) == []
+
+
+def test_a_worker_beats_on_while_it_stops(world: World) -> None:
+    owner = world.worker()
+    world.run(workers.stop, owner)
+    world.clock.advance(20)
+    world.run(workers.beat, owner)
+    (worker,) = world.read(workers.list_workers)
+    assert (worker.state, worker.lease_until) == ("stopping", world.now + LEASE)
+
+
+def test_a_worker_that_was_declared_lost_is_told_so(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(LEASE / SECOND + 1)
+    world.rescue(placed.owner)
+    with pytest.raises(LeaseLost):
+        world.run(workers.beat, placed.owner)
+    world.rescue(placed.owner)
+    with pytest.raises(LeaseLost):
+        world.run(workers.beat, placed.owner)
+
+
+def test_a_late_beat_of_a_worker_that_nobody_rescued_keeps_its_jobs(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(10 * LEASE / SECOND)
+    assert [owned.id for owned in world.run(workers.beat, placed.owner)] == [placed.id]
+    assert world.rescue(placed.owner) == Rescue((), more=False)
+
+
+# -- leaving
+
+
+def test_a_worker_that_owns_nothing_is_forgotten(world: World) -> None:
+    owner = world.worker()
+    assert world.run(workers.deregister, owner) is True
+    assert world.read(workers.list_workers) == []
+
+
+def test_a_workers_row_lives_until_it_owns_nothing(world: World) -> None:
+    world.add()
+    owner = world.worker()
+    claimed = world.take(owner)
+    assert world.run(workers.deregister, owner) is False
+    world.finish(owner, claimed, Released("shutdown"))
+    assert world.run(workers.deregister, owner) is True
+
+
+# -- rescue
+
+
+def test_a_worker_with_a_lease_is_not_rescued(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    before = world.row(placed.id)
+    world.clock.advance(LEASE / SECOND)
+    assert world.rescue(placed.owner) == Rescue((), more=False)
+    assert world.row(placed.id) == before
+    assert [worker.state for worker in world.read(workers.list_workers)] == ["alive"]
+
+
+def test_a_worker_whose_lease_ran_out_is_rescued(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(LEASE / SECOND + 0.000_001)
+    assert world.rescue(placed.owner) == Rescue((placed.id,), more=True)
+    job = world.job(placed.id)
+    assert (job.state, job.reason, job.owner, job.claim) == (JobState.READY, "rescue", None, None)
+    assert (job.epoch, job.attempts, job.suspect, job.crashes) == (placed.epoch + 1, 1, 1, 0)
+    assert json.loads(job.error or "")["type"] == "WorkerLost"
+
+
+def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    assert world.rescue(placed.owner, certain=True).rescued == (placed.id,)
+
+
+def test_a_lost_run_is_in_the_history(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.lose(placed.owner)
+    (attempt,) = world.history(placed.id)
+    assert (attempt.outcome, attempt.epoch, attempt.worker, attempt.attempt) == ("lost", placed.epoch, placed.owner, 1)
+
+
+def test_a_rescued_worker_is_forgotten_when_it_owns_nothing(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(LEASE / SECOND + 1)
+    world.rescue(placed.owner)
+    assert [worker.state for worker in world.read(workers.list_workers)] == ["dead"]
+    assert world.rescue(placed.owner) == Rescue((), more=False)
+    assert world.read(workers.list_workers) == []
+
+
+def test_rescuing_a_worker_that_does_not_exist_changes_nothing(world: World) -> None:
+    assert world.rescue("nobody", certain=True) == Rescue((), more=False)
+
+
+def test_a_second_rescuer_finds_nothing_left(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(LEASE / SECOND + 1)
+    assert world.rescue(placed.owner).rescued == (placed.id,)
+    assert world.rescue(placed.owner).rescued == ()
+
+
+def test_a_rescue_takes_pages_of_500_and_spreads_them_over_a_second(world: World) -> None:
+    world.enqueue(*(spec(id=id) for id in ids.many(1_200)))
+    owner = world.worker()
+    world.claim(owner, 1_200)
+    world.clock.advance(LEASE / SECOND + 1)
+    pages = [world.rescue(owner, spread=0.5) for _ in range(4)]
+    assert [(len(page.rescued), page.more) for page in pages] == [(500, True), (500, True), (200, True), (0, False)]
+    assert len({id for page in pages for id in page.rescued}) == 1_200
+    delays = {t - world.now for (t,) in world.sql("select not_before from holdfast_job")}
+    assert 0 <= min(delays)
+    assert SECOND * 0.9 < max(delays) < SECOND
+    assert len(delays) > 400
+
+
+def test_a_rescued_job_that_was_its_last_attempt_has_failed(world: World) -> None:
+    placed = world.place(JobState.RUNNING, max_attempts=1)
+    world.lose(placed.owner)
+    assert (world.job(placed.id).state, world.job(placed.id).reason) == (JobState.FAILED, "worker_lost")
+
+
+def test_a_rescued_job_without_a_limit_of_attempts_runs_again(world: World) -> None:
+    placed = world.place(JobState.RUNNING, max_attempts=0)
+    world.lose(placed.owner)
+    assert world.job(placed.id).state is JobState.READY
+
+
+def test_a_rescued_job_whose_deadline_has_passed_is_expired(world: World) -> None:
+    placed = world.place(JobState.RUNNING, deadline=10 * SECOND)
+    world.lose(placed.owner)
+    assert (world.job(placed.id).state, world.job(placed.id).reason) == (JobState.EXPIRED, "deadline")
+
+
+def test_a_rescued_job_that_was_asked_to_stop_is_cancelled_also_past_its_deadline(world: World) -> None:
+    placed = world.place(JobState.RUNNING, deadline=10 * SECOND)
+    world.run(control.cancel, placed.id)
+    world.lose(placed.owner)
+    assert world.job(placed.id).state is JobState.CANCELLED
+
+
+def test_a_rescue_wakes_those_who_can_take_the_jobs(each_store: World) -> None:
+    placed = each_store.place(JobState.RUNNING)
+    with closing(each_store.store.bell.listen([f"queue:{placed.queue}"])) as listener:
+        each_store.rescue(placed.owner, certain=True)
+        assert listener.wait(5)
+
+
+# -- suspects
+
+
+def test_a_lost_job_is_a_suspect_that_ordinary_claims_pass_over(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.lose(placed.owner)
+    owner = world.worker()
+    assert world.run(claims.suspects_wait) is True
+    assert world.claim(owner, queues=[placed.queue]) == []
+    claimed = world.take(owner, queues=[placed.queue], suspects=1)
+    assert (claimed.id, claimed.suspect, claimed.attempt) == (placed.id, 1, 2)
+    assert world.run(claims.suspects_wait) is False
+
+
+def test_suspects_come_one_at_a_time_beside_other_jobs(world: World) -> None:
+    world.enqueue(spec(), spec())
+    lost = world.worker()
+    suspects = {job.id for job in world.claim(lost, 2)}
+    world.lose(lost)
+    fresh = world.add()
+    claimed = world.claim(world.worker(), 5, suspects=1)
+    assert len(claimed) == 2
+    assert len(suspects & {job.id for job in claimed}) == 1
+    assert fresh in {job.id for job in claimed}
+
+
+def test_a_suspect_that_must_be_alone_comes_alone(world: World) -> None:
+    world.add()
+    lost = world.worker()
+    suspect = world.take(lost).id
+    world.lose(lost)
+    world.add()
+    (claimed,) = world.claim(world.worker(), 5, suspects=1, alone=True)
+    assert claimed.id == suspect
+    assert world.job(suspect).alone == 1
+
+
+def test_where_no_suspect_waits_a_claim_for_one_alone_gives_other_work(world: World) -> None:
+    job_id = world.add()
+    assert [job.id for job in world.claim(world.worker(), 1, suspects=1, alone=True)] == [job_id]
+    assert world.job(job_id).alone == 0
+
+
+def test_losses_shared_with_neighbours_never_convict(world: World) -> None:
+    job_id = world.add(max_attempts=0)
+    for _ in range(3 * CRASH_CAP):
+        owner = world.worker()
+        world.claim(owner, 1, suspects=1)
+        world.lose(owner)
+    job = world.job(job_id)
+    assert (job.state, job.crashes, job.attempts) == (JobState.READY, 0, 3 * CRASH_CAP)
+
+
+def test_losses_while_alone_convict_at_the_cap(world: World) -> None:
+    job_id = world.add(max_attempts=0)
+    for losses in range(1 + CRASH_CAP):
+        assert world.job(job_id).crashes == max(0, losses - 1)
+        owner = world.worker()
+        world.claim(owner, 1, suspects=1, alone=True)
+        world.lose(owner)
+    job = world.job(job_id)
+    assert (job.state, job.reason, job.crashes) == (JobState.FAILED, "worker_lost", CRASH_CAP)
+
+
+def test_a_success_of_a_suspect_ends_its_story(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.lose(placed.owner)
+    owner = world.worker()
+    claimed = world.take(owner, queues=[placed.queue], suspects=1)
+    world.finish(owner, claimed, Done("1"))
+    assert world.job(placed.id).state is JobState.SUCCEEDED
+
+
+def test_a_rescued_job_delayed_by_the_spread_is_still_a_suspect_when_due(world: World) -> None:
+    world.enqueue(*(spec() for _ in range(20)))
+    lost = world.worker()
+    world.claim(lost, 20)
+    world.lose(lost)
+    owner = world.worker()
+    world.clock.advance(2)
+    assert world.claim(owner, 20) == []
+    assert len(world.claim(owner, 20, suspects=1)) == 1
+
+
+# -- races
+
+
+def test_a_claim_that_is_first_is_seen_by_the_rescue_that_waits_for_it(on_postgres: World) -> None:
+    world = on_postgres
+    job_id, owner = world.add(), world.worker()
+    world.clock.advance(LEASE / SECOND + 1)
+    with aside() as start:
+        with open_transaction(world) as within:
+            (claimed,) = within(claim_op(owner, 1))
+            late = start(lambda: world.rescue(owner))
+            await_blocked(world)
+        assert late.result(10).rescued == (job_id,)
+    assert world.job(job_id).epoch == claimed.epoch + 1
+    assert world.finish(owner, claimed, Done("1")) == Lost()
+
+
+def test_a_claim_that_comes_second_gets_nothing_from_a_worker_that_is_being_rescued(on_postgres: World) -> None:
+    world = on_postgres
+    job_id, owner = world.add(), world.worker()
+    world.clock.advance(LEASE / SECOND + 1)
+    with aside() as start:
+        with open_transaction(world) as within:
+            within(Op(lambda tx: workers.rescue(tx, owner)))
+            late = start(lambda: world.claim(owner))
+            await_blocked(world)
+        assert late.result(10) == []
+    assert world.job(job_id).state is JobState.READY
+
+
+def test_a_worker_that_leaves_while_its_own_claim_is_in_flight_is_not_forgotten(on_postgres: World) -> None:
+    world = on_postgres
+    job_id, owner = world.add(), world.worker()
+    with aside() as start:
+        with open_transaction(world) as within:
+            within(claim_op(owner, 1))
+            late = start(lambda: world.run(workers.deregister, owner))
+            await_blocked(world)
+        assert late.result(10) is False
+    assert world.lose(owner) == [job_id]
+
+
+def test_claims_of_one_worker_do_not_wait_for_its_beats(on_postgres: World) -> None:
+    world = on_postgres
+    world.add()
+    owner = world.worker()
+    with aside() as start, open_transaction(world) as within:
+        within(Op(lambda tx: workers.beat(tx, owner)))
+        assert len(start(lambda: world.claim(owner)).result(10)) == 1
+
+
+def test_many_rescuers_take_each_job_once(two_worlds: tuple[World, World]) -> None:
+    first, _ = two_worlds
+    first.enqueue(*(spec() for _ in range(60)))
+    owner = first.worker()
+    taken = first.claim(owner, 60)
+    first.clock.advance(LEASE / SECOND + 1)
+    pages = all_at_once([lambda w=world: w.rescue(owner) for world in two_worlds * 3])
+    assert sorted(id for page in pages for id in page.rescued) == sorted(job.id for job in taken)
+    assert {first.job(job.id).epoch for job in taken} == {2}
+
+
+def test_finishing_races_rescuing_and_exactly_one_of_them_counts(two_worlds: tuple[World, World]) -> None:
+    first, second = two_worlds
+    for _ in range(10):
+        job_id, owner = first.add(), first.worker()
+        claimed = first.take(owner)
+        first.clock.advance(LEASE / SECOND + 1)
+        verdict, page = all_at_once([lambda: first.finish(owner, claimed, Done("1")), lambda: second.rescue(owner)])
+        assert (verdict == Lost()) == (page.rescued == (job_id,))
+        assert first.job(job_id).state is (JobState.READY if verdict == Lost() else JobState.SUCCEEDED)
+        first.wipe()

@@ -1,0 +1,91 @@
+"""The documentation as data: pages, and the fenced blocks in them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-jobs.md"
+
+_FENCE = re.compile(r"^```(\w*)\s*$")
+_NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+# What a reader has anyway, such as the settings of a web framework, is hidden in a comment.
+_RUN_FIRST = "<!-- run first:"
+_FILE = re.compile(r"^# ([\w/]+\.py)$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block. `line` is where its text begins, the first line of the page being 1."""
+
+    page: Path
+    language: str
+    line: int
+    text: str
+    not_run: str = ""
+    """Why it cannot be run, from a comment above it."""
+
+    @property
+    def file(self) -> str:
+        """The file that the block is, if its first line says so."""
+        found = _FILE.match(self.text.partition("\n")[0])
+        return found[1] if found else ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    def commands(self) -> list[tuple[str, str]]:
+        """What is typed in a console block, each with the output that is shown below it."""
+        typed: list[tuple[str, str]] = []
+        for line in self.text.splitlines():
+            if line.startswith("$ "):
+                typed.append((re.sub(r"\s+# .*$", "", line[2:]).strip(), ""))
+            elif line in ("^C", "^\\"):
+                typed.append((line, ""))
+            elif typed:
+                typed[-1] = (typed[-1][0], typed[-1][1] + line + "\n")
+        return typed
+
+
+def pages() -> list[Path]:
+    """Every page but the records of decisions, which speak of their day."""
+    found = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in found if "adr" not in page.parts]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[Block]:
+    return list(_blocks(page))
+
+
+def matches(shown: str, real: str) -> bool:
+    """Whether an output is the one that the page shows, where … stands for anything and every id for any id."""
+    def plain(text: str) -> str:
+        return re.sub(r"\b[0-9a-hjkmnp-tv-z]{26}\b", "ID", "\n".join(line.rstrip() for line in text.strip().splitlines()))
+
+    pattern = ".*".join(re.escape(part) for part in plain(shown).split("…"))
+    return re.fullmatch(pattern, plain(real), re.DOTALL) is not None
+
+
+def _blocks(page: Path) -> Iterator[Block]:
+    lines = iter(enumerate(page.read_text("utf-8").splitlines(), 1))
+    above = ""
+    for number, line in lines:
+        fence = _FENCE.match(line)
+        if not fence and line != _RUN_FIRST:
+            above = line.strip() or above
+            continue
+        end = "```" if fence else "-->"
+        body = "\n".join(itertools.takewhile(lambda inner: inner != end, (inner for _, inner in lines))) + "\n"
+        reason = _NOT_RUN.match(above)
+        yield Block(page, fence[1] if fence else "python", number + 1, body, reason[1] if reason else "")
+        above = ""

@@ -1,0 +1,42 @@
+"""Shops for the tests of the worker, on every kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import ManualClock
+
+from .worker_kit import Shop
+
+
+@pytest.fixture(params=["file", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a fresh store is."""
+    return str(tmp_path / "jobs.db") if request.param == "file" else request.getfixturevalue("postgres_dsn")
+
+
+@pytest.fixture
+def shop(place: str) -> Iterator[Shop]:
+    """A shop whose time the test owns."""
+    shop = Shop(place, ManualClock())
+    yield shop
+    shop.app.close()
+
+
+@pytest.fixture
+def real_shop(place: str) -> Iterator[Shop]:
+    """A shop where real time passes."""
+    shop = Shop(place, None)
+    yield shop
+    shop.app.close()
+
+
+@pytest.fixture
+def small_shop() -> Iterator[Shop]:
+    """A shop in memory, for what does not depend on the store."""
+    shop = Shop(":memory:", ManualClock())
+    yield shop
+    shop.app.close()

@@ -1,0 +1,376 @@
+"""What becomes of a run, by the way its handler ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from holdfast import Context, Fail, Park, Retry, Snooze, SyncContext, Throttle
+from holdfast.rules.retry import RetryPolicy
+
+from . import isolated_tasks
+from .worker_kit import AT_ONCE, Shop, live
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Order:
+    id: UUID
+    total: Decimal
+    at: datetime
+    colour: Colour
+
+
+ORDER = Order(UUID(int=7), Decimal("9.90"), datetime(2026, 1, 2, 3, 4, tzinfo=UTC), Colour.RED)
+
+
+@live
+async def test_async_def_and_isolated_tasks_run_and_record_their_results(shop: Shop) -> None:
+    app = shop.borrow(isolated_tasks.app)
+
+    @app.task
+    async def twice(n: int) -> int:
+        return 2 * n
+
+    @app.task
+    def thrice(n: int) -> int:
+        return 3 * n
+
+    async with shop.working():
+        two, three = await twice.aenqueue(21), await thrice.aenqueue(2)
+        apart = await app.aenqueue(isolated_tasks.apart.job([1, 2, 3]))
+        loud = await app.aenqueue(isolated_tasks.apart_async.job("hé"))
+        assert await two.aresult(10) == 42
+        assert await three.aresult(10) == 6
+        answer = await apart.aresult(20)
+        assert answer["sum"] == 6
+        assert answer["attempt"] == 1
+        assert answer["pid"] != os.getpid()
+        assert await loud.aresult(20) == "HÉ"
+    record = await two.astatus()
+    assert (record.state, record.attempts, record.owner) == ("succeeded", 1, None)
+    assert await app.jobs.aattempts(two.id) == []
+
+
+@live
+async def test_typed_arguments_arrive_typed_and_results_come_back_typed(shop: Shop) -> None:
+    app = shop.app
+    seen: list[object] = []
+
+    @app.task
+    async def keep(order: Order, *extra: int, blob: bytes = b"") -> Order:
+        seen.append((order, extra, blob))
+        return order
+
+    @app.task
+    def keep_sync(ctx: SyncContext, order: Order) -> Order:
+        seen.append(ctx.id)
+        return order
+
+    async with shop.working():
+        assert await (await keep.aenqueue(ORDER, 1, 2, blob=b"\x00\xff")).aresult(10) == ORDER
+        job = await keep_sync.aenqueue(ORDER)
+        assert await job.aresult(10) == ORDER
+    assert seen == [(ORDER, (1, 2), b"\x00\xff"), job.id]
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@live
+async def test_whatever_a_handler_raises_is_a_failure_of_its_job_alone(shop: Shop) -> None:
+    app = shop.app
+    errors: dict[str, type[BaseException]] = {
+        e.__name__: e for e in (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, Untold)
+    }
+
+    @app.task(max_attempts=1)
+    async def here(name: str) -> None:
+        raise errors[name]("ach\udcff\x00")
+
+    @app.task(max_attempts=1)
+    def on_thread(name: str) -> None:
+        raise errors[name]("ach\udcff\x00")
+
+    @app.task
+    async def neighbour() -> str:
+        return "well"
+
+    async with shop.working():
+        jobs = [await task.aenqueue(name) for task in (here, on_thread) for name in errors]
+        for job in jobs:
+            record = await shop.until_ended(job)
+            assert (record.state, record.reason) == ("failed", "exhausted")
+            assert json.loads(record.error or "")["type"]
+        assert await (await neighbour.aenqueue()).aresult(10) == "well"
+
+
+@live
+async def test_a_result_that_cannot_be_stored_fails_the_job_without_another_run(shop: Shop) -> None:
+    app = shop.app
+    runs: list[str] = []
+
+    @app.task(retry=AT_ONCE)
+    async def here() -> object:
+        runs.append("here")
+        return object()
+
+    @app.task(retry=AT_ONCE)
+    def on_thread() -> float:
+        runs.append("on thread")
+        return float("nan")
+
+    @app.task
+    async def large() -> str:
+        return "x" * 300_000
+
+    async with shop.working():
+        for task in (here, on_thread, large):
+            record = await shop.until_ended(await task.aenqueue())
+            assert (record.state, record.reason, record.attempts) == ("failed", "bad_result", 1)
+    assert runs == ["here", "on thread"]
+
+
+@pytest.mark.parametrize("payload", ["{broken", '{"n": "text"}', '{"unknown": 1}', "[]", ""])
+@live
+async def test_a_corrupt_payload_fails_its_own_job_while_its_neighbours_run(shop: Shop, payload: str) -> None:
+    app = shop.app
+
+    @app.task
+    async def here(n: int) -> int:
+        return n
+
+    @app.task
+    def on_thread(n: int) -> int:
+        return n
+
+    bad = [await here.aenqueue(1), await on_thread.aenqueue(1)]
+    good = [await here.aenqueue(2), await on_thread.aenqueue(3)]
+    for job in bad:
+        shop.alter("update holdfast_job set payload = ? where id = ?", payload, job.id)
+    async with shop.working():
+        assert [await job.aresult(10) for job in good] == [2, 3]
+        for job in bad:
+            record = await shop.until_ended(job)
+            assert (record.state, record.reason, record.attempts) == ("failed", "undecodable", 1)
+
+
+def raises(kind: str) -> None:
+    match kind:
+        case "fail":
+            raise Fail("no use")
+        case "retry":
+            raise Retry("later", after=60)
+        case "snooze":
+            raise Snooze(60)
+        case "throttle":
+            raise Throttle("slow down", after=60)
+        case "park":
+            raise Park("no key", reason="credentials")
+
+
+# state, reason, seconds until due, attempts that remain counted, what the history says
+SIGNALS: dict[str, tuple[str, str, int | None, int, str]] = {
+    "fail": ("failed", "permanent", None, 1, "permanent"),
+    "retry": ("ready", "retry", 60, 1, "failed"),
+    "snooze": ("ready", "snooze", 60, 0, "snoozed"),
+    "throttle": ("ready", "throttle", 60, 0, "throttled"),
+    "park": ("blocked", "credentials", None, 0, "parked"),
+}
+
+
+@pytest.mark.parametrize("kind", SIGNALS)
+@live
+async def test_each_signal_costs_what_it_says(shop: Shop, kind: str) -> None:
+    app = shop.app
+    state, reason, delay, attempts, history = SIGNALS[kind]
+
+    @app.task(max_attempts=2)
+    async def here() -> None:
+        raises(kind)
+
+    @app.task(max_attempts=2)
+    def on_thread() -> None:
+        raises(kind)
+
+    async with shop.working():
+        for task in (here, on_thread):
+            job = await task.aenqueue()
+            record = await shop.until(job, lambda r: r.reason == reason)
+            assert (record.state, record.attempts, record.owner) == (state, attempts, None)
+            if delay is not None:
+                assert record.not_before == shop.clock.now() + delay * 1_000_000
+            assert [a.outcome for a in await app.jobs.aattempts(job.id)] == [history]
+
+
+@live
+async def test_signals_raised_in_a_child_process_mean_the_same(shop: Shop) -> None:
+    app = shop.borrow(isolated_tasks.app)
+    async with shop.working():
+        for kind in ("fail", "snooze", "throttle", "park"):
+            state, reason, _, attempts, history = SIGNALS[kind]
+            job = await app.aenqueue(isolated_tasks.says.job(kind))
+            record = await shop.until(job, lambda r, reason=reason: r.reason == reason)
+            assert (record.state, record.attempts) == (state, attempts)
+            assert [a.outcome for a in await app.jobs.aattempts(job.id)] == [history]
+        for kind, reason, runs in (("retry", "exhausted", 3), ("exit", "exhausted", 3), ("unencodable", "bad_result", 1)):
+            record = await shop.until_ended(await app.aenqueue(isolated_tasks.says.job(kind)))
+            assert (record.state, record.reason, record.attempts) == ("failed", reason, runs)
+
+
+@live
+async def test_a_snoozing_job_may_run_more_often_than_its_attempts(shop: Shop) -> None:
+    app = shop.app
+    attempts: list[int] = []
+
+    @app.task(max_attempts=1)
+    async def patient(ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) < 4:
+            raise Snooze(5)
+
+    async with shop.working() as worker:
+        job = await patient.aenqueue()
+        for seen in range(1, 4):
+            await shop.until(job, lambda r, seen=seen: len(attempts) == seen and r.state == "ready")
+            await shop.pass_time(5, worker)
+        assert await job.await_(10) == "succeeded"
+    assert attempts == [1, 1, 1, 1]
+
+
+@live
+async def test_a_failing_job_is_retried_after_its_backoff_and_then_given_up(shop: Shop) -> None:
+    app = shop.app
+    policy = RetryPolicy(kind="exponential", initial=10, factor=3, jitter="additive", spread=0.2)
+    runs: list[int] = []
+
+    @app.task(max_attempts=3, retry=policy)
+    async def fails() -> None:
+        runs.append(shop.clock.now())
+        raise ValueError("no")
+
+    async with shop.working() as worker:
+        job = await fails.aenqueue()
+        # 10 s and 30 s, each with half of its 20 % jitter.
+        for wait in (11.0, 33.0):
+            record = await shop.until_again(job, "retry")
+            assert record.not_before == shop.clock.now() + round(wait * 1e6)
+            await shop.pass_time(wait - 0.1, worker)
+            assert await worker.turns.run_once() is True
+            assert (await job.astatus()).state == "ready"
+            await shop.pass_time(0.1, worker)
+            await shop.until(job, lambda r, n=record.attempts: r.attempts > n)
+        record = await shop.until_ended(job)
+    assert (record.state, record.reason, record.attempts) == ("failed", "exhausted", 3)
+    assert [a.outcome for a in await app.jobs.aattempts(job.id)] == ["failed", "failed", "exhausted"]
+    assert len(runs) == 3
+
+
+@live
+async def test_a_retry_on_the_manual_clock_succeeds_where_the_handler_does(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task(max_attempts=2, retry=RetryPolicy(kind="fixed", initial=30, jitter="none"))
+    def second_time(ctx: SyncContext) -> int:
+        if ctx.attempt < 2:
+            raise ConnectionError("not yet")
+        return ctx.attempt
+
+    async with shop.working() as worker:
+        job = await second_time.aenqueue()
+        await shop.until_again(job, "retry")
+        await shop.pass_time(30, worker)
+        assert await job.aresult(10) == 2
+    record = await job.astatus()
+    assert (record.attempts, record.state) == (2, "succeeded")
+
+
+@live
+async def test_a_job_past_its_age_limit_is_given_up_with_attempts_left(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task(max_attempts=10, retry=RetryPolicy(kind="fixed", initial=30, jitter="none", max_age=50))
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async with shop.working() as worker:
+        job = await fails.aenqueue()
+        await shop.until_again(job, "retry")
+        await shop.pass_time(30, worker)
+        record = await shop.until_ended(job)
+    assert (record.state, record.reason, record.attempts) == ("failed", "aged_out", 2)
+
+
+@live
+async def test_exceptions_named_permanent_are_not_retried(shop: Shop) -> None:
+    app = shop.borrow(isolated_tasks.app)
+
+    class Hopeless(LookupError):
+        pass
+
+    @app.task(retry=AT_ONCE, permanent_on=(LookupError,))
+    async def here() -> None:
+        raise Hopeless("never")
+
+    @app.task(retry=AT_ONCE, permanent_on=(LookupError,))
+    def on_thread() -> None:
+        raise KeyError("never")
+
+    async with shop.working():
+        for task in (here, on_thread):
+            record = await shop.until_ended(await task.aenqueue())
+            assert (record.state, record.reason, record.attempts) == ("failed", "permanent", 1)
+
+
+@live
+async def test_an_outcome_that_the_store_refuses_fails_its_job_and_spares_its_neighbours(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.app
+
+    @app.task
+    async def parks() -> None:
+        raise Park("odd", reason="half a pair: \udcff")
+
+    @app.task
+    async def neighbour(n: int) -> int:
+        return n
+
+    jobs: list[Any] = await app.aenqueue_many([parks.job(), *(neighbour.job(n) for n in range(5))])
+    async with shop.working():
+        assert [await job.aresult(10) for job in jobs[1:]] == list(range(5))
+        record = await shop.until_ended(jobs[0])
+    assert (record.state, record.reason) == ("failed", "unrecordable")
+    assert "cannot be stored" in caplog.text
+
+
+@live
+async def test_a_handler_that_cancels_itself_is_retried_like_any_failure(shop: Shop) -> None:
+    app = shop.app
+    runs: list[int] = []
+
+    @app.task(max_attempts=2, retry=AT_ONCE)
+    async def cancels_itself(ctx: Context) -> str:
+        import asyncio
+
+        runs.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise asyncio.CancelledError
+        return "done"
+
+    async with shop.working():
+        assert await (await cancels_itself.aenqueue()).aresult(10) == "done"
+    assert runs == [1, 2]

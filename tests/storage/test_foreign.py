@@ -1,0 +1,289 @@
+"""The caller's own transaction, on every kind of connection: its commit keeps, its rollback undoes and wakes nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.pool import NullPool
+
+from holdfast.clock import ManualClock
+from holdfast.errors import NotInTransaction, StorageError
+from holdfast.storage.port import Op, Tx
+from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.sqlite import SqliteStore
+from tests.storage import kit, lenders
+from tests.storage.lenders import Lender
+
+SOON = 10.0
+BRIEFLY = 0.2
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> str:
+    path = str(tmp_path / "jobs.db")
+    store = SqliteStore(path)
+    store.migrate()
+    store.close()
+    with lenders.lend_sqlite3(path) as connection:
+        connection.execute(kit.TABLE)
+    return path
+
+
+@pytest.fixture
+def sqlite_store(sqlite_path: str) -> Iterator[SqliteStore]:
+    store = SqliteStore(sqlite_path)
+    yield store
+    store.close()
+
+
+def name_of(lender: Any) -> str:
+    cells = [str(cell.cell_contents) for cell in lender.__closure__ or ()]
+    return "-".join([lender.__qualname__.split(".")[0], *cells])
+
+
+blocking_sqlite = pytest.mark.parametrize("lender", lenders.BLOCKING_SQLITE, ids=name_of)
+blocking_postgres = pytest.mark.parametrize("lender", lenders.BLOCKING_POSTGRES, ids=name_of)
+awaiting_sqlite = pytest.mark.parametrize("lender", lenders.AWAITING_SQLITE, ids=name_of)
+awaiting_postgres = pytest.mark.parametrize("lender", lenders.AWAITING_POSTGRES, ids=name_of)
+
+
+@blocking_sqlite
+def test_sqlite_keeps_what_the_caller_commits(sqlite_store: SqliteStore, sqlite_path: str, lender: Lender) -> None:
+    lender(sqlite_path, lambda connection: sqlite_store.within(connection, kit.insert("a")), True)
+    assert sqlite_store.read(kit.names()) == ["a"]
+
+
+@blocking_sqlite
+def test_sqlite_forgets_what_the_caller_rolls_back(sqlite_store: SqliteStore, sqlite_path: str, lender: Lender) -> None:
+    lender(sqlite_path, lambda connection: sqlite_store.within(connection, kit.insert("a")), False)
+    assert sqlite_store.read(kit.names()) == []
+
+
+@awaiting_sqlite
+@pytest.mark.parametrize("commit", [True, False])
+def test_sqlite_follows_the_awaiting_caller(
+    sqlite_store: SqliteStore, sqlite_path: str, lender: Lender, commit: bool
+) -> None:
+    lender(sqlite_path, lambda connection: sqlite_store.awithin(connection, kit.insert("a")), commit)
+    assert sqlite_store.read(kit.names()) == (["a"] if commit else [])
+
+
+@blocking_postgres
+def test_postgres_keeps_and_wakes_when_the_caller_commits(store: PostgresStore, noted_dsn: str, lender: Lender) -> None:
+    ear = store.bell.listen(["queue:a"])
+    assert ear.wait(SOON), "LISTEN is up"
+    lender(noted_dsn, lambda connection: store.within(connection, kit.insert("a")), True)
+    assert ear.wait(SOON)
+    assert store.read(kit.names()) == ["a"]
+
+
+@blocking_postgres
+def test_postgres_forgets_and_wakes_nobody_when_the_caller_rolls_back(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    ear = store.bell.listen(["queue:a"])
+    assert ear.wait(SOON), "LISTEN is up"
+    lender(noted_dsn, lambda connection: store.within(connection, kit.insert("a")), False)
+    assert not ear.wait(BRIEFLY)
+    assert store.read(kit.names()) == []
+
+
+@awaiting_postgres
+def test_postgres_keeps_and_wakes_when_the_awaiting_caller_commits(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    ear = store.bell.listen(["queue:a"])
+    assert ear.wait(SOON), "LISTEN is up"
+    lender(noted_dsn, lambda connection: store.awithin(connection, kit.insert("a")), True)
+    assert ear.wait(SOON)
+    assert store.read(kit.names()) == ["a"]
+
+
+@awaiting_postgres
+def test_postgres_forgets_and_wakes_nobody_when_the_awaiting_caller_rolls_back(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    ear = store.bell.listen(["queue:a"])
+    assert ear.wait(SOON), "LISTEN is up"
+    lender(noted_dsn, lambda connection: store.awithin(connection, kit.insert("a")), False)
+    assert not ear.wait(BRIEFLY)
+    assert store.read(kit.names()) == []
+
+
+@pytest.mark.parametrize("lender", [*lenders.BLOCKING_POSTGRES, *lenders.AWAITING_POSTGRES], ids=name_of)
+def test_a_failed_operation_leaves_the_callers_transaction_usable(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    store.write(kit.insert("twin"))
+
+    def blocking(connection: Any) -> None:
+        with pytest.raises(StorageError):
+            store.within(connection, kit.insert("twin"))
+        store.within(connection, kit.insert("a"))
+
+    async def awaiting(connection: Any) -> None:
+        with pytest.raises(StorageError):
+            await store.awithin(connection, kit.insert("twin"))
+        await store.awithin(connection, kit.insert("a"))
+
+    lender(noted_dsn, blocking if lender in lenders.BLOCKING_POSTGRES else awaiting, True)
+    assert store.read(kit.names()) == ["a", "twin"]
+
+
+@pytest.mark.parametrize("lender", lenders.BLOCKING_SQLITE, ids=name_of)
+def test_a_failed_operation_leaves_the_callers_sqlite_transaction_usable(
+    sqlite_store: SqliteStore, sqlite_path: str, lender: Lender
+) -> None:
+    def enqueue(connection: Any) -> None:
+        with pytest.raises(LookupError):
+            sqlite_store.within(connection, kit.insert_then_fail("lost"))
+        sqlite_store.within(connection, kit.insert("a"))
+
+    lender(sqlite_path, enqueue, True)
+    assert sqlite_store.read(kit.names()) == ["a"]
+
+
+@pytest.mark.parametrize("lender", [*lenders.BLOCKING_POSTGRES, *lenders.AWAITING_POSTGRES], ids=name_of)
+def test_lists_and_a_manual_clock_work_on_every_driver(noted_dsn: str, lender: Lender) -> None:
+    clock = ManualClock()
+    store = PostgresStore(noted_dsn, clock=clock, notify=False)
+    answers: list[object] = []
+
+    async def op(tx: Tx) -> None:
+        answers.append(await tx.each(kit.INSERT_EACH, [{"name": "b"}, {"name": "a"}]))
+        answers.append(await tx.one(kit.NOW))
+
+    if lender in lenders.BLOCKING_POSTGRES:
+        lender(noted_dsn, lambda connection: store.within(connection, Op(op)), True)
+    else:
+        lender(noted_dsn, lambda connection: store.awithin(connection, Op(op)), True)
+    assert answers == [[("b",), ("a",)], (clock.now(),)]
+    store.close()
+
+
+def test_an_idle_sqlite3_connection_is_refused(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    with lenders.lend_sqlite3(sqlite_path) as connection, pytest.raises(NotInTransaction):
+        sqlite_store.within(connection, kit.insert("a"))
+    assert sqlite_store.read(kit.names()) == []
+
+
+def test_an_idle_aiosqlite_connection_is_refused(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    async def lend() -> None:
+        async with aiosqlite.connect(sqlite_path) as connection:
+            with pytest.raises(NotInTransaction):
+                await sqlite_store.awithin(connection, kit.insert("a"))
+
+    asyncio.run(lend())
+    assert sqlite_store.read(kit.names()) == []
+
+
+def test_an_autocommit_psycopg_connection_is_refused(store: PostgresStore, noted_dsn: str) -> None:
+    with psycopg.connect(noted_dsn, autocommit=True) as connection, pytest.raises(NotInTransaction):
+        store.within(connection, kit.insert("a"))
+    assert store.read(kit.names()) == []
+
+
+def test_an_autocommit_async_psycopg_connection_is_refused(store: PostgresStore, noted_dsn: str) -> None:
+    async def lend() -> None:
+        async with await psycopg.AsyncConnection.connect(noted_dsn, autocommit=True) as connection:
+            with pytest.raises(NotInTransaction):
+                await store.awithin(connection, kit.insert("a"))
+
+    asyncio.run(lend())
+
+
+def test_an_idle_asyncpg_connection_is_refused(store: PostgresStore, noted_dsn: str) -> None:
+    async def lend() -> None:
+        async with lenders.asyncpg_connection(noted_dsn) as connection:
+            with pytest.raises(NotInTransaction):
+                await store.awithin(connection, kit.insert("a"))
+
+    asyncio.run(lend())
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_an_autocommit_engine_is_refused(request: pytest.FixtureRequest, backend: str) -> None:
+    where = request.getfixturevalue("sqlite_path" if backend == "sqlite" else "noted_dsn")
+    opened = request.getfixturevalue("sqlite_store" if backend == "sqlite" else "store")
+    url = lenders.sqlalchemy_url(where)
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection, pytest.raises(NotInTransaction):
+        opened.within(connection, kit.insert("a"))
+    assert opened.read(kit.names()) == []
+
+
+@pytest.mark.parametrize("lender", lenders.AWAITING_POSTGRES, ids=name_of)
+def test_a_blocking_call_with_an_awaiting_connection_says_what_to_use(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    async def enqueue(connection: Any) -> None:
+        with pytest.raises(TypeError, match="aenqueue"):
+            store.within(connection, kit.insert("a"))
+
+    lender(noted_dsn, enqueue, False)
+
+
+@pytest.mark.parametrize("lender", lenders.BLOCKING_POSTGRES, ids=name_of)
+def test_an_awaiting_call_takes_a_blocking_connection_too(store: PostgresStore, noted_dsn: str, lender: Lender) -> None:
+    lender(noted_dsn, lambda connection: asyncio.run(store.awithin(connection, kit.insert("a"))), True)
+    assert store.read(kit.names()) == ["a"]
+
+
+def test_a_connection_to_the_other_database_is_refused_by_name(
+    store: PostgresStore, sqlite_store: SqliteStore, noted_dsn: str, sqlite_path: str
+) -> None:
+    def swap_postgres(connection: Any) -> None:
+        with pytest.raises(TypeError, match=r"postgres connection .* sqlite store"):
+            sqlite_store.within(connection, kit.insert("a"))
+
+    def swap_sqlite(connection: Any) -> None:
+        with pytest.raises(TypeError, match=r"sqlite connection .* postgres store"):
+            store.within(connection, kit.insert("a"))
+
+    lenders.through_psycopg(noted_dsn, swap_postgres, True)
+    lenders.through_sqlite3(sqlite_path, swap_sqlite, True)
+    lenders.through_session(sqlite_path, swap_sqlite, True)
+
+
+def test_anything_else_is_refused_with_what_may_be_lent(store: PostgresStore) -> None:
+    with pytest.raises(TypeError, match=r"builtins\.str.*psycopg\.AsyncConnection"):
+        store.within("connection", kit.insert("a"))
+
+
+def test_a_lent_sqlite3_connection_checkpoints_no_more(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    with lenders.lend_sqlite3(sqlite_path) as connection:
+        connection.execute("begin")
+        sqlite_store.within(connection, kit.insert("a"))
+        connection.commit()
+        assert connection.execute("pragma wal_autocheckpoint").fetchone() == (0,)
+
+
+def test_a_commit_on_a_lent_sqlite3_connection_wakes_this_process(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    ear = sqlite_store.bell.listen(["queue:a"])
+    lenders.through_sqlite3(sqlite_path, lambda lent: sqlite_store.within(lent, kit.insert("a")), True)
+    assert ear.wait(SOON)
+
+
+def test_a_rollback_on_a_lent_sqlite3_connection_wakes_nobody(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    ear = sqlite_store.bell.listen(["queue:a"])
+    lenders.through_sqlite3(sqlite_path, lambda lent: sqlite_store.within(lent, kit.insert("a")), False)
+    assert not ear.wait(BRIEFLY)
+
+
+def test_a_subclass_of_a_connection_is_recognised(sqlite_store: SqliteStore, sqlite_path: str) -> None:
+    class Mine(sqlite3.Connection):
+        pass
+
+    with lenders.lend_sqlite3(sqlite_path, factory=Mine) as connection:
+        connection.execute("begin")
+        sqlite_store.within(connection, kit.insert("a"))
+        connection.commit()
+    assert sqlite_store.read(kit.names()) == ["a"]

@@ -1,0 +1,172 @@
+"""Wake-ups on Postgres: in the process at once, to others after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from holdfast.storage.port import Listener
+from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres.notify import payloads
+from tests.storage import kit
+from tests.storage.test_postgres_store import END_OTHERS
+
+SOON = 10.0
+BRIEFLY = 0.2
+
+
+@pytest.fixture
+def other(noted_dsn: str) -> Iterator[PostgresStore]:
+    """The same database, as another process has it open."""
+    opened = PostgresStore(noted_dsn)
+    yield opened
+    opened.close()
+
+
+def settled(store: PostgresStore, topics: list[str]) -> Listener:
+    """A listener whose LISTEN is up: its start rings once."""
+    ear = store.bell.listen(topics)
+    assert ear.wait(SOON)
+    return ear
+
+
+def test_a_commit_wakes_listeners_of_its_topic_in_this_process(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+    mine, others = store.bell.listen(["queue:a"]), store.bell.listen(["queue:b"])
+    store.write(kit.insert("a", topic="queue:a"))
+    assert mine.wait(0)
+    assert not others.wait(0)
+    store.close()
+
+
+def test_a_ring_while_nobody_waits_is_kept_once(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+    ear = store.bell.listen(["queue:a"])
+    store.bell.ring(["queue:a"])
+    store.bell.ring(["queue:a"])
+    assert ear.wait(0)
+    assert not ear.wait(0)
+    store.close()
+
+
+def test_a_rollback_wakes_nobody(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+    store.write(kit.insert("a"))
+    ear = store.bell.listen(["queue:a"])
+    with pytest.raises(Exception, match="duplicate key"):
+        store.write(kit.insert("a"))
+    assert not ear.wait(0)
+    store.close()
+
+
+def test_a_waiting_task_is_woken_by_a_thread(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+
+    async def wait() -> bool:
+        ear = store.bell.listen(["queue:a"])
+        writer = threading.Thread(target=store.write, args=(kit.insert("a"),))
+        waiting = asyncio.create_task(ear.await_ring(SOON))
+        await asyncio.sleep(0)
+        writer.start()
+        rang = await waiting
+        writer.join()
+        return rang
+
+    assert asyncio.run(wait())
+    store.close()
+
+
+def test_a_commit_wakes_another_process(store: PostgresStore, other: PostgresStore) -> None:
+    ear = settled(other, ["queue:a"])
+    store.write(kit.insert("a"))
+    assert ear.wait(SOON)
+
+
+def test_a_commit_wakes_a_task_in_another_process(store: PostgresStore, other: PostgresStore) -> None:
+    ear = settled(other, ["queue:a"])
+
+    async def both() -> bool:
+        await store.awrite_list(kit.insert_list(["a"]))
+        return await ear.await_ring(SOON)
+
+    assert asyncio.run(both())
+
+
+def test_what_this_process_sent_does_not_ring_twice(store: PostgresStore, other: PostgresStore) -> None:
+    mine, theirs = settled(store, ["queue:a"]), settled(other, ["queue:a"])
+    store.write(kit.insert("a"))
+    assert mine.wait(0)
+    assert theirs.wait(SOON)
+    assert not mine.wait(BRIEFLY)
+
+
+def test_rings_in_a_burst_are_sent_together(store: PostgresStore, noted_dsn: str) -> None:
+    with psycopg.connect(noted_dsn, autocommit=True) as listener:
+        listener.execute("listen holdfast")
+        for n in range(50):
+            store.write(kit.insert(f"n{n}", topic=f"queue:{n % 5}"))
+        store.bell.flush(SOON)
+        heard = list(listener.notifies(timeout=BRIEFLY))
+    assert {topic for notice in heard for topic in notice.payload.split("\n")} == {f"queue:{n}" for n in range(5)}
+    assert len(heard) < 25
+
+
+def test_with_notify_off_nothing_is_sent_or_heard(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+    with psycopg.connect(noted_dsn, autocommit=True) as listener:
+        listener.execute("listen holdfast")
+        store.bell.listen(["queue:a"])
+        store.write(kit.insert("a"))
+        assert list(listener.notifies(timeout=BRIEFLY)) == []
+        count = "select count(*) from pg_stat_activity where datname = current_database() and query like 'listen%%'"
+        assert listener.execute(count).fetchone() == (0,)
+    store.close()
+
+
+def test_a_broken_listen_connection_comes_back_and_rings_for_what_it_missed(
+    store: PostgresStore, other: PostgresStore, noted_dsn: str
+) -> None:
+    ear = settled(other, ["queue:a"])
+    with psycopg.connect(noted_dsn, autocommit=True) as admin:
+        admin.execute(END_OTHERS)
+    assert ear.wait(SOON)
+    store.write(kit.insert("a"))
+    assert ear.wait(SOON)
+
+
+def test_closing_wakes_who_waits(store: PostgresStore) -> None:
+    ear = settled(store, ["queue:a"])
+    done = threading.Event()
+
+    def wait() -> None:
+        ear.wait(SOON)
+        done.set()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    ear.close()
+    assert done.wait(SOON)
+    waiter.join()
+
+
+def test_a_store_leaves_no_thread_behind(noted_dsn: str) -> None:
+    before = set(threading.enumerate())
+    store = PostgresStore(noted_dsn)
+    settled(store, ["queue:a"])
+    store.write(kit.insert("a"))
+    store.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SOON)
+        assert not thread.is_alive()
+
+
+def test_topics_that_fill_a_payload_go_in_several() -> None:
+    topics = [f"queue:{n:04}{'x' * 100}" for n in range(200)]
+    found = payloads(topics)
+    assert all(len(payload.encode()) < 8_000 for payload in found)
+    assert [topic for payload in found for topic in payload.split("\n")] == topics
+    assert payloads([]) == []
