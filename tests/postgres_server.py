@@ -5,13 +5,13 @@ The server is a child of this process that dies with it. Each test has a databas
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,8 +23,20 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
+# Becomes the server: not as root, which Postgres refuses, and with an order to die with the tests, however they end.
+# (In a process of its own, because Popen's preexec_fn is not safe beside threads.)
+_LAUNCH = """
+import ctypes, os, sys
+user, group, *command = sys.argv[1:]
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(int(group))
+    os.setuid(int(user))
+if sys.platform == "linux":
+    PR_SET_PDEATHSIG, SIGQUIT = 1, 3
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGQUIT)
+os.execv(command[0], command)
+"""
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",
@@ -40,6 +52,7 @@ class PostgresServer:
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder = folder
         self._data = folder / "data"
+        self._log = folder / "log"
         self._settings = _SETTINGS | {"unix_socket_directories": str(folder)} | settings
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = _unprivileged_owner()
@@ -53,20 +66,13 @@ class PostgresServer:
         if self._owner is not None:
             os.chown(self._folder, self._owner.pw_uid, self._owner.pw_gid)
         auth = ["--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "--username=postgres"]
-        command = [str(self._bin / "initdb"), "--no-sync", "--no-instructions", *auth, "-D", str(self._data)]
-        with (self._folder / "initdb.log").open("wb") as log:
-            done = subprocess.run(command, stdout=log, stderr=log, cwd=self._folder, **self._identity())  # type: ignore[call-overload]
-        if done.returncode:
-            raise RuntimeError(f"initdb failed:\n{(self._folder / 'initdb.log').read_text()}")
+        initdb = self._launch("initdb", "--no-sync", "--no-instructions", *auth, "-D", str(self._data))
+        if initdb.wait(60):
+            raise RuntimeError(f"initdb failed:\n{self._log.read_text()}")
 
     def start(self) -> None:
         options = [f"--{name}={value}" for name, value in self._settings.items()]
-        with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(  # type: ignore[call-overload]
-                [str(self._bin / "postgres"), "-D", str(self._data), *options],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._folder, start_new_session=True,
-                preexec_fn=_die_with_parent, **self._identity(),
-            )  # fmt: skip
+        self._process = self._launch("postgres", "-D", str(self._data), *options)
         self._await_ready()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
@@ -84,14 +90,18 @@ class PostgresServer:
                 return
             except psycopg.OperationalError:
                 if time.monotonic() > deadline or (self._process and self._process.poll() is not None):
-                    log = (self._folder / "server.log").read_text()
-                    raise RuntimeError(f"Postgres did not start:\n{log}") from None
+                    raise RuntimeError(f"Postgres did not start:\n{self._log.read_text()}") from None
                 time.sleep(0.02)
 
-    def _identity(self) -> dict[str, object]:
-        if self._owner is None:
-            return {}
-        return {"user": self._owner.pw_uid, "group": self._owner.pw_gid, "extra_groups": []}
+    def _launch(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        user, group = (self._owner.pw_uid, self._owner.pw_gid) if self._owner else (os.getuid(), os.getgid())
+        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(user), str(group)]
+        command = [*launcher, str(self._bin / program), *arguments]
+        with self._log.open("ab") as log:
+            # A session of its own, so that the Ctrl-C of a terminal reaches the tests alone.
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+            )
 
 
 class Databases:
@@ -105,7 +115,6 @@ class Databases:
         """The DSN of a new database, a copy of the one that `template` names."""
         name = next(self._names)
         source = _name_of(template) if template else "template1"
-        # The copy by WAL takes 20 ms here, by files (the older way) 60 ms with its two checkpoints.
         self._run(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(source)))
         return make_conninfo(self._dsn, dbname=name)
 
@@ -157,20 +166,19 @@ def _binaries(folder: Path, owner: pwd.struct_passwd | None) -> Path:
     found = Path(spec.origin).parent / "pginstall18" / "bin"
     if owner is None or _open_to_all(found):
         return found
-    # Below a private home, where only root may look: bring them out, rather than open the home.
-    copy = folder / "postgres"
-    shutil.copytree(found.parent, copy, symlinks=True)
-    for path in [copy, *copy.rglob("*")]:
+    # Below a private home, where only root may look: bring them out, rather than open the home. The package and the
+    # libraries beside it go together, because the programs look for those by a relative path.
+    package = found.parent.parent
+    for part in (found.parent, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
+    for path in folder.rglob("*"):
         path.chmod(path.stat().st_mode | 0o055)
-    return copy / "bin"
+    return folder / found.relative_to(package.parent)
 
 
 def _open_to_all(path: Path) -> bool:
     return all(part.stat().st_mode & 0o005 == 0o005 for part in [path, *path.parents])
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 def _name_of(dsn: str) -> str:

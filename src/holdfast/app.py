@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, overload
 
 from . import config as configuration
+from .client.audit import Audit
 from .client.enqueuer import Enqueuer
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
@@ -64,6 +65,7 @@ class App:
         self.jobs: Final = Jobs(self.open, self._tasks)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
+        self.audit: Final = Audit(self.open)
         self._enqueuer = Enqueuer(self.open, self.jobs)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 

@@ -60,6 +60,21 @@ def known_settings() -> list[str]:
     return sorted([f.name for f in fields(Config) if f.name != "worker"] + list(_WORKER_FIELDS))
 
 
+def origins(code: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Where each setting in force comes from: its variable, "code", "holdfast.toml" or "default"."""
+    environment = os.environ if environment is None else environment
+    toml = _from_toml(environment, None)
+    found: dict[str, str] = {}
+    for name in known_settings():
+        if (variable := f"HOLDFAST_{name.upper()}") in environment:
+            found[name] = variable
+        elif code.get(name) is not None:
+            found[name] = "code"
+        else:
+            found[name] = environment.get("HOLDFAST_CONFIG", "holdfast.toml") if name in toml else "default"
+    return found
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in known_settings():

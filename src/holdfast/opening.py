@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 from .clock import Clock
 from .config import Config
 from .errors import ConfigError
+from .storage.migrate import Dialect
 from .storage.port import Store
 
 _POSTGRES: Final = ("postgres", "postgresql")
@@ -25,8 +27,6 @@ def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool
         from .storage.postgres import PostgresStore
 
         return PostgresStore(where, clock=clock, notify=config.notify)
-    if scheme not in ("", "sqlite", "file"):
-        raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
     from .storage.sqlite import SqliteStore
 
     return SqliteStore(where, clock=clock, durable=config.durable, auto_migrate=auto_migrate)
@@ -42,5 +42,39 @@ def database_file(config: Config) -> Path | None:
     return Path(path) if path else None
 
 
+def dialect_of(config: Config) -> Dialect:
+    """Which database a setting names, without opening it."""
+    return "postgres" if _scheme(config.store) in _POSTGRES else "sqlite"
+
+
+def create_if_missing(config: Config) -> bool:
+    """Make a Postgres database, or see whether opening will make a file; True if it was missing."""
+    if dialect_of(config) == "postgres":
+        from .storage.postgres.databases import create_database
+
+        return create_database(config.store)
+    file = database_file(config)
+    return file is not None and not file.exists()
+
+
+def filesystem_of(file: Path) -> str:
+    """The type of the file system that holds a file; "" where the system does not say."""
+    from .storage.sqlite import location
+
+    try:
+        return location.filesystem_of(str(file), Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape"))
+    except OSError:
+        return ""
+
+
+def redacted(where: str) -> str:
+    """A store's URL without its password."""
+    where = re.sub(r"(?<=://)([^/@:]*):[^@]*@", r"\1:***@", where)
+    return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
+
+
 def _scheme(where: str) -> str:
-    return where.split("://", 1)[0].lower() if "://" in where else ""
+    scheme = where.split("://", 1)[0].lower() if "://" in where else ""
+    if scheme not in (*_POSTGRES, "", "sqlite", "file"):
+        raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
+    return scheme

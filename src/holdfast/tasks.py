@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from .apart import run_apart
 from .context import Context, SyncContext
@@ -78,6 +78,10 @@ class CallOptions:
     connection: object | None = None
 
 
+_NO_OPTIONS: Final = CallOptions()
+_LEFT_OUT: Final = {field.name: field.default for field in fields(CallOptions)}
+
+
 @dataclass(frozen=True, slots=True)
 class JobRequest(Generic[R]):
     """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many`."""
@@ -111,7 +115,7 @@ class Task(Generic[P, R]):
         self.fn = fn
         self.name = check_name("the task's name", name)
         self.task_options = options
-        self.call_options = call or CallOptions()
+        self.call_options = call or _NO_OPTIONS
         self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
         self.signature = Signature(fn, name=name, contexts=(Context, SyncContext))
 
@@ -147,13 +151,17 @@ class Task(Generic[P, R]):
         tags: Sequence[str] = (),
         connection: object | None = None,
     ) -> Task[P, R]:
-        """This task with other options for the calls made on what is returned.
+        """This task with further options for the calls made on what is returned.
 
         `delay` and `at` say when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
         fails, finishes, or for so many seconds. `connection` is your own open transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
+        before = self.call_options
+        if before is not _NO_OPTIONS:
+            # What this call leaves out stays as an earlier one said.
+            given = {name: getattr(before, name) if given[name] is _LEFT_OUT[name] else given[name] for name in given}
         return self._with(CallOptions(**given))
 
     def _with(self, call: CallOptions) -> Task[P, R]:
@@ -199,5 +207,3 @@ def _direct(task: Task[Any, Any]) -> Callable[..., Any]:
     if task.signature.context_parameter:
         raise TypeError(f"task {task.name!r} takes a context; call {task.name}.fn(ctx, …) yourself")
     return task.fn
-
-

@@ -27,7 +27,7 @@ class JobFilter(logging.Filter):
 class JsonFormatter(logging.Formatter):
     """One JSON object per line, its time in UTC."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {

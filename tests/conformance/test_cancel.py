@@ -221,6 +221,12 @@ def test_run_now_ends_the_wait_of_a_retry(world: World) -> None:
     assert world.take(owner).attempt == 2
 
 
+def test_run_now_is_how_somebody_says_that_a_parked_job_may_go_on(world: World) -> None:
+    placed = world.place(JobState.BLOCKED)
+    assert world.run(control.run_now, placed.id) is True
+    assert world.take_placed(placed).id == placed.id
+
+
 def test_run_now_wakes_the_queue(each_store: World) -> None:
     job_id = each_store.add(delay=60 * SECOND)
     with closing(each_store.store.bell.listen(["queue:default"])) as listener:

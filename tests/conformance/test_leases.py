@@ -12,6 +12,7 @@ from holdfast.errors import LeaseLost
 from holdfast.ids import ids
 from holdfast.model.job import JobState
 from holdfast.model.outcome import Done, Lost, Released
+from holdfast.model.route import Route
 from holdfast.model.worker import Owned, Rescue
 from holdfast.rules.lifecycle import CRASH_CAP
 from holdfast.storage.ops import claims, control, workers
@@ -207,12 +208,21 @@ def test_a_rescue_wakes_those_who_can_take_the_jobs(each_store: World) -> None:
 def test_a_lost_job_is_a_suspect_that_ordinary_claims_pass_over(world: World) -> None:
     placed = world.place(JobState.RUNNING)
     world.lose(placed.owner)
-    owner = world.worker()
-    assert world.run(claims.suspects_wait) is True
+    owner, route = world.worker(), Route(placed.queue).number
+    assert world.run(claims.suspects_wait, [route]) is True
     assert world.claim(owner, queues=[placed.queue]) == []
     claimed = world.take(owner, queues=[placed.queue], suspects=1)
     assert (claimed.id, claimed.suspect, claimed.attempt) == (placed.id, 1, 2)
-    assert world.run(claims.suspects_wait) is False
+    assert world.run(claims.suspects_wait, [route]) is False
+
+
+@pytest.mark.parametrize("state", ["paused", "disabled"])
+def test_nobody_waits_idly_for_a_suspect_that_it_cannot_have(world: World, state: str) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.lose(placed.owner)
+    assert world.run(claims.suspects_wait, [Route("elsewhere").number]) is False
+    world.run(control.set_queue_state, placed.queue, state)
+    assert world.run(claims.suspects_wait, [Route(placed.queue).number]) is False
 
 
 def test_suspects_come_one_at_a_time_beside_other_jobs(world: World) -> None:

@@ -16,6 +16,7 @@ _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 # What a reader has anyway, such as the settings of a web framework, is hidden in a comment.
 _RUN_FIRST = "<!-- run first:"
+_ID = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
 _FILE = re.compile(r"^# ([\w/]+\.py)$")
 
 
@@ -69,11 +70,13 @@ def blocks(page: Path) -> list[Block]:
 
 def matches(shown: str, real: str) -> bool:
     """Whether an output is the one that the page shows, where … stands for anything and every id for any id."""
-    def plain(text: str) -> str:
-        return re.sub(r"\b[0-9a-hjkmnp-tv-z]{26}\b", "ID", "\n".join(line.rstrip() for line in text.strip().splitlines()))
+    pattern = ".*".join(re.escape(part) for part in _plain(shown).split("…"))
+    return re.fullmatch(pattern, _plain(real), re.DOTALL) is not None
 
-    pattern = ".*".join(re.escape(part) for part in plain(shown).split("…"))
-    return re.fullmatch(pattern, plain(real), re.DOTALL) is not None
+
+def _plain(text: str) -> str:
+    lines = (line.rstrip() for line in text.strip().splitlines())
+    return _ID.sub("ID", "\n".join(lines))
 
 
 def _blocks(page: Path) -> Iterator[Block]:
@@ -84,8 +87,12 @@ def _blocks(page: Path) -> Iterator[Block]:
         if not fence and line != _RUN_FIRST:
             above = line.strip() or above
             continue
-        end = "```" if fence else "-->"
-        body = "\n".join(itertools.takewhile(lambda inner: inner != end, (inner for _, inner in lines))) + "\n"
+        body = _until("```" if fence else "-->", lines)
         reason = _NOT_RUN.match(above)
         yield Block(page, fence[1] if fence else "python", number + 1, body, reason[1] if reason else "")
         above = ""
+
+
+def _until(end: str, lines: Iterator[tuple[int, str]]) -> str:
+    body = itertools.takewhile(lambda numbered: numbered[1] != end, lines)
+    return "".join(f"{line}\n" for _, line in body)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tests.docs.pages import Block, blocks, matches
@@ -28,7 +29,9 @@ SHOWN_DATABASE = "localhost/shop"
 def main(page: Path) -> None:
     found = blocks(page)
     sys.path.insert(0, os.getcwd())
-    namespace: dict[str, Any] = {"__name__": "page"}
+    # A module that others can look up, as dataclasses do; without a spec, so that no child process tries to import it.
+    module = sys.modules["page"] = ModuleType("page")
+    namespace = vars(module)
     for block, following in pairwise([*found, None]):
         if block is None or block.language != "python" or block.not_run:
             continue
@@ -45,7 +48,7 @@ def run(block: Block, namespace: dict[str, Any]) -> str:
         return run_file(block.file, text, namespace)
     tree = ast.parse(text, filename=block.place)
     ast.increment_lineno(tree, block.line - 1)
-    code = compile(tree, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(tree, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     before = dict(namespace)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         if code.co_flags & inspect.CO_COROUTINE:

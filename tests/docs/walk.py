@@ -65,9 +65,11 @@ class Reader:
 
     def _start(self, command: str, shown: str, block: Block) -> None:
         with self._log.open("wb") as log:
-            self._worker = subprocess.Popen(shlex.split(command), cwd=self._folder, env=self._env, stderr=log, stdout=log)
+            self._worker = subprocess.Popen(
+                shlex.split(command), cwd=self._folder, env=self._env, stderr=log, stdout=log
+            )
         deadline = time.monotonic() + 20
-        while not matches(shown + "…", self._log.read_text()):
+        while not matches(shown.rstrip() + "…", self._log.read_text()):
             assert time.monotonic() < deadline, f"{block.place}: the worker said\n{self._log.read_text()}\nnot\n{shown}"
             time.sleep(0.05)
 

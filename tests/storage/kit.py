@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Sequence
 
 from holdfast.storage.port import ListOp, Op, Row, Tx
 from holdfast.storage.statements import Statement
 
+# Returns when they have ended.
+END_OTHERS = """select pg_terminate_backend(pid, 10000) from pg_stat_activity
+                 where datname = current_database() and pid <> pg_backend_pid()"""
 TABLE = "create table note (name text not null primary key, at bigint)"
 
 INSERT = Statement(
@@ -22,6 +29,7 @@ INSERT_EACH = Statement(
        select item.n, fresh.name from fresh join item using (name)""",
 )
 NAMES = Statement("note_names", "select name from note order by name", "select name from note order by name")
+DIVIDE = Statement("divide", "select abs(-9223372036854775807 - 1)", "select 1 / 0")
 NOW = Statement("now", "select :now", "select :now")
 
 
@@ -37,6 +45,15 @@ def insert_then_fail(name: str) -> Op[None]:
     async def run(tx: Tx) -> None:
         await tx.one(INSERT, name=name)
         raise LookupError(name)
+
+    return Op(run)
+
+
+def insert_then_divide_by_zero(name: str) -> Op[None]:
+    async def run(tx: Tx) -> None:
+        tx.ring("queue:a")
+        await tx.one(INSERT, name=name)
+        await tx.one(DIVIDE)
 
     return Op(run)
 
@@ -58,3 +75,14 @@ async def insert_each(tx: Tx, items: Sequence[str]) -> list[bool]:
         raise LookupError("bad")
     tx.ring("queue:a")
     return [row is not None for row in await tx.each(INSERT_EACH, [{"name": item} for item in items])]
+
+
+def run_python(program: str) -> str:
+    """Run a program in a process of its own; what it printed."""
+    # Forking beside threads is what one of these programs is about.
+    warnings = "error,ignore:This process:DeprecationWarning"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": warnings}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

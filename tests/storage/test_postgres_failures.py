@@ -39,7 +39,8 @@ EXPECTED = {
     "42883": SchemaMismatch,
     "3F000": SchemaMismatch,
     "XX001": Corruption,
-    "23505": StorageError,
+    "23505": StorageBusy,
+    "23502": StorageError,
     "42501": StorageError,
     "P0001": StorageError,
 }

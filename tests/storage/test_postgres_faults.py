@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
-import subprocess
-import sys
-import textwrap
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
-from holdfast.errors import OutcomeUnknown, StorageReadOnly, StorageUnavailable
-from holdfast.storage.port import ListOp, Op, Tx
+from holdfast.errors import StorageReadOnly, StorageUnavailable
 from holdfast.storage.postgres import PostgresStore
 from tests.postgres_server import PostgresServer, private_server
 from tests.storage import kit
@@ -84,7 +78,11 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         store = PostgresStore(f"host=127.0.0.1 port={port} dbname=x user=y password=hunter2", connect_timeout=2)
-        for attempt in (lambda: store.write(kit.insert("a")), lambda: asyncio.run(store.awrite(kit.insert("a")))):
+        attempts: list[Callable[[], object]] = [
+            lambda: store.write(kit.insert("a")),
+            lambda: asyncio.run(store.awrite(kit.insert("a"))),
+        ]
+        for attempt in attempts:
             began = time.monotonic()
             with pytest.raises(StorageUnavailable) as refused:
                 attempt()
@@ -101,7 +99,7 @@ def test_a_program_that_ends_right_after_its_write_still_wakes_others(noted_dsn:
     """
     with psycopg.connect(noted_dsn, autocommit=True) as listener:
         listener.execute("listen holdfast")
-        run_python(program)
+        kit.run_python(program)
         assert [notice.payload for notice in listener.notifies(timeout=10, stop_after=1)] == ["queue:a"]
 
 
@@ -116,191 +114,4 @@ def test_without_psycopg_the_store_says_what_to_install_and_the_rest_works() -> 
         except ConfigError as error:
             print(error)
     """
-    assert 'pip install "holdfast[postgres]"' in run_python(program)
-
-
-def test_an_interrupted_leader_takes_nobody_with_it(noted_dsn: str) -> None:
-    store = PostgresStore(noted_dsn, depth=1, notify=False)
-    leading, boarded = threading.Event(), threading.Event()
-    outcomes: dict[str, object] = {}
-
-    async def interrupted(tx: Tx, items: object) -> list[bool]:
-        assert isinstance(items, list)
-        leading.set()
-        boarded.wait(10)
-        raise KeyboardInterrupt
-
-    def lead() -> None:
-        try:
-            store.write_list(ListOp(interrupted, ["x"]))
-        except KeyboardInterrupt as error:
-            outcomes["leader"] = error
-
-    def follow() -> None:
-        outcomes["follower"] = store.write_list(kit.insert_list(["a"]))
-
-    threads = [threading.Thread(target=lead), threading.Thread(target=follow)]
-    threads[0].start()
-    assert leading.wait(10)
-    threads[1].start()
-    while not any(ticket.op.items == ["a"] for ticket in store._merger._lines):
-        time.sleep(0.001)
-    boarded.set()
-    for thread in threads:
-        thread.join(10)
-    assert outcomes["follower"] == [True]
-    assert isinstance(outcomes["leader"], KeyboardInterrupt)
-    store.close()
-
-
-def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_dsn: str) -> None:
-    store = PostgresStore(noted_dsn, depth=1, notify=False)
-    first, gathered = threading.Event(), threading.Event()
-    errors: list[BaseException] = []
-
-    async def slow_then_interrupted(tx: Tx, items: object) -> list[bool]:
-        assert isinstance(items, list)
-        if items == ["first"]:
-            first.set()
-            gathered.wait(10)
-            return await kit.insert_each(tx, items)
-        raise KeyboardInterrupt
-
-    def call(item: str) -> None:
-        try:
-            store.write_list(ListOp(slow_then_interrupted, [item]))
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=call, args=(item,)) for item in ("first", "b", "c")]
-    threads[0].start()
-    assert first.wait(10)
-    for thread in threads[1:]:
-        thread.start()
-    while len(list(store._merger._lines)) < 2:
-        time.sleep(0.001)
-    gathered.set()
-    for thread in threads:
-        thread.join(10)
-    assert sorted(type(error).__name__ for error in errors) == ["KeyboardInterrupt", "OutcomeUnknown"]
-    assert any(isinstance(error, OutcomeUnknown) for error in errors)
-    assert store.write_list(kit.insert_list(["d"])) == [True]
-    store.close()
-
-
-def test_ctrl_c_at_any_moment_stops_no_other_writer(noted_dsn: str) -> None:
-    store = PostgresStore(noted_dsn, depth=1, notify=False)
-    store.write_list(kit.insert_list(["start"]))
-    stop = threading.Event()
-    written = [0] * 4
-
-    def keep_writing(thread: int) -> None:
-        while not stop.is_set():
-            store.write_list(kit.insert_list([f"{thread}-{written[thread]}"]))
-            written[thread] += 1
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    threads = [threading.Thread(target=keep_writing, args=(n,), daemon=True) for n in range(4)]
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    hook, threading.excepthook = threading.excepthook, lambda _: None
-    try:
-        for thread in threads:
-            thread.start()
-        for trial in range(100):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.0005 + trial * 0.00005)
-                while True:
-                    store.write_list(kit.insert_list(["mine"]))
-            except (KeyboardInterrupt, OutcomeUnknown):
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        assert store.write_list(kit.insert_list(["last"])) == [True]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-        stop.set()
-        for thread in threads:
-            thread.join(10)
-        threading.excepthook = hook
-    assert not any(thread.is_alive() for thread in threads)
-    store.close()
-
-
-def test_a_fork_in_the_middle_of_everything_leaves_both_processes_working(noted_dsn: str) -> None:
-    program = f"""
-        import asyncio, os, threading
-        from holdfast.storage.postgres import PostgresStore
-        from tests.storage import kit
-
-        store = PostgresStore({noted_dsn!r})
-        ear = store.bell.listen(["queue:a"])
-        assert ear.wait(10)
-        stop = threading.Event()
-
-        def keep_writing():
-            n = 0
-            while not stop.is_set():
-                store.write_list(kit.insert_list([f"{{os.getpid()}}-{{n}}"]))
-                n += 1
-
-        threads = [threading.Thread(target=keep_writing) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        asyncio.run(store.awrite(kit.insert("parent")))
-        children = []
-        for n in range(5):
-            if (child := os.fork()) == 0:
-                try:
-                    store.write(kit.insert(f"child {{n}}"))
-                    asyncio.run(store.awrite_list(kit.insert_list([f"awaited {{n}}"])))
-                    assert store.bell.listen(["queue:a"]).wait(10)
-                    store.close()
-                    os._exit(0)
-                except BaseException as error:
-                    print(repr(error))
-                    os._exit(1)
-            children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert store.write(kit.insert("parent still"))
-        store.close()
-        print(codes)
-    """
-    assert run_python(program).splitlines()[-1] == "[0, 0, 0, 0, 0]"
-
-
-def test_an_operation_cancelled_while_it_waits_for_a_connection_passes_its_turn_on(noted_dsn: str) -> None:
-    store = PostgresStore(noted_dsn, pool_size=1, notify=False)
-
-    async def main() -> list[str]:
-        release, holding = asyncio.Event(), asyncio.Event()
-
-        async def hold(tx: Tx) -> None:
-            holding.set()
-            await release.wait()
-
-        holder = asyncio.create_task(store.awrite(Op(hold)))
-        await holding.wait()
-        impatient = asyncio.create_task(store.awrite(kit.insert("a")))
-        patient = asyncio.create_task(store.awrite(kit.insert("b")))
-        await asyncio.sleep(0)
-        release.set()
-        await holder
-        impatient.cancel()
-        await asyncio.gather(impatient, patient, return_exceptions=True)
-        return await store.aread(kit.names())
-
-    assert "b" in asyncio.run(main())
-    store.close()
-
-
-def run_python(program: str) -> str:
-    """Run a program in a process of its own; what it printed."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "error"}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert 'pip install "holdfast[postgres]"' in kit.run_python(program)

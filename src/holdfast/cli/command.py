@@ -74,9 +74,7 @@ def target_options(command: F) -> F:
     """`--app`, `--store`, `--debug`."""
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option(
-            "--store", metavar="URL", help="A path, sqlite:///…, or postgresql://…; wins over the app's own."
-        ),
+        click.option("--store", metavar="URL", help="A path, sqlite:///…, or postgresql://…; wins over the app's own."),
         click.option("--app", "app_name", metavar="MODULE:APP", envvar="HOLDFAST_APP", help="The app."),
     ):
         command = option(command)

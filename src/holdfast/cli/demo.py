@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there.")
+@click.option(
+    "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there."
+)
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
 @json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

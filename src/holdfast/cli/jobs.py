@@ -11,7 +11,18 @@ from ..app import App
 from ..errors import HoldfastError
 from ..model.answers import CancelResult, DeleteResult, JobFilter
 from ..model.job import JobState
-from .command import CONFLICT, EXIT_CODES, NOT_SO, OK, Command, as_data, describe, exit_code, json_option, target_options
+from .command import (
+    CONFLICT,
+    EXIT_CODES,
+    NOT_SO,
+    OK,
+    Command,
+    as_data,
+    describe,
+    exit_code,
+    json_option,
+    target_options,
+)
 from .jobview import print_explanation, print_job, print_jobs
 from .locate import find_app
 from .output import print_json

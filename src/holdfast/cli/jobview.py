@@ -80,7 +80,14 @@ def print_explanation(found: Explanation) -> None:
 def _print_attempts(attempts: Sequence[Attempt]) -> None:
     click.echo("\nruns that did not succeed")
     rows = [
-        (item.attempt, item.outcome, instant(item.started_at), instant(item.ended_at), item.worker, error_line(item.error))
+        (
+            item.attempt,
+            item.outcome,
+            instant(item.started_at),
+            instant(item.ended_at),
+            item.worker,
+            error_line(item.error),
+        )
         for item in attempts
     ]
     print_table(("try#", "outcome", "started", "ended", "worker", "error…"), rows, empty="")

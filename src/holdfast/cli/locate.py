@@ -45,7 +45,9 @@ def load_app(name: str) -> App:
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise ConfigError(f"module {module_name!r} has no {attribute or 'app'!r}; {_apps_of(module_name)}") from None
+            raise ConfigError(
+                f"module {module_name!r} has no {attribute or 'app'!r}; {_apps_of(module_name)}"
+            ) from None
     if not isinstance(found, App):
         raise ConfigError(f"{name!r} is not a holdfast.App but of type {type(found).__name__}; name the app itself")
     return found

@@ -13,7 +13,7 @@ from ..telemetry import JobFilter, JsonFormatter
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO    holdfast.engine: message  [job=… task=… attempt=…]`."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
@@ -21,7 +21,9 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        bound = " ".join(f"{name}={value}" for name in ("job", "task", "attempt") if (value := getattr(record, name, "")))
+        bound = " ".join(
+            f"{name}={value}" for name in ("job", "task", "attempt") if (value := getattr(record, name, ""))
+        )
         return super().formatMessage(record) + (f"  [{bound}]" if bound else "")
 
 

@@ -10,6 +10,7 @@ import click
 from ..version import VERSION
 from .command import EXIT_CODES
 
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _COMMANDS: Final = {
     "worker": "worker:worker",
     "demo": "demo:demo",
@@ -18,6 +19,7 @@ _COMMANDS: Final = {
     "jobs": "jobs:jobs",
     "queues": "queues:queues",
     "workers": "workers:workers",
+    "audit": "audit:audit",
 }
 
 
@@ -35,7 +37,7 @@ class _Lazy(click.Group):
         return found
 
 
-@click.group(cls=_Lazy, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Lazy, epilog=EXIT_CODES, context_settings=_CONTEXT)
 @click.version_option(VERSION, "-V", "--version", package_name="holdfast", prog_name="holdfast")
 def cli() -> None:
     """Holdfast: a durable job queue in one SQLite file or on Postgres.

@@ -107,5 +107,5 @@ def error_line(text: str | None) -> str | None:
     """An error in one line."""
     error = decoded(text)
     if not isinstance(error, dict):
-        return error
+        return None if error is None else str(error)
     return f"{error.get('type', 'error')}: {error.get('message', '')}".removesuffix(": ")

@@ -27,14 +27,25 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 @click.option("--queues", metavar="A,B", help="Serve these, the first first. [default: those of the app's tasks]")
 @click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each process. [default: 20]")
 @click.option(
-    "--processes", type=click.IntRange(1, 256), default=1, metavar="N", envvar="HOLDFAST_PROCESSES",
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    metavar="N",
+    envvar="HOLDFAST_PROCESSES",
     help="Worker processes; with more than one, a supervisor restarts the fallen. [default: 1]",
 )
-@click.option("--lease", type=float, metavar="S", help="Seconds without a sign of life until it is given up. [default: 30]")  # noqa: E501
-@click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to end when told to stop. [default: 25]")  # noqa: E501
+@click.option(
+    "--lease", type=float, metavar="S", help="Seconds without a sign of life until it is given up. [default: 30]"
+)
+@click.option(
+    "--grace", type=float, metavar="S", help="Seconds for running jobs to end when told to stop. [default: 25]"
+)
 @click.option("--name", metavar="TEXT", help="How it is called in lists. [default: host and pid]")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", envvar="HOLDFAST_LOG_FORMAT",
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="HOLDFAST_LOG_FORMAT",
     help="Logs go to standard error. [default: text]",
 )
 @click.option(
@@ -42,6 +53,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 )
 @target_options
 def worker(
+    *,
     where: str | None,
     app_name: str | None,
     store: str | None,
@@ -88,7 +100,9 @@ def _warn(app: App, config: Config) -> None:
     used = {task.task_options.queue for task in app.tasks.values()}
     for queue in config.worker.queues:
         if queue not in used:
-            logger.warning("no task of this app uses queue %r; its tasks use %s", queue, ", ".join(sorted(used)) or "none")
+            logger.warning(
+                "no task of this app uses queue %r; its tasks use %s", queue, ", ".join(sorted(used)) or "none"
+            )
     if not app.tasks:
         logger.warning("this app has no tasks; import the modules that define them where the app is made")
     if config.inline:

@@ -27,33 +27,33 @@ class Jobs:
 
     def get(self, job_id: str) -> JobRecord:
         """Everything the store knows about a job. NotFound if there is none."""
-        return self._store().read(Op(lambda tx: insight.get_job(tx, job_id)))
+        return self._store().read(Op(lambda tx: insight.get_job(tx, job_id), single=True))
 
     async def aget(self, job_id: str) -> JobRecord:
-        return await self._store().aread(Op(lambda tx: insight.get_job(tx, job_id)))
+        return await self._store().aread(Op(lambda tx: insight.get_job(tx, job_id), single=True))
 
     def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
         wanted = _checked(wanted or JobFilter())
-        return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted)))
+        return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted), single=True))
 
     async def afind(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         wanted = _checked(wanted or JobFilter())
-        return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted)))
+        return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted), single=True))
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """The runs that did not end in success, oldest first; at most 32."""
-        return self._store().read(Op(lambda tx: insight.attempts_of(tx, job_id)))
+        return self._store().read(Op(lambda tx: insight.attempts_of(tx, job_id), single=True))
 
     async def aattempts(self, job_id: str) -> list[Attempt]:
-        return await self._store().aread(Op(lambda tx: insight.attempts_of(tx, job_id)))
+        return await self._store().aread(Op(lambda tx: insight.attempts_of(tx, job_id), single=True))
 
     def counts(self) -> list[Count]:
         """How many jobs are in each state of each queue."""
-        return self._store().read(Op(insight.count_jobs))
+        return self._store().read(Op(insight.count_jobs, single=True))
 
     async def acounts(self) -> list[Count]:
-        return await self._store().aread(Op(insight.count_jobs))
+        return await self._store().aread(Op(insight.count_jobs, single=True))
 
     def explain(self, job_id: str) -> Explanation:
         """Why a job is where it is, and what would move it."""

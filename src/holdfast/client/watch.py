@@ -40,7 +40,7 @@ class Watch:
         """Block until the job has ended."""
         if ended := self._look([job_id]):
             return ended[0]
-        self._store().read(Op(lambda tx: insight.get_job(tx, job_id)))
+        self._store().read(Op(lambda tx: insight.get_job(tx, job_id), single=True))
         done = threading.Event()
         answer: list[Ended] = []
 
@@ -59,9 +59,9 @@ class Watch:
     async def await_(self, job_id: str, timeout: float | None) -> Ended:
         """The awaiting twin of `wait`."""
         store = self._store()
-        if ended := await store.aread(Op(lambda tx: insight.outcomes_of(tx, [job_id]))):
+        if ended := await store.aread(Op(lambda tx: insight.outcomes_of(tx, [job_id]), single=True)):
             return ended[0]
-        await store.aread(Op(lambda tx: insight.get_job(tx, job_id)))
+        await store.aread(Op(lambda tx: insight.get_job(tx, job_id), single=True))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Ended] = loop.create_future()
 
@@ -123,7 +123,7 @@ class Watch:
         return bool(ended)
 
     def _look(self, job_ids: list[str]) -> list[Ended]:
-        return self._store().read(Op(lambda tx: insight.outcomes_of(tx, job_ids)))
+        return self._store().read(Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True))
 
 
 def _resolve(future: asyncio.Future[Ended], end: Ended) -> None:

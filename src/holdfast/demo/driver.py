@@ -69,14 +69,14 @@ class Driver:
         self.run.backlog = {self.run.expect(job) for job in jobs}
         doomed = tasks.doomed.options(tenant=self.run.tenant).enqueue()
         self.run.expect(doomed, JobState.FAILED, name="doomed")
-        self._screen.say(f"{len(jobs):,} jobs for three queues enqueued in one transaction; no worker runs yet")
+        self._screen.say(f"{len(jobs):,} jobs for three queues enqueued in one transaction")
 
     def _dedupe(self) -> None:
         once = tasks.welcome.options(tenant=self.run.tenant, dedupe_key="welcome:42")
         first, second = once.enqueue(42), once.enqueue(42)
         self.run.expect(first)
         self.run.deduped = first.created and not second.created and first.id == second.id
-        self._screen.say(f"the same dedupe key twice: one job, {first.id}")
+        self._screen.say(f"one dedupe key enqueued twice: one job, {first.id}")
 
     def _start_worker(self) -> None:
         worker = WorkerProcess(len(self._crew) + 1, self._folder)
@@ -92,7 +92,7 @@ class Driver:
 
     def _enqueue_singles(self) -> None:
         self._until(lambda: self._unfinished() == 0, "the backlog is done")
-        self._screen.say(f"{plan.SINGLES:,} jobs enqueued one by one, to see how fast each starts")
+        self._screen.say(f"{plan.SINGLES:,} jobs enqueued one by one, to see how soon each starts")
         for request in plan.singles(self.run.tenant):
             self.run.singles.add(self.run.expect(tasks.app.enqueue(request)))
             time.sleep(0.002)

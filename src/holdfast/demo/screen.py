@@ -16,7 +16,8 @@ from rich.text import Text
 from .plan import TOTAL
 
 _STYLES: Final = {
-    "ready": "cyan", "delayed": "blue", "running": "yellow", "succeeded": "green", "failed": "red", "cancelled": "magenta",
+    "ready": "cyan", "delayed": "blue", "running": "yellow",
+    "succeeded": "green", "failed": "red", "cancelled": "magenta",
 }  # fmt: skip
 _BETWEEN_LINES: Final = 1.0
 

@@ -79,7 +79,10 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         ("throughput of the backlog", f"{summary.backlog_rate:,.0f} jobs/s, durable: each commit is on disk"),
         ("from enqueue to start", f"p50 {summary.latency_p50_ms:.1f} ms, p99 {summary.latency_p99_ms:.1f} ms"),
         ("retried, then succeeded", f"{summary.retried - summary.states.get('failed', 0):,}"),
-        ("rescued from the killed worker", f"{summary.rescued:,}, all done {summary.rescue_seconds:.1f} s after the kill"),
+        (
+            "rescued from the killed worker",
+            f"{summary.rescued:,}, all done {summary.rescue_seconds:.1f} s after the kill",
+        ),
         ("the whole demo", f"{summary.seconds:.1f} s"),
     ]
 

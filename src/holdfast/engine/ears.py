@@ -44,13 +44,13 @@ class Ears:
 
     async def run_once(self) -> float:
         """Take note of who may be served; the longest wait until the next look."""
-        news = self._routes.learn(await self._store.aread(Op(special_routes)))
+        news = self._routes.learn(await self._store.aread(Op(special_routes, single=True)))
         served = self._routes.numbers
-        suspects = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served)))
+        suspects = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served), single=True))
         if news or suspects != self._floor.suspects_wait:
             self._floor.suspects_wait = suspects
             self._floor.turns.feed()
-        return self._patience(await self._store.aread(Op(claims.next_due)))
+        return self._patience(await self._store.aread(Op(claims.next_due, single=True)))
 
     def close(self) -> None:
         self._listener.close()

@@ -121,6 +121,9 @@ class Floor:
             self._timekeeper.forget(run.deadline)
         if outcome is not None:
             self.turns.finished(run, outcome)
+        if run.job.suspect:
+            # Suspects come one at a time, so the claim that brought this one says nothing about the next.
+            self.turns.hungry = True
         self.turns.wake.set()
         if not self.runs:
             self.on_idle()

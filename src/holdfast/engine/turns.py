@@ -130,7 +130,7 @@ class Turns:
         self.hungry = False
         try:
             turn = await self._exchange(finishes, request)
-            self.hungry = self.hungry or len(turn.claimed) >= request.n
+            self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
             self._read(finishes, turn)
             self._desk.dispatch(turn.claimed, request.token)
         except StorageError:

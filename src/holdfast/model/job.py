@@ -58,6 +58,13 @@ class Dedupe:
     on_duplicate: OnDuplicate = "existing"
 
 
+class Fair(msgspec.Struct, frozen=True):
+    """A share of a queue: jobs of the same key take turns with those of others, by weight."""
+
+    key: str
+    weight: float = 1.0
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A job to enqueue, complete and checked. Durations and instants are microseconds."""
 
@@ -78,11 +85,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     dedupe: Dedupe | None = None
     tags: str | None = None
     trace: str | None = None
+    limits: str | None = None
+    fair: Fair | None = None
 
     @property
     def is_keyless(self) -> bool:
         """Whether its insert can neither meet a twin nor wait for a stranger's transaction."""
-        return self.dedupe is None and not self.explicit_id and self.route.is_plain
+        return self.dedupe is None and not self.explicit_id and self.route.is_plain and self.fair is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,7 @@ class Claimed(msgspec.Struct, frozen=True):
     created_at: int
     priority: int
     rank: int
+    limits: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +172,8 @@ class JobRecord:
     finished_epoch: int | None
     error: str | None
     result: str | None
+    limits: str | None = None
+    holds: str | None = None
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> JobRecord:

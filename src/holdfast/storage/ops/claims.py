@@ -9,10 +9,12 @@ from typing import Final
 
 from ...model.job import Claimed
 from ...model.outcome import Finish, Verdict
+from ...model.limits import Standing
 from ...model.route import Route
 from ..port import Tx
 from ..statements import sql
-from .finishing import finish
+from .finishing import Record, record
+from .lanes import balance, unpark_by_tokens
 
 # Rows that became due are made claimable by the claims themselves, this many at a time.
 _PROMOTED_PER_CLAIM: Final = 500
@@ -31,6 +33,7 @@ class ClaimRequest:
     n: int
     suspects: int = 0
     alone: bool = False
+    standing: Standing = Standing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Turn:
 
     verdicts: list[Verdict]
     claimed: list[Claimed]
+    parked: int = 0
+    """Jobs that were next in line but over a limit; there may be others behind them."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
@@ -55,13 +60,21 @@ def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
 async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None) -> Turn:
     """Record what is finished, then claim what there is room for."""
     # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
-    verdicts = await finish(tx, owner, finishes) if finishes else []
-    return Turn(verdicts, await claim(tx, request) if request else [])
+    standing = request.standing if request else Standing()
+    done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
+    taken = await _take(tx, request) if request else []
+    claimed, parked = await balance(tx, done.freed, taken, standing)
+    return Turn(done.verdicts, claimed, parked)
 
 
 async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
-    """Take the first ready jobs of the worker's routes, in order."""
+    """Take the first ready jobs of the worker's routes that their limits allow, in order."""
+    return (await turn(tx, request.owner, [], request)).claimed
+
+
+async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
     await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
+    await unpark_by_tokens(tx, request.standing.scopes)
     rows = []
     if request.suspects:
         rows += await tx.all(

@@ -10,6 +10,7 @@ from ..port import Tx
 from ..statements import sql
 from .enqueue import key_text
 from .insight import get_job
+from .lanes import release
 
 
 async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
@@ -17,7 +18,8 @@ async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool 
     if await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
         tx.ring("finished")
         return CancelResult.CANCELLED
-    if force and await tx.one(sql.force_cancel, id=job_id, reason=reason):
+    if force and (ended := await tx.one(sql.force_cancel, id=job_id, reason=reason)):
+        await release(tx, [ended[0]])
         tx.ring("finished")
         tx.ring("cancel")
         return CancelResult.CANCELLED

@@ -9,6 +9,7 @@ from ...errors import DuplicateJob, IdTaken, StorageBusy
 from ...model.job import Dedupe, Enqueued, JobSpec
 from ..port import Params, Tx, Value
 from ..statements import sql
+from .fairness import fair_ranks
 from .routes import insert_routes
 
 # How often a key may change hands between the insert and the look at its holder.
@@ -20,7 +21,8 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     await _prepare(tx, specs)
     # Keys are locked in one order by everybody; where two specs share a key, the first still comes first.
     order = sorted(range(len(specs)), key=lambda i: held_key(specs[i]) or "")
-    rows = await tx.each(sql.insert_job, [_as_row(specs[i]) for i in order])
+    ranks = await fair_ranks(tx, specs)
+    rows = await tx.each(sql.insert_job, [_as_row(specs[i], ranks.get(i)) for i in order])
     answers: dict[int, Enqueued] = {}
     for i, row in zip(order, rows, strict=True):
         answers[i] = await _created(tx, specs[i]) if row else await _meet_twin(tx, specs[i])
@@ -108,7 +110,7 @@ def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:
     return Enqueued(winner_id, False)
 
 
-def _as_row(spec: JobSpec) -> Params:
+def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     dedupe = spec.dedupe
     row: dict[str, Value] = {
         "id": spec.id,
@@ -119,7 +121,8 @@ def _as_row(spec: JobSpec) -> Params:
         "at": spec.at,
         "delay": spec.delay,
         "priority": spec.priority,
-        "lane": None,
+        "rank": rank,
+        "limits": spec.limits,
         "payload": spec.payload,
         "tags": spec.tags,
         "trace": spec.trace,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ...model.outcome import (
@@ -11,27 +12,54 @@ from ...model.outcome import (
 )  # fmt: skip
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
+from . import rates
+from .lanes import release
 from .routes import insert_routes
 
 _KEPT_ATTEMPTS: Final = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of each outcome, and the lanes that the ended runs counted in."""
+
+    verdicts: list[Verdict]
+    freed: list[str]
+
+
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict]:
     """Record each outcome if `owner` still holds that job under that epoch. Answers come in order."""
+    done = await record(tx, owner, finishes)
+    await release(tx, done.freed)
+    return done.verdicts
+
+
+async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collection[str] = ()) -> Record:
+    """The same, with the slots in lanes left to the caller to give back. `cooled` are queues that were throttled."""
     # One lock order for everybody: jobs by id.
     order = sorted(range(len(finishes)), key=lambda i: finishes[i].id)
     done = [i for i in order if isinstance(finishes[i].outcome, Done)]
     rest = [i for i in order if not isinstance(finishes[i].outcome, Done)]
-    rows = dict(zip(done, await _succeed(tx, owner, [finishes[i] for i in done]), strict=True))
-    rows |= zip(rest, await settle(tx, owner, [finishes[i] for i in rest]), strict=True)
+    succeeded = await _succeed(tx, owner, [finishes[i] for i in done])
+    settled = await _settle(tx, owner, [finishes[i] for i in rest], by_owner=True)
+    if cooled:
+        await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
     tx.ring("finished")
-    return [
+    rows = dict(zip([*done, *rest], [*succeeded, *settled], strict=True))
+    verdicts = [
         Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))
     ]
+    return Record(verdicts, [row[-1] for row in rows.values() if row and row[-1]])
 
 
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
+    rows = await _settle(tx, owner, finishes, by_owner=by_owner)
+    await release(tx, [row[-1] for row in rows if row])
+    return rows
+
+
+async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool) -> list[Row | None]:
     if not finishes:
         return []
     await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
@@ -43,6 +71,9 @@ async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bo
         # Each run takes two epochs, so there are at most half as many rows; a refunded attempt counts no further.
         if item.epoch >= 2 * _KEPT_ATTEMPTS:
             await tx.one(sql.trim_attempts, job_id=item.id)
+    for item, row in zip(finishes, rows, strict=True):
+        if row and isinstance(item.outcome, Throttled):
+            await rates.cool(tx, row[4], item.outcome.delay)
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
         tx.ring(f"queue:{queue}")
@@ -65,7 +96,7 @@ async def _verdict(tx: Tx, item: Finish) -> Verdict:
 
 
 def _attempt(item: Finish, row: Row) -> Params:
-    _state, generation, attempt, started_at, _queue = row
+    _state, generation, attempt, started_at, _queue, _holds = row
     label, error = _history(item.outcome)
     return {
         "job_id": item.id,

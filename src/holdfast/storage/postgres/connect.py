@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -15,6 +15,7 @@ from .failures import translate
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+C = TypeVar("C", Connection, AsyncConnection)
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _PREPARE_AFTER: Final = 5
@@ -43,8 +44,7 @@ class Address:
             connection = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=self._threshold)
         except psycopg.Error as error:
             raise self._unreachable(error) from error
-        _steady_types(connection)
-        return connection
+        return _prepared(connection)
 
     async def aconnect(self) -> AsyncConnection:
         try:
@@ -53,8 +53,7 @@ class Address:
             )
         except psycopg.Error as error:
             raise self._unreachable(error) from error
-        _steady_types(connection)
-        return connection
+        return _prepared(connection)
 
     @property
     def _threshold(self) -> int | None:
@@ -92,6 +91,9 @@ def _place(given: dict[str, str]) -> str:
     return f"{host}{port}/{given.get('dbname', '')}"
 
 
-def _steady_types(connection: Connection | AsyncConnection) -> None:
+def _prepared(connection: C) -> C:
     # By default an int's type follows its size, and each mix of sizes would be prepared as a statement of its own.
     connection.adapters.register_dumper(int, Int8Dumper)
+    # How psycopg's own pool says that a connection may end with the program without a ResourceWarning.
+    setattr(connection, "_pool", None)  # noqa: B010
+    return connection

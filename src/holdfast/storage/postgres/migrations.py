@@ -24,6 +24,18 @@ _RECORD: Final = (
     "insert into holdfast_migration (version, name, applied_at)"
     " values (%s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
 )
+# In an order in which nothing is dropped before what depends on it. The names come quoted.
+_OURS: Final = """
+select 'view', oid::regclass::text, 1 from pg_class
+ where relkind = 'v' and relnamespace = current_schema()::regnamespace and relname like 'holdfast\\_%'
+union all
+select 'table', oid::regclass::text, case relname when 'holdfast_job' then 3 else 2 end from pg_class
+ where relkind = 'r' and relnamespace = current_schema()::regnamespace and relname like 'holdfast\\_%'
+union all
+select 'function', oid::regprocedure::text, 4 from pg_proc
+ where pronamespace = current_schema()::regnamespace and proname like 'holdfast\\_%'
+ order by 3
+"""
 
 
 async def _applied(tx: Tx) -> list[int]:
@@ -40,6 +52,17 @@ def apply(connection: Connection, schema: str | None = None) -> list[str]:
     try:
         with connection.transaction():
             return _apply(connection, schema)
+    except psycopg.Error as error:
+        raise translate_commit(error) from error
+
+
+def drop(connection: Connection) -> None:
+    """Remove every view, table and function of ours from the current schema, in one transaction."""
+    try:
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+            for kind, name, _ in connection.execute(_OURS).fetchall():
+                connection.execute(sql.SQL("drop {} {}").format(sql.SQL(kind), sql.SQL(name)))
     except psycopg.Error as error:
         raise translate_commit(error) from error
 

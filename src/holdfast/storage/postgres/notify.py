@@ -120,4 +120,5 @@ def _flush_at_exit(thread: NotifyThread) -> None:
             alive.flush(_LAST_WORDS)
 
     atexit.register(flush)
-    weakref.finalize(thread, atexit.unregister, flush)
+    # Only for a thread that goes before the program does: at exit it would unregister what is about to run.
+    weakref.finalize(thread, atexit.unregister, flush).atexit = False

@@ -67,14 +67,11 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
+        """Close what is idle now, and the rest as it comes back."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self.drop()
-
-    def inherited(self) -> list[Connection]:
-        """Every connection, for a forked child that must neither use nor close them."""
-        return [*self._idle, *self._lent, *self._fresh]
 
     def _reserve(self, deadline: float) -> Connection | None:
         """An idle connection, or None as the leave to open one."""
@@ -155,9 +152,6 @@ class AsyncPool:
     def close(self) -> None:
         self._closed = True
         self.drop()
-
-    def inherited(self) -> list[AsyncConnection]:
-        return [*self._idle, *self._lent, *self._fresh]
 
     async def _open(self) -> AsyncConnection:
         self._opening += 1

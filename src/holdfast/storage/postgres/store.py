@@ -117,6 +117,14 @@ class PostgresStore:
         finally:
             self._pool.give(connection)
 
+    def drop(self) -> None:
+        self._checked = False
+        connection = self._pool.take()
+        try:
+            migrations.drop(connection)
+        finally:
+            self._pool.give(connection)
+
     def describe(self) -> dict[str, Value]:
         connection = self._pool.take()
         try:

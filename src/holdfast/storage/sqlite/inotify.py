@@ -38,10 +38,10 @@ class FileEvents:
             return None
         return cls(descriptor)
 
-    def wait(self) -> bool:
-        """Block until the file was written, and take all events at once; False when stopped."""
-        ready = {descriptor for descriptor, _ in self._poll.poll()}
-        if self._stop_reader in ready:
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the file was written, and take all events at once; False when stopped, or the time is over."""
+        ready = {descriptor for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000)}
+        if self._descriptor not in ready or self._stop_reader in ready:
             return False
         try:
             while len(os.read(self._descriptor, _BUFFER)) > _BUFFER // 2:

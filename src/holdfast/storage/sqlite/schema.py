@@ -40,7 +40,9 @@ def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
 
 def drop(connection: sqlite3.Connection) -> None:
     """Remove every table and view of ours in one transaction."""
-    ours = "select type, name from sqlite_master where type in ('table', 'view') and name like 'holdfast\\_%' escape '\\'"
+    ours = (
+        "select type, name from sqlite_master where type in ('table', 'view') and name like 'holdfast\\_%' escape '\\'"
+    )
     patiently(lambda: connection.execute("begin immediate"), time.monotonic() + PATIENCE)
     try:
         # By name: attempts go before the jobs that they refer to.

@@ -90,21 +90,28 @@ class Watch:
             if events is not None:
                 if not events.wait():
                     return
-                self._climb()
+                self._climb(events)
             else:
                 time.sleep(pause)
                 pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
 
-    def _climb(self) -> None:
+    def _climb(self, events: FileEvents) -> None:
+        """Look soon after a write to the log, then ever later. A new write begins anew.
+
+        An event of our own last commit leads up the whole ladder, since nothing more comes of it. A stranger that
+        wrote meanwhile was found at the next rung only: 18 ms at the median, against 1.
+        """
         before = self._commits()
-        for pause in LADDER:
-            time.sleep(pause)
+        rung = 0
+        while rung < len(LADDER):
+            wrote = _pause(events, LADDER[rung])
             if self.closed or self._look():
                 return
             # The log was drained of events before: a stranger's later write makes a new one.
             if self._commits() != before:
                 time.sleep(_REST)
                 return
+            rung = 0 if wrote else rung + 1
 
     def _listen(self) -> FileEvents | None:
         if self._events is None and self._log_path is not None:
@@ -125,6 +132,14 @@ class Watch:
                 args = (weakref.ref(self), self._wanted)
                 self._thread = threading.Thread(target=_main, args=args, name="holdfast-watch", daemon=True)
                 self._thread.start()
+
+
+def _pause(events: FileEvents, seconds: float) -> bool:
+    """True if the log was written meanwhile. The first pauses are too short to ask."""
+    if seconds >= 0.001:
+        return events.wait(seconds)
+    time.sleep(seconds)
+    return False
 
 
 def _main(ref: weakref.ref[Watch], wanted: threading.Event) -> None:

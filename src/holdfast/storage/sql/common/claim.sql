@@ -1,7 +1,7 @@
 -- name: claimed_under
 -- What a claim took whose reply was lost. Index: holdfast_job_owned.
 select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-       epoch, suspect, crashes, tags, trace, created_at, priority, rank
+       epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits
   from holdfast_job
  where owner = :owner and claim = :claim and state = 'running';
 
@@ -18,4 +18,5 @@ select queue, requires, affinity, version from holdfast_route;
 select distinct route
   from holdfast_job as job
  where due = 3
-   and not exists (select 1 from holdfast_queue as q where q.name = job.queue and q.state = 'paused');
+   and not exists (select 1 from holdfast_queue as q where q.name = job.queue
+                           and (q.state in ('paused', 'disabled') or q.cool_until > :now));

@@ -18,7 +18,7 @@ update holdfast_job
        cancel_reason = coalesce(cancel_reason, :reason), epoch = epoch + 1, owner = null, claim = null, alone = 0,
        dedupe_held = null, finished_at = :now
  where id = :id and state = 'running'
-returning id;
+returning holds;
 
 -- name: run_job_now
 -- Also what was parked until somebody acts: this is how they say that they have.

@@ -17,18 +17,19 @@ with me as materialized (
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)
-       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state in ('paused', 'disabled'))
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue
+                           and (q.state in ('paused', 'disabled') or q.cool_until > :now))
      order by r.tier, job.priority desc, job.rank, job.id
      limit :n
 )
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
   from head
  where job.id = head.id
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
 
 -- name: claim_suspects
 -- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
@@ -42,15 +43,16 @@ with me as materialized (
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)
-       and not exists (select 1 from holdfast_queue as q where q.name = r.queue and q.state in ('paused', 'disabled'))
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue
+                           and (q.state in ('paused', 'disabled') or q.cool_until > :now))
      order by r.tier, job.priority desc, job.rank, job.id
      limit :n
 )
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, alone = :alone,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
   from head
  where job.id = head.id
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;

@@ -3,12 +3,12 @@
 with item as materialized (
     select i.*, coalesce(i.at, :now + i.delay) as starts
       from unnest(:id::text[], :task::text[], :queue::text[], :route::bigint[], :tenant::text[], :at::bigint[],
-                  :delay::bigint[], :priority::int[], :lane::text[], :payload::text[], :tags::text[], :trace::text[],
+                  :delay::bigint[], :priority::int[], :rank::bigint[], :limits::text[], :payload::text[], :tags::text[], :trace::text[],
                   :max_attempts::int[], :retry::text[], :timeout::bigint[], :deadline_at::bigint[],
                   :deadline::bigint[], :dedupe_scope::text[], :dedupe_key::text[], :dedupe_until::text[],
                   :dedupe_held::text[])
            with ordinality
-        as i(id, task, queue, route, tenant, at, delay, priority, lane, payload, tags, trace, max_attempts, retry,
+        as i(id, task, queue, route, tenant, at, delay, priority, rank, limits, payload, tags, trace, max_attempts, retry,
              timeout, deadline_at, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, n)
 ), free as (
     select * from item
@@ -16,10 +16,10 @@ with item as materialized (
         or not exists (select 1 from holdfast_dedupe d where d.held = item.dedupe_held and d.expires_at > :now)
 ), fresh as (
     insert into holdfast_job (
-        id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, lane, payload, tags, trace,
+        id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
         max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
-    select id, task, queue, route, tenant, 'ready', case when starts <= :now then 1 else 0 end, priority, starts, starts,
-           case when starts <= :now then 'new' else 'delay' end, lane, payload, tags, trace, max_attempts, retry,
+    select id, task, queue, route, tenant, 'ready', case when starts <= :now then 1 else 0 end, priority, coalesce(rank, starts), starts,
+           case when starts <= :now then 'new' else 'delay' end, limits, payload, tags, trace, max_attempts, retry,
            timeout, coalesce(deadline_at, :now + deadline), dedupe_scope, dedupe_key, dedupe_until, dedupe_held, :now
       from free
      order by n

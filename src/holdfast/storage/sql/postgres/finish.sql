@@ -1,15 +1,23 @@
 -- name: succeed_job
--- A success stands even where a cancel was requested meanwhile. Arrays: one statement for a whole batch.
+-- A success stands even where a cancel was requested meanwhile. Arrays: one statement for a whole batch. The worker's
+-- row is locked before its jobs, as a rescue does: a turn that claims afterwards would otherwise deadlock with one.
+with me as materialized (
+    select 1 from holdfast_worker where id = :owner for key share
+)
 update holdfast_job as job
    set state = 'succeeded', result = item.result, reason = null, finished_at = :now, finished_epoch = job.epoch,
        epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
   from unnest(:id::text[], :epoch::bigint[], :result::text[]) with ordinality as item(id, epoch, result, n)
  where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
-returning item.n, 'succeeded';
+   and exists (select 1 from me)
+returning item.n, 'succeeded', job.queue, job.holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
 -- (`by_owner` 0) is not the outcome that the lost owner may still try to record.
+with me as materialized (
+    select 1 from holdfast_worker where id = :owner for key share
+)
 update holdfast_job as job
    set state = case when job.cancel_at is null then item.state else 'cancelled' end,
        reason = case when job.cancel_at is null then item.reason else job.cancel_reason end,
@@ -36,7 +44,8 @@ update holdfast_job as job
        with ordinality
     as item(id, epoch, state, reason, delay, refund, crash, suspect, route, deadline, error, terminal, n)
  where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
-returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue;
+   and exists (select 1 from me)
+returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue, job.holds;
 
 -- name: record_attempt
 insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)

@@ -9,7 +9,7 @@ update holdfast_job
 -- neither on the backlog nor on future rows. The write lock is held: no row can be taken by another.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid
@@ -19,18 +19,19 @@ update holdfast_job
                              where head.due = 1 and head.route = r.value ->> '$.route'
                              order by head.priority desc, head.rank, head.id limit :n)
         where not exists (select 1 from holdfast_queue as q
-                           where q.name = r.value ->> '$.queue' and q.state in ('paused', 'disabled'))
+                           where q.name = r.value ->> '$.queue'
+                           and (q.state in ('paused', 'disabled') or q.cool_until > :now))
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
 returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
 
 -- name: claim_suspects
 -- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, alone = :alone,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid
@@ -40,9 +41,10 @@ update holdfast_job
                              where head.due = 3 and head.route = r.value ->> '$.route'
                              order by head.priority desc, head.rank, head.id limit :n)
         where not exists (select 1 from holdfast_queue as q
-                           where q.name = r.value ->> '$.queue' and q.state in ('paused', 'disabled'))
+                           where q.name = r.value ->> '$.queue'
+                           and (q.state in ('paused', 'disabled') or q.cool_until > :now))
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
 returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank;
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;

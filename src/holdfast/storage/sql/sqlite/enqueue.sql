@@ -2,13 +2,13 @@
 -- One row per call: SQLite has no round trip to save. Postgres takes arrays.
 -- A key that outlives its job stands in holdfast_dedupe; any other by the unique index holdfast_job_dedupe.
 insert into holdfast_job (
-    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, lane, payload, tags, trace,
+    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
     max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
 select :id, :task, :queue, :route, :tenant, 'ready',
        case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
-       :priority, coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
+       :priority, coalesce(:rank, :at, :now + :delay), coalesce(:at, :now + :delay),
        case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
-       :lane, :payload, :tags, :trace, :max_attempts, :retry, :timeout,
+       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout,
        coalesce(:deadline_at, :now + :deadline),
        :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now
  where :dedupe_held is null

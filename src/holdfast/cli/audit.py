@@ -1,0 +1,65 @@
+"""`holdfast audit`: what operators did."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from ..model.audit import AuditRecord
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .output import instant, print_json, print_table
+from .shapes import decoded
+
+
+@click.group(epilog=EXIT_CODES)
+def audit() -> None:
+    """See what operators did, when and why."""
+
+
+@audit.command("list", cls=Command)
+@click.option("--actor", metavar="NAME")
+@click.option("--action", metavar="NAME", help="Such as queue.pause or job.retry.")
+@click.option("--kind", "target_kind", metavar="KIND", help="What was acted on: queue, job, …")
+@click.option("--target", metavar="NAME", help="Its name or id; needs --kind.")
+@click.option("--since", type=click.DateTime(), help="In UTC.")
+@click.option("--until", type=click.DateTime(), help="In UTC.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
+@click.option("--before", metavar="ID", help="Only records older than this one: the `next` of the page before.")
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, **wanted: Any) -> None:
+    """Records, newest first."""
+    for name in ("since", "until"):
+        wanted[name] = _in_utc(wanted[name])
+    found = find_app(app_name, store).audit.list(**wanted)
+    more = found[-1].id if len(found) == wanted["limit"] else None
+    if as_json:
+        print_json({"records": [_data(record) for record in found], "next": more})
+        return
+    rows = [
+        (instant(r.at, exact=False), r.actor, r.action, r.target, r.before, r.after, r.reason, r.id) for r in found
+    ]
+    print_table(("at", "actor", "action", "target…", "before…", "after…", "reason…", "id"), rows, empty="no records")
+    if more:
+        click.echo(f"\nthere may be more: --before {more}")
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.replace(tzinfo=UTC)
+
+
+def _data(record: AuditRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "at": instant(record.at),
+        "actor": record.actor,
+        "action": record.action,
+        "target_kind": record.target_kind,
+        "target": record.target,
+        "reason": record.reason,
+        "before": decoded(record.before),
+        "after": decoded(record.after),
+    }

@@ -1,0 +1,146 @@
+"""What the doctor looks at. Each check gives findings; only a problem makes the doctor unhappy."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Literal
+
+from ..config import known_settings
+from ..database import Database
+from ..errors import HoldfastError
+from ..model.worker import Worker
+from ..opening import filesystem_of
+from ..version import VERSION
+from .shapes import worker_state
+
+Weight = Literal["ok", "note", "problem"]
+Facts = Mapping[str, object]
+
+_OTHER_VARIABLES: Final = frozenset(
+    {"APP", "CONFIG", "PROCESSES", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR", "DEMO_LEDGER", "TEST_POSTGRES"}
+)
+_LITTLE_SPACE: Final = 256 * 1024 * 1024
+_MUCH_SKEW: Final = 2.0
+_LONG_TRANSACTION: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: how it is, in a sentence."""
+
+    name: str
+    weight: Weight
+    text: str
+
+
+def versions() -> dict[str, str]:
+    found = {
+        "holdfast": VERSION,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "platform": platform.platform(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+    for package in ("psycopg", "msgspec", "click", "rich"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def check_runtime() -> Iterator[Check]:
+    if sqlite3.threadsafety != 3:
+        yield Check("sqlite", "problem", "this Python's SQLite is not built for use by several threads")
+
+
+def check_variables(environment: Mapping[str, str]) -> Iterator[Check]:
+    known = {name.upper() for name in known_settings()} | _OTHER_VARIABLES
+    for name in sorted(environment):
+        if name.startswith("HOLDFAST_") and name.removeprefix("HOLDFAST_") not in known:
+            yield Check("settings", "problem", f"{name} is set, but there is no such setting; is it misspelt?")
+
+
+def check_schema(database: Database) -> Iterator[Check]:
+    steps = database.steps()
+    if newer := [step.name for step in steps if not step.known]:
+        yield Check("schema", "problem", f"it is newer than this Holdfast ({newer[-1]}); upgrade Holdfast here")
+    elif pending := [step.name for step in steps if step.applied_at is None]:
+        yield Check(
+            "schema", "problem", f'{len(pending)} migrations are pending ({pending[0]} …); run "holdfast db migrate"'
+        )
+    else:
+        yield Check("schema", "ok", f"up to date ({steps[-1].name})")
+
+
+def check_write(database: Database) -> Iterator[Check]:
+    try:
+        seconds = database.probe_write()
+    except HoldfastError as error:
+        yield Check("write", "problem", f"a write fails: {error}")
+    else:
+        yield Check("write", "ok", f"a write works and took {seconds * 1000:.1f} ms")
+
+
+def check_clock(database: Database) -> Iterator[Check]:
+    ahead = database.clock_difference()
+    text = f"the store's clock is {abs(ahead) * 1000:,.0f} ms {'ahead of' if ahead >= 0 else 'behind'} this machine's"
+    yield Check("clock", "note" if abs(ahead) > _MUCH_SKEW else "ok", text)
+
+
+def check_facts(facts: Facts) -> Iterator[Check]:
+    """What the store says of itself."""
+    if facts.get("backend") == "sqlite":
+        bug = str(facts.get("wal_reset_bug"))
+        yield Check("sqlite", "ok" if bug == "fixed" else "note", f"{facts['sqlite_version']}, WAL-reset bug: {bug}")
+        if facts.get("synchronous") != "full":
+            yield Check("durability", "note", "durable=False: the last commits before a loss of power may be missing")
+        return
+    if facts.get("in_recovery"):
+        yield Check("postgres", "problem", "this server is a standby and refuses writes; connect to the primary")
+    if facts.get("fsync") == "off":
+        yield Check("durability", "problem", "fsync is off: a crash of the server may corrupt the database")
+    if facts.get("synchronous_commit") == "off":
+        yield Check("durability", "note", "synchronous_commit is off: the last commits before a crash may be missing")
+    if _number(facts, "oldest_transaction_seconds") > _LONG_TRANSACTION:
+        age = _number(facts, "oldest_transaction_seconds")
+        yield Check("postgres", "note", f"a transaction is open for {age:,.0f} s, which slows every queue down")
+    if _number(facts, "connections") > 0.8 * _number(facts, "max_connections", 1e9):
+        yield Check("postgres", "note", f"{facts['connections']} of {facts['max_connections']} connections are in use")
+    if _number(facts, "notify_queue_usage") > 0.5:
+        yield Check(
+            "postgres", "note", "the queue of NOTIFY is more than half full: somebody listens and does not read"
+        )
+
+
+def check_file(file: Path | None) -> Iterator[Check]:
+    if file is None:
+        return
+    folder = file.parent
+    free = shutil.disk_usage(folder).free
+    kind = filesystem_of(file) or "unknown"
+    weight: Weight = "problem" if free < _LITTLE_SPACE else "ok"
+    yield Check("filesystem", weight, f"{kind}, {free / 2**30:,.1f} GiB free")
+    if os.name == "posix" and file.exists() and file.stat().st_mode & 0o077:
+        yield Check("filesystem", "note", f"other users may read {file}, which holds the arguments of every job")
+
+
+def check_workers(workers: Sequence[Worker]) -> Iterator[Check]:
+    alive = [worker for worker in workers if worker_state(worker) == "alive"]
+    lost = [worker for worker in workers if worker_state(worker) in ("lost", "dead")]
+    names = ", ".join(worker.name for worker in alive[:5]) + (" …" if len(alive) > 5 else "")
+    yield Check("workers", "ok" if alive else "note", f"{len(alive)} alive: {names}" if alive else "none is alive")
+    if lost:
+        doing = "a live one will rescue their jobs" if alive else "their jobs wait for a live one to rescue them"
+        yield Check("workers", "note", f"{len(lost)} lost: {', '.join(w.name for w in lost[:5])}; {doing}")
+
+
+def _number(facts: Facts, name: str, default: float = 0.0) -> float:
+    value = facts.get(name)
+    return float(value) if isinstance(value, (int, float)) else default

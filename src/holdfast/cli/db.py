@@ -1,0 +1,162 @@
+"""`holdfast db`: the schema, and whether the store is sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..config import load
+from ..database import Database, Step, migration_texts
+from ..errors import ConfigError
+from ..opening import dialect_of
+from .command import EXIT_CODES, NOT_SO, OK, Command, json_option, target_options
+from .locate import find_app, use_store
+from .output import console_for, instant, print_json, print_table
+
+
+@click.group(epilog=EXIT_CODES)
+def db() -> None:
+    """The database: its schema, and whether it is sound."""
+
+
+@db.command(cls=Command)
+@json_option
+@target_options
+def migrate(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Bring the schema up to date. Safe to run from many machines at once."""
+    with _database(app_name, store, may_create=True) as database:
+        applied = database.migrate()
+    _tell_applied(applied, as_json=as_json)
+
+
+@db.command(cls=Command)
+@json_option
+@target_options
+def status(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Which migrations have run. Code 1 if one is pending, or of a newer Holdfast."""
+    with _database(app_name, store) as database:
+        steps = database.steps()
+    if as_json:
+        print_json({"dialect": database.dialect, "migrations": [_step_data(step) for step in steps]})
+    else:
+        rows = [(step.version, step.name, _step_state(step), instant(step.applied_at, exact=False)) for step in steps]
+        print_table(("version#", "name", "state", "applied"), rows, empty="no migrations")
+    raise SystemExit(OK if all(_step_state(step) == "applied" for step in steps) else NOT_SO)
+
+
+@db.command(cls=Command)
+@json_option
+@target_options
+def verify(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Check that the schema is whole and that the rows obey their rules. Code 1 if not. Reads the whole store."""
+    with _database(app_name, store) as database:
+        findings = database.verify()
+    sound = not any(finding.broken_by for finding in findings)
+    if as_json:
+        checks = [{"rule": f.rule, "holds": not f.broken_by, "broken_by": list(f.broken_by)} for f in findings]
+        print_json({"sound": sound, "checks": checks})
+    else:
+        console = console_for()
+        for finding in findings:
+            mark, style = ("WRONG", "red") if finding.broken_by else ("ok", "green")
+            broken = f": {', '.join(finding.broken_by)}" if finding.broken_by else ""
+            console.print(f"{mark:<5}  {finding.rule}{broken}", style=style if finding.broken_by else None)
+    raise SystemExit(OK if sound else NOT_SO)
+
+
+@db.command(cls=Command)
+@click.option("--dialect", type=click.Choice(["sqlite", "postgres"]), help="[default: that of the store]")
+@json_option
+@target_options
+def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Print the migrations as SQL, for those who run them by other means. Opens no store."""
+    texts = migration_texts(dialect or _dialect(app_name, store))
+    if as_json:
+        print_json({"migrations": [{"name": name, "sql": text} for name, text in texts]})
+        return
+    for name, text in texts:
+        click.echo(f"-- {name}\n{text.rstrip()}\n")
+
+
+@db.command(cls=Command)
+@json_option
+@target_options
+def create(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Make the file or the Postgres database where it is missing, and its schema."""
+    app = find_app(app_name, store, may_create=True)
+    with Database(app.config) as database:
+        made, applied = database.create()
+    if as_json:
+        print_json({"created": made, "applied": applied})
+        return
+    click.echo("created" if made else "the database was there already")
+    _tell_applied(applied, as_json=False)
+
+
+@db.command(cls=Command)
+@click.option("--force", is_flag=True, help="Really do it.")
+@json_option
+@target_options
+def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
+    """Remove every job and Holdfast's schema. Your own tables stay, and so does the database itself."""
+    with _database(app_name, store) as database:
+        _insist(force, "drop removes every job")
+        database.drop()
+    if as_json:
+        print_json({"dropped": True})
+    else:
+        click.echo("dropped")
+
+
+@db.command(cls=Command)
+@click.option("--force", is_flag=True, help="Really do it.")
+@json_option
+@target_options
+def reset(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
+    """Remove every job and make the schema anew."""
+    with _database(app_name, store) as database:
+        _insist(force, "reset removes every job")
+        database.drop()
+        applied = database.migrate()
+    if as_json:
+        print_json({"dropped": True, "applied": applied})
+    else:
+        click.echo("reset: the store is empty")
+
+
+def _database(app_name: str | None, store: str | None, *, may_create: bool = False) -> Database:
+    return Database(find_app(app_name, store, may_create=may_create).config)
+
+
+def _dialect(app_name: str | None, store: str | None) -> Any:
+    if app_name:
+        return dialect_of(find_app(app_name, store, may_create=True).config)
+    use_store(store)
+    return dialect_of(load({}))
+
+
+def _insist(force: bool, what: str) -> None:
+    if not force:
+        raise ConfigError(f"{what}; if that is meant, add --force")
+
+
+def _tell_applied(applied: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"applied": applied})
+        return
+    for name in applied:
+        click.echo(f"applied {name}")
+    if not applied:
+        click.echo("the schema is up to date")
+
+
+def _step_state(step: Step) -> str:
+    if not step.known:
+        return "of a newer Holdfast"
+    return "applied" if step.applied_at is not None else "pending"
+
+
+def _step_data(step: Step) -> dict[str, Any]:
+    state = {"pending": "pending", "applied": "applied"}.get(_step_state(step), "newer")
+    return {"version": step.version, "name": step.name, "state": state, "applied_at": instant(step.applied_at)}

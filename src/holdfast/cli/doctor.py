@@ -1,0 +1,124 @@
+"""`holdfast doctor`: what runs here, with which settings, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import click
+
+from ..app import App
+from ..config import Config, known_settings, origins
+from ..database import Database
+from ..errors import ConfigError, HoldfastError, NotFound
+from ..opening import database_file, redacted
+from . import checks
+from .checks import Check
+from .command import NOT_SO, OK, Command, describe, json_option, target_options
+from .locate import find_app
+from .output import console_for, print_facts, print_json, print_table
+
+
+@dataclass(slots=True)
+class Report:
+    """All that was found."""
+
+    versions: dict[str, str]
+    settings: list[tuple[str, object, str]] = field(default_factory=list[tuple[str, object, str]])
+    store: dict[str, object] = field(default_factory=dict[str, object])
+    checks: list[Check] = field(default_factory=list[Check])
+
+    @property
+    def healthy(self) -> bool:
+        return not any(check.weight == "problem" for check in self.checks)
+
+
+@click.command(cls=Command)
+@json_option
+@target_options
+def doctor(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Say what runs here and what is wrong with it. Code 1 if there is a problem. Passwords are not shown."""
+    report = Report(checks.versions())
+    report.checks += [*checks.check_runtime(), *checks.check_variables(os.environ)]
+    try:
+        app = find_app(app_name, store)
+    except (ConfigError, NotFound) as error:
+        report.checks.append(Check("settings", "problem", describe(error)))
+    else:
+        report.settings = _settings(app, {"store": "--store"} if store else {})
+        _examine(app, report)
+    if as_json:
+        print_json(_data(report))
+    else:
+        _show(report)
+    raise SystemExit(OK if report.healthy else NOT_SO)
+
+
+def _examine(app: App, report: Report) -> None:
+    report.checks += checks.check_file(database_file(app.config))
+    try:
+        with Database(app.config) as database:
+            facts = database.describe()
+            report.store = {name: redacted(value) if isinstance(value, str) else value for name, value in facts.items()}
+            report.checks += checks.check_facts(facts)
+            report.checks += checks.check_clock(database)
+            schema = list(checks.check_schema(database))
+            report.checks += schema
+            if all(check.weight == "ok" for check in schema):
+                report.checks += checks.check_write(database)
+                report.checks += checks.check_workers(app.workers.list())
+    except HoldfastError as error:
+        report.checks.append(Check("store", "problem", redacted(describe(error))))
+
+
+def _settings(app: App, flags: dict[str, str]) -> list[tuple[str, object, str]]:
+    sources = origins(app._code) | flags
+    return [(name, _value(app.config, name), sources[name]) for name in known_settings()]
+
+
+def _value(config: Config, name: str) -> object:
+    if name == "store":
+        return redacted(config.store)
+    value = getattr(config, name) if hasattr(config, name) else getattr(config.worker, name)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _data(report: Report) -> dict[str, Any]:
+    return {
+        "healthy": report.healthy,
+        "versions": report.versions,
+        "settings": {name: {"value": value, "from": source} for name, value, source in report.settings},
+        "store": report.store,
+        "checks": [asdict(check) for check in report.checks],
+    }
+
+
+def _show(report: Report) -> None:
+    console = console_for()
+    _title("Versions")
+    print_facts(list(report.versions.items()))
+    if report.settings:
+        _title("Settings")
+        print_table(("name", "value…", "from"), [(n, _text(v), s) for n, v, s in report.settings], empty="")
+    if report.store:
+        _title("Store")
+        print_facts([(name.replace("_", " "), value) for name, value in report.store.items()])
+    _title("Checks")
+    styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
+    for check in report.checks:
+        console.print(f"{check.weight:<7}  {check.name}: {check.text}", style=styles[check.weight])
+    console.print()
+    console.print("all is well" if report.healthy else "there are problems", style="bold")
+
+
+def _title(text: str) -> None:
+    console = console_for()
+    console.print()
+    console.print(text, style="bold underline")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(part) for part in value) or "those of the app's tasks"
+    return "automatic" if value is None else str(value)

@@ -1,0 +1,76 @@
+"""What operators did: `app.audit`. Each method has an awaiting twin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from datetime import datetime
+
+from ..errors import InvalidInput
+from ..model.audit import AuditFilter, AuditRecord
+from ..names import check_instant
+from ..storage.ops.audit import list_audit
+from ..storage.port import Op, Store
+
+
+class Audit:
+    """The record of one store. Records are written by the actions themselves, in their own commit."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def list(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target_kind: str | None = None,
+        target: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> builtins.list[AuditRecord]:
+        """Records, newest first. `before` is the id that the page before ended with."""
+        wanted = _wanted(actor, action, target_kind, target, since, until, before, limit)
+        return self._store().read(Op(lambda tx: list_audit(tx, wanted), single=True))
+
+    async def alist(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target_kind: str | None = None,
+        target: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> builtins.list[AuditRecord]:
+        """The awaiting twin of `list`."""
+        wanted = _wanted(actor, action, target_kind, target, since, until, before, limit)
+        return await self._store().aread(Op(lambda tx: list_audit(tx, wanted), single=True))
+
+
+def _wanted(  # noqa: PLR0917 - the filters of `list`, as they stand there
+    actor: str | None,
+    action: str | None,
+    target_kind: str | None,
+    target: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    before: str | None,
+    limit: int,
+) -> AuditFilter:
+    if not 1 <= limit <= 10_000:
+        raise InvalidInput(f"limit is {limit}; use 1 to 10,000")
+    return AuditFilter(
+        actor=actor,
+        action=action,
+        target_kind=target_kind,
+        target=target,
+        since=None if since is None else check_instant("since", since),
+        until=None if until is None else check_instant("until", until),
+        before=before,
+        limit=limit,
+    )

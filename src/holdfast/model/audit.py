@@ -1,0 +1,35 @@
+"""What operators did: who, what, to which, why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One action of an operator. `at` is in microseconds; `before` and `after` are JSON."""
+
+    id: str
+    at: int
+    actor: str
+    action: str
+    target_kind: str
+    target: str
+    reason: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which records to list, newest first. `before` is the id that the last page ended with."""
+
+    actor: str | None = None
+    action: str | None = None
+    target_kind: str | None = None
+    target: str | None = None
+    since: int | None = None
+    """Microseconds."""
+    until: int | None = None
+    before: str | None = None
+    limit: int = 50

@@ -1,0 +1,71 @@
+"""Which of the claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..model.job import Claimed
+from ..model.limits import JobLimits, Standing, queue_lane, rate_lane, task_lane
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A job that was claimed a moment ago, with what limits it."""
+
+    job: Claimed
+    lanes: tuple[str, ...]
+    capacities: tuple[tuple[str, int], ...] = ()
+    """Lanes that the job itself brings along, with their capacity."""
+    scope: str | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return not self.lanes and self.scope is None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Who starts, who is parked in which lane, and how many join each lane."""
+
+    accepted: list[Candidate]
+    parked: list[tuple[Candidate, str]]
+
+    @property
+    def joined(self) -> Counter[str]:
+        return Counter(lane for candidate in self.accepted for lane in candidate.lanes)
+
+
+def candidate(job: Claimed, standing: Standing) -> Candidate:
+    """What limits a job: its own key and rate, and the lanes of its task and queue where there are such."""
+    own = JobLimits.decode(job.limits) if job.limits else None
+    lanes = [lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes]
+    capacities: list[tuple[str, int]] = []
+    if own and own.key is not None:
+        lanes.append(own.key)
+        if own.capacity is not None:
+            capacities.append((own.key, own.capacity))
+    return Candidate(job, tuple(lanes), tuple(capacities), own.rate if own else None)
+
+
+def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapping[str, int]) -> Verdicts:
+    """Take each job for which every lane has room and its bucket a token, in order; park the rest.
+
+    A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token.
+    """
+    left, purse = dict(room), dict(tokens)
+    verdicts = Verdicts([], [])
+    for one in candidates:
+        if full := next((lane for lane in one.lanes if left.get(lane, 1) <= 0), None):
+            verdicts.parked.append((one, full))
+        elif one.scope is not None and purse.get(one.scope, 0) <= 0:
+            verdicts.parked.append((one, rate_lane(one.scope)))
+        else:
+            verdicts.accepted.append(one)
+            for lane in one.lanes:
+                if lane in left:
+                    left[lane] -= 1
+            if one.scope is not None:
+                purse[one.scope] -= 1
+    return verdicts

@@ -1,0 +1,61 @@
+"""The record of what operators did, written in the same commit as the action itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ...errors import InvalidInput
+from ...ids import ids
+from ...model.audit import AuditFilter, AuditRecord
+from ..port import Tx
+from ..statements import sql
+
+_LONGEST: Final = 4096
+NOBODY: Final = "unknown"
+
+
+async def audit(
+    tx: Tx,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    reason: str = "",
+    before: object = None,
+    after: object = None,
+) -> None:
+    """Record an action such as "queue.pause", whose first word says what kind of thing `target` names.
+
+    `before` and `after` are whatever JSON can say; None says nothing.
+    """
+    await tx.one(
+        sql.insert_audit,
+        id=ids.new(),
+        actor=actor or NOBODY,
+        action=action,
+        target_kind=action.partition(".")[0],
+        target=target,
+        reason=reason[:_LONGEST],
+        before=_json(before),
+        after=_json(after),
+    )
+
+
+async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
+    """Records, newest first."""
+    common = {
+        "actor": wanted.actor, "action": wanted.action, "since": wanted.since, "until": wanted.until,
+        "before": wanted.before, "target_kind": wanted.target_kind, "n": wanted.limit,
+    }  # fmt: skip
+    if wanted.target is None:
+        rows = await tx.all(sql.list_audit, **common)
+    elif wanted.target_kind is None:
+        raise InvalidInput("a target is found by its kind too; give target_kind, such as 'queue' or 'job'")
+    else:
+        rows = await tx.all(sql.list_audit_of, target=wanted.target, **common)
+    return [AuditRecord(*row) for row in rows]
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,134 @@
+"""Concurrency limits. Lanes count the jobs that run in them; what finds no room is parked until there is some.
+
+All lanes of a turn are locked once, in one order, after its jobs: those it finished and those it claimed. So a slot
+that was freed can be taken in the same commit, two turns never wait for each other in a circle, and a job is never
+parked behind a slot that is being freed at the same moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from ...model.job import Claimed
+from ...model.limits import Lane, Standing, rate_lane
+from ...rules.admission import Candidate, Verdicts, admit, candidate
+from ..port import Params, Tx
+from ..statements import sql
+from . import rates
+
+
+async def balance(
+    tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: Standing
+) -> tuple[list[Claimed], int]:
+    """Give back the slots of finished jobs and take those of claimed ones; the jobs that may start, and how many not.
+
+    `freed` are the `holds` of jobs that have just left the running state.
+    """
+    candidates = [candidate(job, standing) for job in claimed]
+    if not freed and all(one.is_free for one in candidates):
+        return claimed, 0
+    left = Counter(lane for holds in freed for lane in json.loads(holds))
+    await _make(tx, candidates)
+    lanes = await _lock(tx, {*left, *(lane for one in candidates for lane in one.lanes)})
+    room = {lane.key: lane.capacity - lane.running + left[lane.key] for lane in lanes if lane.capacity is not None}
+    tokens = await rates.lock(tx, {one.scope for one in candidates if one.scope is not None})
+    verdicts = admit(candidates, room, {scope: int(there) for scope, (there, _) in tokens.items()})
+    await rates.spend(tx, tokens, Counter(one.scope for one in verdicts.accepted if one.scope is not None))
+    await _write(tx, verdicts)
+    await _move(tx, left, verdicts.joined)
+    await _fill(tx, room, left, verdicts.joined)
+    return [one.job for one in verdicts.accepted], len(verdicts.parked)
+
+
+async def release(tx: Tx, holds: Iterable[str | None]) -> None:
+    """Give back the slots of jobs that have just left the running state."""
+    await balance(tx, [text for text in holds if text], [], Standing())
+
+
+async def unpark_stalled(tx: Tx) -> int:
+    """Jobs parked in lanes that have room, such as those behind a job that was cancelled while it waited."""
+    found = [row[0] for row in await tx.all(sql.parked_lanes)]
+    known = {lane.key: lane for lane in await _lock(tx, found)}
+    count = 0
+    for key in found:
+        lane = known.get(key)
+        if lane is not None and (lane.capacity is None or lane.capacity > lane.running):
+            count += await unpark(tx, key, 1000 if lane.capacity is None else lane.capacity - lane.running)
+        elif lane is None and not key.startswith("rate:"):
+            count += await unpark(tx, key, 1000)  # its limit was removed
+    return count
+
+
+async def unpark(tx: Tx, lane: str, n: int) -> int:
+    """Make the first `n` jobs of a lane claimable again."""
+    rows = await tx.all(sql.unpark_jobs, lane=lane, n=n)
+    for queue in {row[0] for row in rows}:
+        tx.ring(f"queue:{queue}")
+    return len(rows)
+
+
+async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
+    """Let as many jobs go as there are tokens for them now."""
+    # Looked at without a lock: buckets are locked after lanes. What goes too early is parked again.
+    for bucket in await rates.list_buckets(tx) if scopes else ():
+        if bucket.scope in scopes and bucket.tokens >= 1:
+            await unpark(tx, rate_lane(bucket.scope), int(bucket.tokens))
+
+
+async def set_lane(tx: Tx, key: str, capacity: int) -> None:
+    """Limit a task or a queue; what waits and now fits is let go."""
+    await tx.one(sql.ensure_lane, key=key, standing=1, capacity=capacity)
+    await unpark_stalled(tx)
+
+
+async def remove_lane(tx: Tx, key: str) -> bool:
+    removed = await tx.one(sql.delete_lane, key=key) is not None
+    await unpark_stalled(tx)
+    return removed
+
+
+async def list_lanes(tx: Tx, n: int = 1000) -> list[Lane]:
+    rows = await tx.all(sql.list_lanes, n=n)
+    return [Lane(key, bool(standing), capacity, running) for key, standing, capacity, running in rows]
+
+
+async def _make(tx: Tx, candidates: Iterable[Candidate]) -> None:
+    wanted = dict(pair for one in candidates for pair in one.capacities)
+    for key in sorted(wanted):
+        await tx.one(sql.ensure_lane, key=key, standing=0, capacity=wanted[key])
+
+
+async def _lock(tx: Tx, keys: Iterable[str]) -> list[Lane]:
+    rows = await tx.all(sql.lock_lanes, keys=json.dumps(sorted(keys)))
+    return [Lane(key, False, capacity, running) for key, capacity, running in rows]
+
+
+async def _write(tx: Tx, verdicts: Verdicts) -> None:
+    held: list[Params] = [
+        {"id": one.job.id, "epoch": one.job.epoch, "holds": json.dumps(one.lanes)}
+        for one in verdicts.accepted
+        if one.lanes
+    ]
+    if held:
+        await tx.each(sql.hold_lanes, held)
+    parked: list[Params] = [
+        {"id": one.job.id, "epoch": one.job.epoch, "lane": lane} for one, lane in verdicts.parked
+    ]
+    if parked:
+        await tx.each(sql.park_job, parked)
+
+
+async def _move(tx: Tx, left: Counter[str], joined: Counter[str]) -> None:
+    deltas = {key: joined[key] - left[key] for key in {*left, *joined}}
+    moves: list[Params] = [{"key": key, "delta": deltas[key]} for key in sorted(deltas) if deltas[key]]
+    if moves:
+        await tx.each(sql.move_lane, moves)
+
+
+async def _fill(tx: Tx, room: dict[str, int], left: Counter[str], joined: Counter[str]) -> None:
+    for key in sorted(left):
+        free = room.get(key, 0) - joined[key]
+        if free > 0:
+            await unpark(tx, key, free)

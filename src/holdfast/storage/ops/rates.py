@@ -1,0 +1,85 @@
+"""Rates across the cluster: a token bucket per scope, and queues that cool down when they are throttled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ...clock import SECOND
+from ...errors import NotFound
+from ...model.limits import Bucket, Standing
+from ..port import Tx
+from ..statements import sql
+
+# A success counts as recovery only so long after the cool-down ended.
+_RECOVERY: Final = 120 * SECOND
+
+
+async def lock(tx: Tx, scopes: Iterable[str]) -> dict[str, tuple[float, int]]:
+    """The tokens in each bucket and when that was, locked in one order. A scope that does not exist has none."""
+    found: dict[str, tuple[float, int]] = {}
+    for scope in sorted(scopes):
+        if row := await tx.one(sql.lock_bucket, scope=scope):
+            found[scope] = (row[0], row[2])
+    return found
+
+
+async def spend(tx: Tx, tokens: Mapping[str, tuple[float, int]], spent: Counter[str]) -> None:
+    for scope in sorted(spent):
+        there, at = tokens[scope]
+        await tx.one(sql.set_tokens, scope=scope, tokens=there - spent[scope], at=at)
+
+
+async def acquire(tx: Tx, scope: str) -> int:
+    """Take one token: 0 if it was there, else microseconds until one will be. NotFound for an unknown scope."""
+    row = await tx.one(sql.lock_bucket, scope=scope)
+    if row is None:
+        raise NotFound("rate", scope)
+    there, refill, at = row
+    if there < 1:
+        return max(1, round((1 - there) / refill * SECOND))
+    await tx.one(sql.set_tokens, scope=scope, tokens=there - 1, at=at)
+    return 0
+
+
+async def drain(tx: Tx, scope: str) -> None:
+    """Empty a bucket: a refusal elsewhere said that there is nothing left."""
+    if await tx.one(sql.empty_bucket, scope=scope) is None:
+        raise NotFound("rate", scope)
+
+
+async def ensure(tx: Tx, scope: str, capacity: float, refill: float, *, origin: str) -> None:
+    """Make a bucket, or change it; what an operator set is not changed by code."""
+    await tx.one(sql.ensure_bucket, scope=scope, capacity=float(capacity), refill=float(refill), origin=origin)
+
+
+async def remove(tx: Tx, scope: str) -> bool:
+    return await tx.one(sql.delete_bucket, scope=scope) is not None
+
+
+async def list_buckets(tx: Tx) -> list[Bucket]:
+    return [
+        Bucket(scope, capacity, refill, min(capacity, tokens + max(0, now - at) / SECOND * refill), origin)
+        for scope, capacity, refill, tokens, at, origin, now in await tx.all(sql.list_buckets)
+    ]
+
+
+async def standing(tx: Tx) -> Standing:
+    """The limits that apply to jobs without being named by them."""
+    return Standing(
+        lanes=frozenset(row[0] for row in await tx.all(sql.standing_lanes)),
+        scopes=tuple(row[0] for row in await tx.all(sql.bucket_scopes)),
+        cooled=frozenset(row[0] for row in await tx.all(sql.throttled_queues)),
+    )
+
+
+async def cool(tx: Tx, queue: str, delay: int) -> None:
+    """Hand out nothing of a queue for a while; only the first to say so opens the window."""
+    await tx.one(sql.cool_queue, name=queue, delay=delay)
+
+
+async def warm(tx: Tx, queues: Iterable[str]) -> None:
+    """Work of these queues succeeded."""
+    for queue in queues:
+        await tx.one(sql.warm_queue, name=queue, patience=_RECOVERY)

@@ -1,0 +1,46 @@
+-- name: lock_lanes
+select key, capacity, running from holdfast_lane
+ where key = any(array(select json_array_elements_text(:keys::json))) order by key for update;
+
+-- name: move_lane
+update holdfast_lane as lane set running = lane.running + item.delta
+  from unnest(:key::text[], :delta::bigint[]) with ordinality as item(key, delta, n)
+ where lane.key = item.key
+returning item.n, lane.capacity, lane.running;
+
+-- name: hold_lanes
+update holdfast_job as job set holds = item.holds
+  from unnest(:id::text[], :epoch::bigint[], :holds::text[]) with ordinality as item(id, epoch, holds, n)
+ where job.id = item.id and job.state = 'running' and job.epoch = item.epoch
+returning item.n;
+
+-- name: park_job
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.
+update holdfast_job as job
+   set state = 'ready', due = 2, lane = item.lane, reason = 'limit', attempts = job.attempts - 1,
+       started_at = case when job.attempts = 1 then null else job.started_at end,
+       epoch = job.epoch + 1, owner = null, claim = null, alone = 0, holds = null
+  from unnest(:id::text[], :epoch::bigint[], :lane::text[]) with ordinality as item(id, epoch, lane, n)
+ where job.id = item.id and job.state = 'running' and job.epoch = item.epoch
+returning item.n;
+
+-- name: unpark_jobs
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end, lane = null
+ where id = any(array(select id from holdfast_job where due = 2 and lane = :lane
+                       order by priority desc, rank, id limit :n for update skip locked))
+returning queue;
+
+-- name: lock_bucket
+-- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
+select least(capacity, tokens + greatest(0, :now - refilled_at) / 1e6 * refill), refill, :now from holdfast_bucket
+ where scope = :scope
+   for update;
+
+-- name: next_fair_rank
+-- The head of the queue is its virtual time: a lane that was idle starts there, a busy one behind its own last job.
+insert into holdfast_lane (key, last)
+values (:key, coalesce((select rank from holdfast_job where due = 1 and route = :route
+                         order by priority desc, rank, id limit 1), :now) + :width)
+    on conflict (key) do update set last = greatest(excluded.last, holdfast_lane.last + :width)
+returning last;

@@ -1,0 +1,37 @@
+-- name: lock_lanes
+-- The write lock is held; Postgres locks the rows, in one order for everybody.
+select key, capacity, running from holdfast_lane where key in (select value from json_each(:keys)) order by key;
+
+-- name: move_lane
+update holdfast_lane set running = running + :delta where key = :key returning capacity, running;
+
+-- name: hold_lanes
+update holdfast_job set holds = :holds where id = :id and state = 'running' and epoch = :epoch;
+
+-- name: park_job
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.
+update holdfast_job
+   set state = 'ready', due = 2, lane = :lane, reason = 'limit', attempts = attempts - 1,
+       started_at = case when attempts = 1 then null else started_at end,
+       epoch = epoch + 1, owner = null, claim = null, alone = 0, holds = null
+ where id = :id and state = 'running' and epoch = :epoch;
+
+-- name: unpark_jobs
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end, lane = null
+ where rowid in (select rowid from holdfast_job where due = 2 and lane = :lane
+                  order by priority desc, rank, id limit :n)
+returning queue;
+
+-- name: lock_bucket
+-- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
+select min(capacity, tokens + max(0, :now - refilled_at) / 1e6 * refill), refill, :now from holdfast_bucket
+ where scope = :scope;
+
+-- name: next_fair_rank
+-- The head of the queue is its virtual time: a lane that was idle starts there, a busy one behind its own last job.
+insert into holdfast_lane (key, last)
+values (:key, coalesce((select rank from holdfast_job where due = 1 and route = :route
+                         order by priority desc, rank, id limit 1), :now) + :width)
+    on conflict (key) do update set last = max(excluded.last, holdfast_lane.last + :width)
+returning last;

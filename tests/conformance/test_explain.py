@@ -1,0 +1,118 @@
+"""Why a job is not running: each reason on a real store."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import NotFound
+from holdfast.model.job import JobState
+from holdfast.model.outcome import Rerouted, Retry
+from holdfast.model.route import Route
+from holdfast.storage.ops import control, explaining
+
+from .world import ERROR, LEASE, World
+
+
+def reasons(world: World, job_id: str) -> dict[str, str]:
+    found = world.run(explaining.explain, job_id)
+    assert found.job.id == job_id
+    return {reason.code: reason.text for reason in found.reasons}
+
+
+def test_a_job_that_any_worker_may_take_is_claimable(world: World) -> None:
+    job_id = world.add()
+    world.worker()
+    assert list(reasons(world, job_id)) == ["claimable"]
+
+
+def test_it_is_due_later(world: World) -> None:
+    job_id = world.add(delay=90 * SECOND)
+    world.worker()
+    assert "90.0 s" in reasons(world, job_id)["due_later"]
+
+
+def test_it_waits_for_its_next_try(world: World) -> None:
+    job_id, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR))
+    assert "attempt 1 of 5" in reasons(world, job_id)["due_later"]
+
+
+def test_its_queue_is_paused(world: World) -> None:
+    job_id = world.add(queue="mail")
+    world.worker(queues=["mail"])
+    world.run(control.set_queue_state, "mail", "paused")
+    assert "'mail' is paused" in reasons(world, job_id)["queue_paused"]
+
+
+def test_no_worker_is_alive(world: World) -> None:
+    job_id = world.add()
+    assert "no_worker" in reasons(world, job_id)
+    world.worker()
+    world.clock.advance(LEASE / SECOND + 1)
+    assert "no_worker" in reasons(world, job_id)
+
+
+def test_no_worker_serves_its_queue(world: World) -> None:
+    job_id = world.add(queue="mail")
+    world.worker(queues=["other"])
+    text = reasons(world, job_id)["queue_not_served"]
+    assert "'mail'" in text
+    assert "other" in text
+
+
+def test_no_worker_knows_its_task(world: World) -> None:
+    job_id, stranger = world.add(task="rare"), world.worker()
+    assert "'rare'" in reasons(world, job_id)["task_unknown"]
+    claimed = world.take(stranger)
+    world.finish(stranger, claimed, Rerouted(Route("default").requiring("task:rare"), "no_handler"))
+    assert "'rare'" in reasons(world, job_id)["task_unknown"]
+    world.worker(tasks=("rare",))
+    assert "task_unknown" not in reasons(world, job_id)
+
+
+def test_its_worker_was_lost_and_it_waits_to_run_apart(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.lose(placed.owner)
+    world.worker(queues=[placed.queue])
+    assert "suspect" in reasons(world, placed.id)
+
+
+def test_it_runs_and_who_has_it_until_when(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(10)
+    text = reasons(world, placed.id)["running"]
+    assert placed.owner in text
+    assert "20 s" in text
+
+
+def test_it_runs_on_a_worker_whose_lease_is_over(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.advance(LEASE / SECOND + 5)
+    assert "ended 5 s ago" in reasons(world, placed.id)["running"]
+
+
+def test_it_was_asked_to_stop(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.run(control.cancel, placed.id)
+    assert list(reasons(world, placed.id)) == ["running", "cancel_requested"]
+
+
+def test_it_is_blocked_and_why(world: World) -> None:
+    assert "auth" in reasons(world, world.place(JobState.BLOCKED).id)["blocked"]
+
+
+@pytest.mark.parametrize("state", [s for s in JobState if s.is_terminal])
+def test_it_has_ended_and_how(world: World, state: JobState) -> None:
+    assert list(reasons(world, world.place(state).id)) == [state.value]
+
+
+def test_several_reasons_are_told_at_once(world: World) -> None:
+    job_id = world.add(delay=SECOND)
+    world.run(control.set_queue_state, "default", "paused")
+    assert list(reasons(world, job_id)) == ["due_later", "queue_paused", "no_worker"]
+
+
+def test_what_does_not_exist_is_not_found(world: World) -> None:
+    with pytest.raises(NotFound):
+        world.run(explaining.explain, "nobody")

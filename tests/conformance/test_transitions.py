@@ -1,0 +1,163 @@
+"""The transition table, pair by pair: legal moves reach every state they list, illegal ones change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import IllegalMove
+from holdfast.model.job import JobState
+from holdfast.model.outcome import (
+    Cancelled, Done, Expired, Failed, Finish, Outcome, Parked, Released, Rerouted, Retry, Snoozed, Throttled,
+)  # fmt: skip
+from holdfast.model.route import Route
+from holdfast.rules.lifecycle import MOVES, Event, event_of
+from holdfast.storage.ops import claims, control, finishing, upkeep
+
+from .world import ERROR, LEASE, Placed, World, claim_request
+
+Act: TypeAlias = Callable[[World, Placed], None]
+
+OUTCOMES: tuple[Outcome, ...] = (
+    Done("1"), Retry(0, ERROR), Failed("permanent", ERROR), Snoozed(0), Throttled(0, ERROR), Parked("auth", ERROR),
+    Released("shutdown"), Rerouted(Route("q", frozenset({"task:work"})), "no_handler"), Cancelled("asked"), Expired(),
+)  # fmt: skip
+PAIRS = [(state, event) for state in JobState for event in Event]
+KEEPS_ITS_EPOCH = {(JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW)}
+
+
+def finish_with(outcome: Outcome) -> Act:
+    """What its last owner may try, with the epoch it knows and with the one that the row has."""
+
+    def act(world: World, placed: Placed) -> None:
+        for epoch in {placed.epoch, world.job(placed.id).epoch}:
+            world.run(finishing.finish, placed.owner, [Finish(placed.id, epoch, outcome)])
+
+    return act
+
+
+def claim(world: World, placed: Placed) -> None:
+    world.run(claims.claim, claim_request(placed.owner, 1, queues=[placed.queue], suspects=1))
+
+
+def rescue(world: World, placed: Placed) -> None:
+    world.clock.advance(LEASE / SECOND + 1)
+    world.rescue(placed.owner)
+
+
+def expire(world: World, placed: Placed) -> None:
+    world.run(upkeep.expire_jobs)
+    finish_with(Expired())(world, placed)
+
+
+def cancel(world: World, placed: Placed) -> None:
+    world.run(control.cancel, placed.id)
+
+
+def force_cancel(world: World, placed: Placed) -> None:
+    world.run(control.cancel, placed.id, force=True)
+
+
+def run_now(world: World, placed: Placed) -> None:
+    world.run(control.run_now, placed.id)
+
+
+def replay(world: World, placed: Placed) -> None:
+    world.run(control.replay, placed.id)
+
+
+ACTS: dict[Event, Act] = {
+    Event.CLAIM: claim,
+    **{event_of(outcome): finish_with(outcome) for outcome in OUTCOMES},
+    Event.RESCUE: rescue,
+    Event.CANCEL: cancel,
+    Event.FORCE_CANCEL: force_cancel,
+    Event.EXPIRE: expire,
+    Event.RUN_NOW: run_now,
+    Event.REPLAY: replay,
+}
+
+
+def as_it_is(world: World, placed: Placed) -> None:
+    pass
+
+
+def due_later(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set due = 0, not_before = :now + 9 where id = :id and due = 1", id=placed.id)
+
+
+def past_its_deadline(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
+
+
+def unknown_to_all(world: World, placed: Placed) -> None:
+    past_its_deadline(world, placed)
+    world.sql("update holdfast_job set reason = 'no_handler' where id = :id", id=placed.id)
+
+
+def out_of_attempts(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set attempts = max_attempts where id = :id", id=placed.id)
+
+
+def asked_to_stop(world: World, placed: Placed) -> None:
+    past_its_deadline(world, placed)
+    if world.job(placed.id).state is JobState.RUNNING:
+        cancel(world, placed)
+
+
+def circumstances(event: Event) -> list[Act]:
+    """What decides where an event leads. Together they reach every state that the table lists."""
+    match event:
+        case Event.EXPIRE:
+            return [past_its_deadline, unknown_to_all, asked_to_stop]
+        case Event.RESCUE:
+            return [as_it_is, past_its_deadline, out_of_attempts, asked_to_stop]
+        case Event.RUN_NOW:
+            return [as_it_is, due_later]
+        case Event.CLAIM | Event.REPLAY:
+            return [as_it_is]
+        case _:
+            return [as_it_is, asked_to_stop]
+
+
+@pytest.mark.parametrize(("state", "event"), PAIRS, ids=[f"{state}-{event}" for state, event in PAIRS])
+def test_an_event_moves_a_job_as_the_table_says_and_not_otherwise(
+    each_store: World, state: JobState, event: Event
+) -> None:
+    world, reached = each_store, set()
+    for prepare in circumstances(event):
+        placed = world.place(state)
+        prepare(world, placed)
+        reached.add(happen(world, placed, state, event))
+    assert reached == MOVES.get((state, event), {state})
+
+
+def happen(world: World, placed: Placed, state: JobState, event: Event) -> JobState:
+    row, history, before = world.row(placed.id), world.history(placed.id), world.job(placed.id)
+    try:
+        ACTS[event](world, placed)
+    except IllegalMove:
+        assert (state, event) not in MOVES
+    after = world.job(placed.id)
+    if (state, event) not in MOVES:
+        assert (world.row(placed.id), world.history(placed.id)) == (row, history)
+    elif (state, event) in KEEPS_ITS_EPOCH:
+        assert after.epoch == before.epoch
+    else:
+        assert after.epoch == before.epoch + 1
+    assert (after.owner is not None) == (after.state is JobState.RUNNING)
+    assert (after.finished_at is not None) == after.state.is_terminal
+    return after.state
+
+
+def test_every_outcome_of_a_run_is_an_event_of_the_table() -> None:
+    assert {event_of(outcome) for outcome in OUTCOMES} == {event for state, event in MOVES if state is JobState.RUNNING} - {
+        Event.RESCUE, Event.CANCEL, Event.FORCE_CANCEL,
+    }  # fmt: skip
+
+
+def test_every_event_is_tried() -> None:
+    assert set(ACTS) == set(Event)

@@ -1,0 +1,71 @@
+"""Migrations and schemas on Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from holdfast.errors import (
+    ConfigError,
+    SchemaMismatch,
+)
+from holdfast.storage import migrate
+from holdfast.storage.postgres import PostgresStore
+from tests.storage import kit
+
+EVERY_MIGRATION = [migration.name for migration in migrate.migrations("postgres")]
+
+
+def test_a_blank_database_says_to_migrate(blank_postgres_dsn: str) -> None:
+    store = PostgresStore(blank_postgres_dsn)
+    with pytest.raises(SchemaMismatch, match="holdfast db migrate"):
+        store.write(kit.insert("a"))
+    with pytest.raises(SchemaMismatch, match="holdfast db migrate"):
+        asyncio.run(store.awrite_list(kit.insert_list(["a"])))
+    with pytest.raises(SchemaMismatch, match="holdfast db migrate"):
+        store.read(kit.names())
+    assert store.migrate() == EVERY_MIGRATION
+    assert store.migrate() == []
+    store.close()
+
+
+def test_a_newer_schema_refuses_to_be_written(store: PostgresStore, noted_dsn: str) -> None:
+    with psycopg.connect(noted_dsn) as connection:
+        connection.execute("insert into holdfast_migration values (9999, 'from the future', 0)")
+    with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
+        store.write(kit.insert("a"))
+    assert store.read(kit.names()) == []
+
+
+def test_processes_that_migrate_at_once_do_it_once(blank_postgres_dsn: str) -> None:
+    stores = [PostgresStore(blank_postgres_dsn, notify=False) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda store: store.migrate(), stores))
+    assert sorted(done) == [[], [], [], EVERY_MIGRATION]
+    for store in stores:
+        store.close()
+
+
+def test_a_schema_of_its_own_is_made_and_used(blank_postgres_dsn: str) -> None:
+    store = PostgresStore(blank_postgres_dsn, schema="jobs", notify=False)
+    store.migrate()
+    assert store.describe()["schema"] == "jobs"
+    with psycopg.connect(blank_postgres_dsn) as connection:
+        assert connection.execute("select to_regclass('jobs.holdfast_job') is not null").fetchone() == (True,)
+    store.close()
+
+
+@pytest.mark.parametrize("schema", ["", "Jobs", "a b", "x; drop table y", "1a", "a" * 42])
+def test_a_schema_with_another_alphabet_is_refused(schema: str) -> None:
+    with pytest.raises(ConfigError, match="schema"):
+        PostgresStore("dbname=x", schema=schema)
+
+
+def test_describe_tells_versions_and_no_secrets(store: PostgresStore) -> None:
+    facts = store.describe()
+    assert facts["schema_version"] == migrate.migrations("postgres")[-1].version
+    assert str(facts["driver"]).startswith("psycopg 3")
+    assert "password" not in str(facts)
