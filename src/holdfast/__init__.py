@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NotInTransaction,
         OutcomeUnknown,
         PayloadTooLarge,
+        QueueClosed,
         QueueFull,
         ResultTimeout,
         SchemaMismatch,
@@ -53,7 +54,7 @@ __all__ = [
     "HoldfastError", "IdTaken", "IllegalMove", "InvalidArguments", "InvalidInput", "Job", "JobCancelled", "JobExpired",
     "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped", "JobState",
     "LeaseLost", "ManualClock", "NotFound", "NotInTransaction", "OutcomeUnknown", "Park", "PayloadTooLarge",
-    "QueueFull", "ResultTimeout", "Retry", "RetryPolicy", "SchemaMismatch", "Snooze", "StorageBusy", "StorageError",
+    "QueueClosed", "QueueFull", "ResultTimeout", "Retry", "RetryPolicy", "SchemaMismatch", "Snooze", "StorageBusy", "StorageError",
     "StorageFull", "StorageReadOnly", "StorageUnavailable", "SyncContext", "Task", "Throttle", "Undecodable",
     "UnknownTask", "WorkerSettings", "__version__",
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
         failure = classify(error, task.task_options.permanent_on)
         if isinstance(failure, Snoozed):
             return {"kind": "snoozed", "delay": failure.delay}
-        return {"kind": failure.kind, "error": failure.error, "after": failure.after, "reason": failure.reason}
+        return {"kind": failure.kind, "error": failure.error, "after": failure.after, "reason": failure.reason, "cools": failure.cools}
     try:
         return {"kind": "done", "result": task.signature.encode_result(value)}
     except HoldfastError as error:

@@ -17,7 +17,9 @@ from .client.audit import Audit
 from .client.enqueuer import Enqueuer
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
-from .client.overview import Queues, Workers
+from .client.limits import Limits, declare_concurrency, declare_rate
+from .client.overview import Workers
+from .client.queues import Queues
 from .clock import Clock
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
@@ -28,8 +30,9 @@ from .errors import ConfigError, UnknownTask
 from .handle import Job
 from .opening import open_store
 from .rules.retry import RetryPolicy
-from .storage.port import Store
-from .tasks import AsyncTask, Isolate, JobRequest, Seconds, SyncTask, Task, TaskOptions
+from .storage.port import Op, Store
+from .options import Isolate, Seconds, TaskOptions
+from .tasks import AsyncTask, JobRequest, SyncTask, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +69,8 @@ class App:
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.audit: Final = Audit(self.open)
+        self.limits: Final = Limits(self.open)
+        self._rates: dict[str, Op[None]] = {}
         self._enqueuer = Enqueuer(self.open, self.jobs)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
@@ -90,6 +95,8 @@ class App:
         retry: RetryPolicy | None = None,
         timeout: Seconds | None = None,
         isolate: Isolate | None = None,
+        concurrency: int | None = None,
+        rate: str | None = None,
         requires: Sequence[str] = (),
         permanent_on: tuple[type[BaseException], ...] = (),
     ) -> TaskDecorator: ...
@@ -113,6 +120,19 @@ class App:
     def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
         """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
         return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
+
+    def rate(self, scope: str, *, capacity: float, per_second: float) -> str:
+        """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
+
+        Workers make it known when they start. What an operator set since is not overwritten.
+        """
+        self._rates[scope] = declare_rate(scope, capacity, per_second)
+        return scope
+
+    def declarations(self) -> list[Op[None]]:
+        """What the code says about limits, for a worker to make known when it starts."""
+        limited = [(task.name, task.task_options.concurrency) for task in self._tasks.values()]
+        return [*self._rates.values(), *(declare_concurrency(name, n) for name, n in limited if n is not None)]
 
     def middleware(self, layer: M) -> M:
         """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""

@@ -43,8 +43,9 @@ def load(
 ) -> Config:
     """The settings in force. A name that nobody knows is an error, wherever it stands."""
     environment = os.environ if environment is None else environment
-    merged = {**_from_toml(environment, file), **code, **_from_environment(environment), **(flags or {})}
-    given = {name: value for name, value in merged.items() if value is not None}
+    # None says nothing, in each place by itself: App() must not hide the store that stands in the file.
+    places = (_from_toml(environment, file), code, _from_environment(environment), flags or {})
+    given = {name: value for place in places for name, value in place.items() if value is not None}
     if unknown := given.keys() - set(known_settings()):
         names = ", ".join(sorted(unknown))
         raise ConfigError(f"there is no setting {names}; known settings are {', '.join(known_settings())}")

@@ -10,6 +10,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from .outcomes import Throttle
+
 if TYPE_CHECKING:
     from .handle import Job
     from .tasks import JobRequest
@@ -112,6 +114,16 @@ class Context(_BaseContext):
         return job
 
 
+    async def acquire(self, scope: str) -> None:
+        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        if wait := await self._app.limits.aacquire(scope):
+            raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
+
+    async def drain(self, scope: str) -> None:
+        """Empty the bucket of a rate: the other side has just refused."""
+        await self._app.limits.adrain(scope)
+
+
 class SyncContext(_BaseContext):
     """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
 
@@ -119,6 +131,15 @@ class SyncContext(_BaseContext):
         """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
         job: Job[R] = self._app.enqueue(request, tenant=self.job.tenant)
         return job
+
+    def acquire(self, scope: str) -> None:
+        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        if wait := self._app.limits.acquire(scope):
+            raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
+
+    def drain(self, scope: str) -> None:
+        """Empty the bucket of a rate: the other side has just refused."""
+        self._app.limits.drain(scope)
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
         """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""

@@ -30,6 +30,7 @@ from .ids import token
 from .model.job import Claimed
 from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked
 from .storage.ops import claims, insight, upkeep, workers
+from .storage.ops.queues import list_queues
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
 
@@ -156,6 +157,7 @@ class _Crew:
 
     async def _look(self) -> None:
         self._routes.learn(await self._store.aread(Op(special_routes)))
+        self._floor.defaults.learn(await self._store.aread(Op(list_queues)))
         served = self._routes.numbers
         self._floor.suspects_wait = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served)))
 

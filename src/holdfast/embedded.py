@@ -95,5 +95,6 @@ class EmbeddedWorker:
             self._settings,
             app=self._app,
             middleware=self._middleware,
+            declarations=self._app.declarations(),
             clock=self._clock,
         )

@@ -12,7 +12,8 @@
     │   ├── DuplicateJob            .job_id, raised only where on_duplicate="raise"
     │   ├── IdTaken                 the same id with another task or payload
     │   ├── LeaseLost               the caller no longer owns the job; nothing was changed
-    │   └── IllegalMove             the job's state does not allow this
+    │   ├── IllegalMove             the job's state does not allow this
+    │   └── QueueClosed             .queue .state, the queue takes no new jobs
     ├── QueueFull                   too many writes are waiting in this process
     ├── StorageError                .backend
     │   ├── StorageBusy             the lock could not be had before the deadline
@@ -136,6 +137,17 @@ class IllegalMove(Conflict):
     """The job's state does not allow this move."""
 
     code = "illegal_move"
+
+
+class QueueClosed(Conflict):
+    """The queue takes no new jobs: it is draining or disabled."""
+
+    code = "queue_closed"
+
+    def __init__(self, queue: str, state: str) -> None:
+        self.queue = queue
+        self.state = state
+        super().__init__(f"queue {queue!r} is {state} and takes no new jobs; resume it, or use another queue")
 
 
 class QueueFull(HoldfastError):

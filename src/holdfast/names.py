@@ -100,6 +100,20 @@ def check_priority(value: object) -> int:
     return _whole("the priority", value, MIN_PRIORITY, MAX_PRIORITY)
 
 
+def check_limit(what: str, value: object) -> int:
+    """How many may run at once: a whole number from 1."""
+    return _whole(what, value, 1, 1_000_000)
+
+
+def check_rate(what: str, value: object) -> float:
+    """Tokens, or tokens per second: more than 0 and finite."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise InvalidInput(f"{what} must be a number, not {_kind(value)}")
+    if not 0 < value < 1e9:
+        raise InvalidInput(f"{what} is {value}; give a number above 0")
+    return float(value)
+
+
 def check_attempts(value: object) -> int:
     """1 to 1,000, or None for attempts without limit, which is stored as 0."""
     return UNLIMITED if value is None else _whole("max_attempts", value, 1, MAX_ATTEMPTS)

@@ -30,9 +30,13 @@ class Snooze(JobSignal):
 
 
 class Throttle(JobSignal):
-    """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt."""
+    """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt.
 
-    def __init__(self, message: str = "throttled", *, after: float = 60.0) -> None:
+    The job's whole queue rests meanwhile, unless `cool_queue` is False: what refused this job would refuse its like.
+    """
+
+    def __init__(self, message: str = "throttled", *, after: float = 60.0, cool_queue: bool = True) -> None:
+        self.cool_queue = cool_queue
         self.after = check_duration("after", after)
         super().__init__(message)
 

@@ -59,6 +59,7 @@ async def _live(app: App, settings: WorkerSettings, identity: str | None, superv
         settings,
         app=app,
         middleware=app._middleware,
+        declarations=app.declarations(),
         identity=identity,
         clock=app._clock or SYSTEM_CLOCK,
         on_stuck=_end_at_once,

@@ -16,6 +16,7 @@ from .context import Context, SyncContext
 from .errors import ConfigError
 from .handle import Job
 from .model.job import OnDuplicate
+from .options import CallOptions, Isolate, Seconds, TaskOptions
 from .names import check_attempts, check_duration, check_name, check_priority, check_queue
 from .rules.retry import RetryPolicy, check_policy
 from .signature import Signature
@@ -23,60 +24,6 @@ from .signature import Signature
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-Seconds: TypeAlias = "float | timedelta"
-Isolate: TypeAlias = Literal["process"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOptions:
-    """How a task's jobs run, unless a call says otherwise."""
-
-    queue: str = "default"
-    priority: int = 0
-    max_attempts: int | None = 5
-    """Total runs, the first included; None is without limit."""
-    retry: RetryPolicy | None = None
-    timeout: Seconds | None = None
-    """For one run. A coroutine is cancelled, a thread is asked, a process is killed."""
-    isolate: Isolate | None = None
-    requires: frozenset[str] = frozenset()
-    """Capabilities that a worker must have."""
-    permanent_on: tuple[type[BaseException], ...] = ()
-    """Exceptions that no retry can mend."""
-
-    def __post_init__(self) -> None:
-        check_queue(self.queue)
-        check_priority(self.priority)
-        check_attempts(self.max_attempts)
-        check_policy(self.retry)
-        if self.timeout is not None and check_duration("timeout", self.timeout) <= 0:
-            raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
-        if self.isolate not in (None, "process"):
-            raise ConfigError(f"isolate is {self.isolate!r}; use 'process', or leave it out")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
-    """What one call asks for beyond its task's own options; None leaves the task's."""
-
-    id: str | None = None
-    queue: str | None = None
-    priority: int | None = None
-    delay: Seconds | None = None
-    at: datetime | None = None
-    max_attempts: int | None = None
-    timeout: Seconds | None = None
-    deadline: Seconds | datetime | None = None
-    retry: RetryPolicy | None = None
-    dedupe_key: str | None = None
-    dedupe_scope: str | None = None
-    dedupe_until: Literal["start", "failure", "finish"] | Seconds = "finish"
-    on_duplicate: OnDuplicate = "existing"
-    tenant: str | None = None
-    tags: Sequence[str] = ()
-    connection: object | None = None
-
 
 _NO_OPTIONS: Final = CallOptions()
 _LEFT_OUT: Final = {field.name: field.default for field in fields(CallOptions)}
@@ -149,13 +96,20 @@ class Task(Generic[P, R]):
         on_duplicate: OnDuplicate = "existing",
         tenant: str | None = None,
         tags: Sequence[str] = (),
+        concurrency_key: str | None = None,
+        concurrency: int | None = None,
+        fair_key: str | None = None,
+        weight: float = 1.0,
+        rate: str | None = None,
         connection: object | None = None,
     ) -> Task[P, R]:
         """This task with further options for the calls made on what is returned.
 
         `delay` and `at` say when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
-        fails, finishes, or for so many seconds. `connection` is your own open transaction to enqueue in.
+        fails, finishes, or for so many seconds. Of the jobs with one `concurrency_key` at most `concurrency` run at
+        once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
+        token bucket. `connection` is your own open transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         before = self.call_options

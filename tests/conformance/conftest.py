@@ -19,7 +19,6 @@ from holdfast.clock import ManualClock
 from holdfast.storage.port import Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
-
 from tests.postgres_server import Databases
 
 from .world import ByAwrite, InOwnTransaction, World, by_write
@@ -73,7 +72,8 @@ class Ground:
             world.way = awriting = ByAwrite(store)
             stack.callback(awriting.close)
         elif way == "own":
-            world.way = InOwnTransaction(store, connect)
+            world.way = owning = InOwnTransaction(store, connect)
+            stack.callback(owning.close)
         return world
 
     def close(self) -> list[str]:
@@ -144,6 +144,13 @@ def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple
     with ExitStack() as stack:
         first = ground.join(place, request.param, until=stack)
         yield first, ground.join(place, request.param, clock=first.clock, until=stack)
+
+
+@pytest.fixture
+def on_sqlite(ground: Ground) -> Iterator[World]:
+    """An empty file, for what its query planner does."""
+    with ExitStack() as stack:
+        yield ground.join(ground.place("file"), "file", until=stack)
 
 
 @pytest.fixture(scope="session")

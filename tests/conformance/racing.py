@@ -38,8 +38,8 @@ def aside() -> Iterator[Callable[[Callable[[], T]], Future[T]]]:
 
 
 @contextmanager
-def open_transaction(world: World) -> Iterator[Callable[[Op[Any]], Any]]:
-    """A transaction of the caller's own that stays open in the block and is committed at its end."""
+def open_transaction(world: World, *, commit: bool = True) -> Iterator[Callable[[Op[Any]], Any]]:
+    """A transaction of the caller's own that stays open in the block and ends with it."""
     with closing(world.connect()) as connection:
         begin(connection)
         try:
@@ -47,7 +47,10 @@ def open_transaction(world: World) -> Iterator[Callable[[Op[Any]], Any]]:
         except BaseException:
             connection.rollback()
             raise
-        connection.commit()
+        if commit:
+            connection.commit()
+        else:
+            connection.rollback()
 
 
 def await_blocked(world: World) -> None:

@@ -11,7 +11,18 @@ from holdfast.errors import IllegalMove, NotFound
 from holdfast.model.answers import CancelResult, DeleteResult
 from holdfast.model.job import JobState
 from holdfast.model.outcome import (
-    Cancelled, Done, Expired, Failed, Lost, Outcome, Parked, Recorded, Released, Retry, Snoozed, Throttled,
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Lost,
+    Outcome,
+    Parked,
+    Recorded,
+    Released,
+    Retry,
+    Snoozed,
+    Throttled,
 )  # fmt: skip
 from holdfast.storage.ops import control, workers
 

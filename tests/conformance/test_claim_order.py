@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from holdfast.clock import SECOND
@@ -122,7 +124,7 @@ def test_the_next_due_time_tells_how_long_to_sleep(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", ["paused", "disabled"])
-def test_a_queue_that_is_paused_or_disabled_hands_out_nothing_until_it_is_active_again(world: World, state: str) -> None:
+def test_a_paused_or_disabled_queue_hands_out_nothing_until_it_is_active_again(world: World, state: str) -> None:
     job_id, other, owner = world.add(), world.add(queue="other"), world.worker()
     world.run(control.set_queue_state, "default", state)
     assert [job.id for job in world.claim(owner, queues=["default", "other"])] == [other]
@@ -204,7 +206,7 @@ def test_no_job_is_given_twice_and_none_is_lost_among_many_claimers(two_worlds: 
             seen += [job.id for job in jobs]
         return seen
 
-    seen = all_at_once([lambda w=world, o=owner: drain(w, o) for world, owner in owners])
+    seen = all_at_once([partial(drain, world, owner) for world, owner in owners])
     given = [id for some in seen for id in some]
     # A claimer that found every row locked by others may stop early; what it left is still there.
     given += drain(first, owners[0][1])

@@ -32,8 +32,8 @@ def test_a_new_job_has_its_id_and_is_ready_at_once(world: World) -> None:
 
 def test_every_field_of_a_job_is_kept(world: World) -> None:
     wanted = spec(
-        task="mail", queue="post", tenant="acme", payload='{"é": "\\u0000 ok"}', tags='["a"]', trace="00-ab", priority=-5,
-        max_attempts=7, retry='{"kind": "none"}', timeout=5 * SECOND, deadline=60 * SECOND, delay=10 * SECOND,
+        task="mail", queue="post", tenant="acme", payload='{"é": "\\u0000 ok"}', tags='["a"]', trace="00-ab",
+        priority=-5, max_attempts=7, retry='{"kind": "none"}', timeout=5 * SECOND, deadline=60 * SECOND, delay=10 * SECOND,
     )  # fmt: skip
     world.enqueue(wanted)
     job = world.job(wanted.id)
@@ -214,10 +214,11 @@ def test_a_failing_operation_leaves_its_callers_transaction_usable(each_store: W
 
 
 def test_a_connection_outside_a_transaction_is_refused(each_store: World) -> None:
-    with closing(each_store.connect()) as mine, pytest.raises(NotInTransaction):
+    with closing(each_store.connect()) as mine:
         if each_store.backend == "postgres":
             mine.autocommit = True  # otherwise psycopg begins with the first statement
-        each_store.store.within(mine, Op(lambda tx: enqueue.enqueue(tx, [spec()])))
+        with pytest.raises(NotInTransaction):
+            each_store.store.within(mine, Op(lambda tx: enqueue.enqueue(tx, [spec()])))
     assert each_store.jobs() == 0
 
 

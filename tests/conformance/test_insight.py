@@ -21,7 +21,7 @@ def listed(world: World, **wanted: object) -> list[str]:
 
 def test_counts_tell_future_rows_from_what_could_start_now(world: World) -> None:
     owner = world.worker()
-    world.enqueue(spec(), spec(), spec(delay=SECOND), spec(queue="mail", delay=SECOND), spec(queue="mail", at=world.now))
+    world.enqueue(spec(), spec(), spec(delay=SECOND), spec(queue="mail", delay=SECOND), spec(queue="mail"))
     world.take(owner)
     assert sorted(world.run(insight.count_jobs), key=lambda c: (c.queue, c.label)) == [
         Count("default", "delayed", 1), Count("default", "ready", 1), Count("default", "running", 1),
@@ -128,6 +128,7 @@ def test_a_stored_state_that_no_version_knows_is_corruption(each_store: World) -
         each_store.wipe()
         if each_store.backend == "postgres":
             states = ", ".join(f"'{state}'" for state in JobState)
-            each_store.sql(f"alter table holdfast_job add constraint holdfast_job_state_check check (state in ({states}))")
+            check = f"constraint holdfast_job_state_check check (state in ({states}))"
+            each_store.sql(f"alter table holdfast_job add {check}")
         else:
             each_store.sql("pragma ignore_check_constraints = off")

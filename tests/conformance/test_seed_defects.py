@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +122,15 @@ def test_d14_a_worker_that_was_too_late_cannot_end_a_job_that_another_owns(world
 
 def test_d15_concurrent_enqueues_with_one_key_make_one_job(two_worlds: tuple[World, World]) -> None:
     first, _ = two_worlds
-    for round in range(10):
-        answers = all_at_once([lambda w=w: w.enqueue(spec(key=f"k{round}"))[0] for w in two_worlds * 3])
+    for key in "abcdefghij":
+        answers = [answer for (answer,) in all_at_once([partial(_add_keyed, world, key) for world in two_worlds * 3])]
         assert len({answer.id for answer in answers}) == 1
         assert [answer.created for answer in answers].count(True) == 1
     assert first.jobs() == 10
+
+
+def _add_keyed(world: World, key: str) -> list[Enqueued]:
+    return world.enqueue(spec(key=key))
 
 
 def test_d16_a_job_that_outlasts_many_leases_runs_once_while_its_worker_beats(world: World) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -27,7 +26,12 @@ T = TypeVar("T")
 
 LEASE = 30 * SECOND
 ERROR = '{"type": "Boom", "message": "it broke"}'
-TABLES = ("holdfast_attempt", "holdfast_job", "holdfast_route", "holdfast_queue", "holdfast_worker", "holdfast_dedupe")
+_KEPT = {"holdfast_migration", "holdfast_meta"}
+_OUR_TABLES = Statement(
+    "our_tables",
+    "select name from sqlite_master where type = 'table' and name like 'holdfast_%'",
+    "select tablename from pg_tables where schemaname = current_schema() and tablename like 'holdfast_%'",
+)
 
 
 class Way(Protocol):
@@ -73,9 +77,13 @@ class World:
         return self.store.write(Op(run))
 
     def wipe(self) -> None:
+        """Leave nothing but the schema."""
+
         async def run(tx: Tx) -> None:
-            for table in TABLES:
-                await tx.one(Statement("test", f"delete from {table}", f"delete from {table}"))
+            tables = {name for (name,) in await tx.all(_OUR_TABLES)} - _KEPT
+            # What refers to jobs goes before them.
+            for table in sorted(tables, key=lambda name: (name == "holdfast_job", name)):
+                await tx.one(Statement("wipe", f"delete from {table}", f"delete from {table}"))
 
         self.store.write(Op(run))
 
@@ -189,8 +197,14 @@ def worker_spec(id: str, **fields: Any) -> WorkerSpec:
 
 
 def claim_request(
-    owner: str, n: int = 10, *, queues: Sequence[str] = ("default",), tiers: Sequence[Sequence[Route]] = (), **options: Any
+    owner: str,
+    n: int = 10,
+    *,
+    queues: Sequence[str] = ("default",),
+    tiers: Sequence[Sequence[Route]] = (),
+    **options: Any,
 ) -> ClaimRequest:
+    """A claim of queues in strict order, or of routes by tiers."""
     routes = encode_routes(tiers or [[Route(queue)] for queue in queues])
     return ClaimRequest(**{"owner": owner, "token": token(), "routes": routes, "n": n, **options})
 
@@ -221,18 +235,20 @@ class InOwnTransaction:
 
     def __init__(self, store: Store, connect: Callable[[], Any]) -> None:
         self._store = store
-        self._connect = connect
+        self._connection = connect()
 
     def __call__(self, op: Op[T]) -> T:
-        with closing(self._connect()) as connection:
-            begin(connection)
-            try:
-                answer = self._store.within(connection, op)
-            except BaseException:
-                connection.rollback()
-                raise
-            connection.commit()
-            return answer
+        begin(self._connection)
+        try:
+            answer = self._store.within(self._connection, op)
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.commit()
+        return answer
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def begin(connection: Any) -> None:

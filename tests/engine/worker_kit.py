@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 AT_ONCE = RetryPolicy(kind="none")
 # Only wake-ups make a worker look in time, no poll: a lost one is a test that takes too long.
-QUIET: dict[str, Any] = {"poll": 60.0, "rescue_interval": 0.0, "expire_interval": 0.0, "block_warning": 0.0}
+QUIET: dict[str, Any] = {"poll": 60.0, "rescue_interval": 0.0, "expire_interval": 0.0, "block_warning": 0.0,
+                         "lead_interval": 0.0, "schedule_interval": 0.0}  # fmt: skip
 
 
 def live(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

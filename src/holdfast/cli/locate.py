@@ -7,8 +7,10 @@ import os
 import sys
 from typing import Final
 
+import click
+
 from ..app import App
-from ..config import load
+from ..config import load, origins
 from ..errors import ConfigError, NotFound
 from ..opening import database_file
 
@@ -30,9 +32,10 @@ def find_app(app_name: str | None, store: str | None, *, may_create: bool = Fals
     """
     use_store(store)
     app = load_app(app_name) if app_name else App(_store_without_app())
+    if context := click.get_current_context(silent=True):
+        context.call_on_close(app.close)
     file = database_file(app.config)
     if file is not None and not may_create and not file.exists():
-        app.close()
         raise DatabaseMissing(str(file))
     return app
 
@@ -60,11 +63,11 @@ def use_store(store: str | None) -> None:
         os.environ[STORE_VARIABLE] = store
 
 
-def _store_without_app() -> str | None:
-    given = load({}, flags={"store": os.environ.get(STORE_VARIABLE)})
-    if STORE_VARIABLE not in os.environ and given.store == "holdfast.db" and not os.path.exists(given.store):
+def _store_without_app() -> str:
+    store = load({}).store
+    if origins({})["store"] == "default" and not os.path.exists(store):
         raise ConfigError("which store? Give --store URL or --app MODULE:APP, or set HOLDFAST_STORE or HOLDFAST_APP")
-    return given.store
+    return store
 
 
 def _import(module_name: str, name: str) -> object:

@@ -1,66 +1,192 @@
-"""`holdfast queues`: see them, pause them, resume them."""
+"""`holdfast queues`: see them, open and close them, set what holds for their jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import click
+import msgspec
 
+from ..app import App
+from ..client.queues import QueueView, seconds
+from ..errors import InvalidInput
+from ..model.queue import QueueSettings
 from ..names import check_queue
+from ..rules.retry import RetryPolicy
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .output import print_json, print_table
+from .operator import Duration, actor_option, for_people, reason_option
+from .output import print_facts, print_json, print_table
+from .shapes import decoded
 
-_SHOWN = ("ready", "delayed", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired")
+_SHOWN: Final = (
+    "ready", "delayed", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired", "skipped",
+)  # fmt: skip
+_DURATIONS: Final = (
+    "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped", "keep_result",
+)  # fmt: skip
 
 
 @click.group(epilog=EXIT_CODES)
 def queues() -> None:
-    """See queues, pause and resume them."""
+    """See queues, open and close them, set what holds for their jobs."""
 
 
 @queues.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every queue that has jobs or was paused, with how many jobs are in each state."""
+    """Every queue that has jobs or settings, with how many jobs are in each state. ~ marks an estimate."""
     found = find_app(app_name, store).queues.list()
     if as_json:
-        print_json({"queues": [{"name": q.name, "state": q.state, "jobs": q.counts} for q in found]})
+        print_json({"queues": [_view_data(view) for view in found]})
         return
     shown = [name for name in _SHOWN if any(q.counts.get(name) for q in found)]
-    rows = [(q.name, q.state, *(q.counts.get(name, 0) for name in shown)) for q in found]
-    print_table(("queue", "state", *(f"{name}#" for name in shown)), rows, empty="no queues")
+    rows = [(q.name, q.state, *(_number(q, name) for name in shown), _age(q)) for q in found]
+    print_table(("queue", "state", *(f"{name}#" for name in shown), "oldest due#"), rows, empty="no queues")
 
 
 @queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@click.argument("name", metavar="QUEUE")
 @json_option
 @target_options
-def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Accept jobs but start none, in every worker. What runs goes on."""
+def show(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """A queue's state and settings."""
     app = find_app(app_name, store)
-    # All are checked before the first is changed.
-    for name in [check_queue(name) for name in names]:
-        app.queues.pause(name)
-    _tell(names, "paused", as_json=as_json)
-
-
-@queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@json_option
-@target_options
-def resume(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Start jobs again."""
-    app = find_app(app_name, store)
-    for name in [check_queue(name) for name in names]:
-        app.queues.resume(name)
-    _tell(names, "active", as_json=as_json)
-
-
-def _tell(names: Sequence[str], state: str, *, as_json: bool) -> None:
+    settings = app.queues.get(name)
     if as_json:
-        print_json({"queues": [{"name": name, "state": state} for name in names]})
+        print_json(settings_data(settings))
         return
-    for name in names:
+    facts: list[tuple[str, object]] = [("queue", settings.name), ("state", str(settings.state))]
+    facts.append(("retry", settings.retry or "default"))
+    facts += [(field.replace("_", " "), for_people(seconds(getattr(settings, field)))) for field in _DURATIONS]
+    print_facts(facts)
+
+
+@queues.command(cls=Command)
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Accept jobs but start none, in every worker. What runs goes on."""
+    _each(find_app(app_name, store), names, "pause", who, as_json=as_json)
+
+
+@queues.command(cls=Command)
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def resume(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Accept and start jobs again."""
+    _each(find_app(app_name, store), names, "resume", who, as_json=as_json)
+
+
+@queues.command(cls=Command)
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def drain(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Start what is there, and refuse new jobs."""
+    _each(find_app(app_name, store), names, "drain", who, as_json=as_json)
+
+
+@queues.command(cls=Command)
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def disable(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Start nothing, and refuse new jobs."""
+    _each(find_app(app_name, store), names, "disable", who, as_json=as_json)
+
+
+@queues.command("set", cls=Command)
+@click.argument("name", metavar="QUEUE")
+@click.option("--retry", metavar="JSON", help='A retry policy, such as {"kind":"fixed","initial":5}, or "default".')
+@click.option("--timeout", type=Duration(default=True), default=..., help="For one run.")
+@click.option("--keep-succeeded", type=Duration(default=True), default=..., help="Keep jobs that succeeded; 0 deletes.")
+@click.option("--keep-failed", type=Duration(default=True), default=..., help="Keep jobs that failed.")
+@click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Keep jobs that were cancelled.")
+@click.option("--keep-expired", type=Duration(default=True), default=..., help="Keep jobs whose deadline passed.")
+@click.option("--keep-skipped", type=Duration(default=True), default=..., help="Keep jobs that were skipped.")
+@click.option("--keep-result", type=Duration(default=True), default=..., help="Keep the results of jobs that succeeded.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def set_(
+    name: str,
+    app_name: str | None,
+    store: str | None,
+    retry: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
+    **durations: Any,
+) -> None:
+    """Set what holds for a queue's jobs. Durations are seconds or such as 30m, 12h, 7d; "default" takes one back."""
+    changes: dict[str, Any] = {key: value for key, value in durations.items() if value is not ...}
+    if retry is not None:
+        changes["retry"] = None if retry == "default" else _policy(retry)
+    if not changes:
+        raise InvalidInput("nothing to set; give at least one setting, see --help")
+    after = find_app(app_name, store).queues.set(name, actor=actor, reason=reason, **changes)
+    if as_json:
+        print_json(settings_data(after))
+    else:
+        click.echo(f"queue {name}: {', '.join(key.replace('_', ' ') for key in changes)} set")
+
+
+def settings_data(settings: QueueSettings) -> dict[str, Any]:
+    """A queue's settings for programs; durations in seconds."""
+    return {
+        "name": settings.name,
+        "state": str(settings.state),
+        "retry": decoded(settings.retry),
+        **{field: seconds(getattr(settings, field)) for field in _DURATIONS},
+    }
+
+
+def _each(app: App, names: Sequence[str], verb: str, who: dict[str, str], *, as_json: bool) -> None:
+    # All are checked before the first is changed.
+    states = [getattr(app.queues, verb)(name, **who).state for name in [check_queue(name) for name in names]]
+    if as_json:
+        print_json({"queues": [{"name": n, "state": str(s)} for n, s in zip(names, states, strict=True)]})
+        return
+    for name, state in zip(names, states, strict=True):
         click.echo(f"queue {name} is {state}")
+
+
+def _policy(text: str) -> RetryPolicy:
+    try:
+        return msgspec.json.decode(text, type=RetryPolicy)
+    except msgspec.DecodeError as wrong:
+        raise InvalidInput(f"the retry policy is wrong: {wrong}") from wrong
+
+
+def _view_data(view: QueueView) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "state": view.state,
+        "jobs": view.counts,
+        "estimated": sorted(view.estimated),
+        "oldest_due": view.oldest_due,
+    }
+
+
+def _number(view: QueueView, label: str) -> object:
+    count = view.counts.get(label, 0)
+    return f"~{count:,}" if label in view.estimated else count
+
+
+def _age(view: QueueView) -> str:
+    return "" if view.oldest_due is None else f"{view.oldest_due:,.0f} s"

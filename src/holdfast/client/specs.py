@@ -8,11 +8,16 @@ from typing import Any, Literal
 
 from ..errors import InvalidInput
 from ..ids import ids
-from ..model.job import Dedupe, JobSpec
+from ..model.job import Dedupe, Fair, JobSpec
+from ..model.limits import JobLimits, key_lane
 from ..model.route import Route
-from ..names import check_attempts, check_duration, check_id, check_instant, check_name, check_priority, check_queue, check_tags  # fmt: skip  # noqa: E501
+from ..names import (
+    check_attempts, check_duration, check_id, check_instant, check_limit, check_name, check_priority, check_queue,
+    check_tags,
+)  # fmt: skip
 from ..rules.retry import check_policy
-from ..tasks import CallOptions, JobRequest, TaskOptions
+from ..options import CallOptions, TaskOptions
+from ..tasks import JobRequest
 
 _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
 
@@ -34,6 +39,8 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
         timeout=_timeout(call, task),
         dedupe=_dedupe(call, request.task.name),
         tags=json.dumps(check_tags(call.tags)) if call.tags else None,
+        limits=_limits(call, task, tenant),
+        fair=_fair(call),
         **_start(call),
         **_deadline(call),
     )
@@ -45,6 +52,28 @@ def _route(queue: str, requires: frozenset[str]) -> Route:
     if key not in _ROUTES:
         _ROUTES[key] = Route(queue, requires)
     return _ROUTES[key]
+
+
+def _limits(call: CallOptions, task: TaskOptions, tenant: str) -> str | None:
+    rate = call.rate or task.rate
+    if call.concurrency_key is None:
+        if call.concurrency is not None:
+            raise InvalidInput("concurrency in a call needs a concurrency_key; for a whole task give it to @app.task")
+        return JobLimits(rate=check_name("rate", rate)).encode() if rate else None
+    if call.concurrency is None:
+        raise InvalidInput("concurrency_key needs concurrency=, the number of jobs with that key that may run at once")
+    key = key_lane(call.tenant or tenant, check_name("concurrency_key", call.concurrency_key))
+    return JobLimits(key=key, capacity=check_limit("concurrency", call.concurrency), rate=rate).encode()
+
+
+def _fair(call: CallOptions) -> Fair | None:
+    if call.fair_key is None:
+        if call.weight != 1.0:
+            raise InvalidInput("weight needs a fair_key")
+        return None
+    if not 0.01 <= call.weight <= 64:
+        raise InvalidInput(f"weight is {call.weight}; use 0.01 to 64")
+    return Fair(check_name("fair_key", call.fair_key), float(call.weight))
 
 
 def _start(call: CallOptions) -> dict[Literal["at", "delay"], Any]:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..clock import SECOND
-from ..storage.ops import claims
-from ..storage.ops.routes import special_routes
+from ..storage.ops.lookout import look
 from ..storage.port import Op, Store
 from .floor import Floor
 from .routes import ServedRoutes
@@ -43,14 +42,16 @@ class Ears:
             self._floor.turns.feed()
 
     async def run_once(self) -> float:
-        """Take note of who may be served; the longest wait until the next look."""
-        news = self._routes.learn(await self._store.aread(Op(special_routes, single=True)))
+        """Take note of who may be served, and under which limits; the longest wait until the next look."""
         served = self._routes.numbers
-        suspects = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served), single=True))
-        if news or suspects != self._floor.suspects_wait:
-            self._floor.suspects_wait = suspects
+        view = await self._store.aread(Op(lambda tx: look(tx, served)))
+        self._floor.standing = view.standing
+        self._floor.defaults.learn(view.queues)
+        news = self._routes.learn(view.routes)
+        if news or view.suspects_wait != self._floor.suspects_wait:
+            self._floor.suspects_wait = view.suspects_wait
             self._floor.turns.feed()
-        return self._patience(await self._store.aread(Op(claims.next_due, single=True)))
+        return self._patience(view.next_due)
 
     def close(self) -> None:
         self._listener.close()

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from ..clock import SECOND, Clock
 from ..model.job import Claimed
+from ..model.limits import Standing
 from ..model.outcome import Expired, Finish, Outcome, Released, Rerouted
 from ..model.worker import Owned
 from ..rules import retry
 from ..tasks import Task
+from .defaults import QueueDefaults
 from .executor import Executor, is_importable, runs_apart
 from .heartbeat import FENCE_GRACE
 from .routes import ServedRoutes
@@ -45,6 +47,8 @@ class Floor:
         self.runs: Final = Runs()
         self.closing = False
         self.fenced = False
+        self.standing = Standing()
+        self.defaults: Final = QueueDefaults()
         self.suspects_wait = False
         """Whether suspects exist that only an idle worker may take."""
         self._settings = settings
@@ -87,7 +91,7 @@ class Floor:
             elif task is None or task.fn is None:
                 self._reroute(job)
             else:
-                self._start(Run(job, task, claim, taken_at))
+                self._start(Run(self.defaults.fill(job, task), task, claim, taken_at))
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)

@@ -102,7 +102,7 @@ class Judge:
             case "failed":
                 return self._decided(run, Failure(FailureClass.TRANSIENT, error_json(**_described(answer["error"]))))
             case kind:
-                failure = Failure(FailureClass(kind), answer["error"], answer.get("after"), answer.get("reason", ""))
+                failure = Failure(FailureClass(kind), answer["error"], answer.get("after"), answer.get("reason", ""), answer.get("cools", True))
                 return self._decided(run, failure)
 
     def value_of(self, run: Run, answer: dict[str, Any]) -> Any:

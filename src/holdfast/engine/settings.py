@@ -27,6 +27,12 @@ class WorkerSettings:
     """Between two looks for lost workers; None is a third of the lease, 0 turns it off."""
     expire_interval: float = 1.0
     """Between two looks for passed deadlines; 0 turns it off."""
+    lead_interval: float = 3.0
+    """Between two renewals of what this worker leads; 0: it never leads."""
+    schedule_interval: float = 5.0
+    """The longest rest between two looks at the schedules; 0: it fires none."""
+    unpark_interval: float = 2.0
+    """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
     block_warning: float = 1.0
     """Name the code that blocks the event loop for so long; 0 turns it off."""
     name: str = ""
@@ -37,7 +43,8 @@ class WorkerSettings:
             raise ConfigError(f"lease must be between 2 s and 1 h, not {self.lease!r}")
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
-        for name in ("grace", "cancel_grace", "expire_interval", "block_warning"):
+        intervals = ("expire_interval", "unpark_interval", "lead_interval", "schedule_interval")
+        for name in ("grace", "cancel_grace", "block_warning", *intervals):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
         if not 0.01 <= self.poll <= 60:

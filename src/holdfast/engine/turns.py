@@ -15,6 +15,7 @@ from ..clock import Clock
 from ..errors import HoldfastError, StorageError
 from ..ids import token
 from ..model.job import Claimed
+from ..model.limits import Standing
 from ..model.outcome import Failed, Finish, Lost, Outcome
 from ..rules.failure import error_text
 from ..storage.ops import claims
@@ -34,6 +35,11 @@ class Desk(Protocol):
 
     @property
     def id(self) -> str: ...
+
+    @property
+    def standing(self) -> Standing:
+        """The limits that apply to jobs without being named by them."""
+        ...
 
     def room(self) -> Room | None:
         """What may be claimed now; None if nothing."""
@@ -157,7 +163,13 @@ class Turns:
         if room is None:
             return None
         return ClaimRequest(
-            owner=self._desk.id, token=token(), routes=room.routes, n=room.n, suspects=room.suspects, alone=room.alone
+            owner=self._desk.id,
+            token=token(),
+            routes=room.routes,
+            n=room.n,
+            suspects=room.suspects,
+            alone=room.alone,
+            standing=self._desk.standing,
         )
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:

@@ -12,7 +12,7 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError, SchemaMismatch
 from ..ids import token
 from ..model.worker import Owned
-from ..storage.ops import upkeep, workers
+from ..storage.ops import lanes, upkeep, workers
 from ..storage.port import Op, Store
 from ..tasks import Task
 from .children import ChildPool
@@ -22,6 +22,7 @@ from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
+from .leader import Leader
 from .rescuer import Rescuer
 from .routes import ServedRoutes
 from .service import Pace, Service
@@ -47,6 +48,7 @@ class Worker:
         *,
         app: Any = None,
         middleware: Sequence[Middleware] = (),
+        declarations: Sequence[Op[None]] = (),
         identity: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = _random.random,
@@ -59,6 +61,7 @@ class Worker:
         self._clock = clock
         self._random = random
         self._on_stuck = on_stuck
+        self._declarations = declarations
         self._leaving = False
         self._errands: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
@@ -78,6 +81,7 @@ class Worker:
         self.heartbeat = self._new_heartbeat()
         self.rescuer: Final = Rescuer(store, lambda: self.id, self, random)
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
+        self.leader: Final = Leader(store, lambda: self.id, clock)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -85,12 +89,17 @@ class Worker:
     async def start(self) -> None:
         """Register and begin to work. Waits for a store that is down, as long as it takes."""
         await self._begin()
+        for declaration in self._declarations:
+            await self._store.awrite(declaration)
+        await self._look_around()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
         rescue = self.settings.rescue_interval
         services = [
             self._service("rescuer", self.rescuer.run_once, self.settings.lease / 3 if rescue is None else rescue),
             self._service("expirer", self._expire, self.settings.expire_interval),
+            self._service("leader", self.leader.run_once, self.settings.lead_interval),
+            self._service("unparker", self._unpark, self.settings.unpark_interval),
         ]
         work = [
             self.turns.run(self._is_over),
@@ -103,6 +112,13 @@ class Worker:
             "worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency
         )
 
+    async def _look_around(self) -> None:
+        """What holds for its queues must be known before the first job of them starts."""
+        try:
+            await self.ears.run_once()
+        except HoldfastError as error:
+            logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
+
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
         self._leaving = self.floor.closing = True
@@ -114,6 +130,7 @@ class Worker:
             # A beat after the farewell would find the worker gone, and mourn.
             await asyncio.to_thread(self.heartbeat.join)
             await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
+            await self.leader.resign()
         finally:
             await self._close()
 
@@ -247,6 +264,9 @@ class Worker:
     async def _expire(self) -> float | None:
         ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
         return None if len(ended) < upkeep.PAGE else 0.0
+
+    async def _unpark(self) -> None:
+        await self._store.awrite(Op(lanes.unpark_stalled))
 
     async def _try(self, op: Op[Any]) -> None:
         try:

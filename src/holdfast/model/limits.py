@@ -35,6 +35,7 @@ class Lane(msgspec.Struct, frozen=True):
     standing: bool
     capacity: int | None
     running: int
+    origin: str = "code"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Throttled:
 
     delay: int
     error: str
+    cools: bool = False
+    """Whether the job's queue should hand out nothing meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Failure:
     after: int | None = None
     """A hint from the handler, in microseconds."""
     reason: str = ""
+    cools: bool = True
+    """Of a throttled run: whether its queue should rest."""
 
 
 def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed:
@@ -49,7 +51,7 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
         case outcomes.Snooze():
             return Snoozed(error.after)
         case outcomes.Throttle():
-            return Failure(FailureClass.RATE_LIMITED, text, error.after)
+            return Failure(FailureClass.RATE_LIMITED, text, error.after, cools=error.cool_queue)
         case outcomes.Park():
             return Failure(FailureClass.AUTH_BLOCKED, text, reason=error.reason)
         case outcomes.Retry():
@@ -65,7 +67,7 @@ def decide(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: 
     """What becomes of a job whose run failed. `u` in [0, 1) is the caller's randomness."""
     match failure.kind:
         case FailureClass.RATE_LIMITED:
-            return Throttled(failure.after or 0, failure.error)
+            return Throttled(failure.after or 0, failure.error, failure.cools)
         case FailureClass.AUTH_BLOCKED:
             return Parked(failure.reason, failure.error)
         case FailureClass.PERMANENT:

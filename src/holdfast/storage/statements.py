@@ -39,6 +39,11 @@ class Statement:
     postgres: str
 
     @cached_property
+    def takes_items(self) -> bool:
+        """Whether its text for Postgres takes a list as one JSON document."""
+        return ":items" in self.postgres
+
+    @cached_property
     def psycopg(self) -> str:
         """`:now` is the server's clock."""
         return _pyformat(self.postgres, _SERVER_CLOCK)

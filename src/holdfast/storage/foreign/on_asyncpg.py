@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op, Params, Row, Value
-from ..postgres.arrays import in_order, transpose
+from ..postgres.arrays import in_order, parameters
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
@@ -38,7 +38,7 @@ class AsyncpgTx:
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
         if not rows:
             return []
-        return in_order(await self._fetch(statement, transpose(rows, common)), len(rows))
+        return in_order(await self._fetch(statement, parameters(statement, rows, common)), len(rows))
 
     def ring(self, topic: str) -> None:
         self.rung.add(topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...errors import DuplicateJob, IdTaken, StorageBusy
+from ...errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ...model.job import Dedupe, Enqueued, JobSpec
 from ..port import Params, Tx, Value
 from ..statements import sql
@@ -14,6 +14,7 @@ from .routes import insert_routes
 
 # How often a key may change hands between the insert and the look at its holder.
 _TRIES: Final = 3
+CLOSED: Final = ("draining", "disabled")
 
 
 async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
@@ -36,8 +37,8 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     rows = await tx.each(sql.insert_job, [_as_row(spec) for spec in specs])
     for queue in {spec.route.queue for spec in specs}:
         tx.ring(f"queue:{queue}")
-    if None in rows:  # a random id that exists: only a repeat of this very call after an unknown outcome
-        return [Enqueued(spec.id, True) if row else await _same_id(tx, spec) for spec, row in zip(specs, rows)]
+    if None in rows:  # its queue is closed, or it was stored by this very call, repeated after an unknown outcome
+        return [Enqueued(spec.id, True) if row else await _refused(tx, spec) for spec, row in zip(specs, rows)]
     return [Enqueued(spec.id, True) for spec in specs]
 
 
@@ -76,9 +77,23 @@ async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
             return await _same_id(tx, spec)
         if spec.dedupe and (winner := await _winner(tx, spec, spec.dedupe)):
             return winner
+        await _require_open(tx, spec.route.queue)
         if (await tx.each(sql.insert_job, [_as_row(spec)]))[0]:
             return await _created(tx, spec)
     raise StorageBusy(f"the dedupe key of job {spec.id} keeps changing hands; repeat the call")
+
+
+async def _refused(tx: Tx, spec: JobSpec) -> Enqueued:
+    if await tx.one(sql.job_identity, id=spec.id) is None:
+        await _require_open(tx, spec.route.queue)
+        raise StorageBusy(f"queue {spec.route.queue!r} was opened this moment; repeat the call")
+    return await _same_id(tx, spec)
+
+
+async def _require_open(tx: Tx, queue: str) -> None:
+    row = await tx.one(sql.queue_state, name=queue)
+    if row and row[0] in CLOSED:
+        raise QueueClosed(queue, row[0])
 
 
 async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:

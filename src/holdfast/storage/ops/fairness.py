@@ -31,5 +31,5 @@ async def fair_ranks(tx: Tx, specs: Sequence[JobSpec]) -> dict[int, int]:
     for (lane, route, step), members in sorted(shares.items()):
         row = await tx.one(sql.next_fair_rank, key=lane, route=route, width=step * len(members))
         assert row is not None
-        ranks |= {i: row[0] - step * (len(members) - 1 - place) for place, i in enumerate(members)}
+        ranks |= {i: row[0] - step * (len(members) - place) for place, i in enumerate(members)}
     return ranks

@@ -72,7 +72,7 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         if item.epoch >= 2 * _KEPT_ATTEMPTS:
             await tx.one(sql.trim_attempts, job_id=item.id)
     for item, row in zip(finishes, rows, strict=True):
-        if row and isinstance(item.outcome, Throttled):
+        if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
             await rates.cool(tx, row[4], item.outcome.delay)
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
@@ -149,7 +149,7 @@ def _columns(outcome: Outcome) -> dict[str, Value]:
             return {"state": "failed", "reason": kind, "error": error, "crash": int(convicts), "terminal": 1}
         case Snoozed(delay):
             return {"reason": "snooze", "delay": delay, "refund": 1}
-        case Throttled(delay, error):
+        case Throttled(delay, error, _):
             return {"reason": "throttle", "delay": delay, "error": error, "refund": 1}
         case Parked(reason, error):
             return {"state": "blocked", "reason": reason, "error": error, "refund": 1}

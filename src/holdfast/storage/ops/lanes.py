@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
+from ...clock import SECOND
 from ...model.job import Claimed
 from ...model.limits import Lane, Standing, rate_lane
 from ...rules.admission import Candidate, Verdicts, admit, candidate
@@ -77,9 +78,20 @@ async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
             await unpark(tx, rate_lane(bucket.scope), int(bucket.tokens))
 
 
-async def set_lane(tx: Tx, key: str, capacity: int) -> None:
+async def next_token(tx: Tx) -> int | None:
+    """Microseconds until the first job that waits for a token could have one; None if none waits."""
+    waiting = {row[0] for row in await tx.all(sql.parked_lanes)}
+    waits = [
+        max(0, round((1 - bucket.tokens) / bucket.refill * SECOND))
+        for bucket in (await rates.list_buckets(tx) if waiting else ())
+        if rate_lane(bucket.scope) in waiting
+    ]
+    return min(waits, default=None)
+
+
+async def set_lane(tx: Tx, key: str, capacity: int, *, origin: str = "operator") -> None:
     """Limit a task or a queue; what waits and now fits is let go."""
-    await tx.one(sql.ensure_lane, key=key, standing=1, capacity=capacity)
+    await tx.one(sql.ensure_lane, key=key, standing=1, capacity=capacity, origin=origin)
     await unpark_stalled(tx)
 
 
@@ -91,13 +103,13 @@ async def remove_lane(tx: Tx, key: str) -> bool:
 
 async def list_lanes(tx: Tx, n: int = 1000) -> list[Lane]:
     rows = await tx.all(sql.list_lanes, n=n)
-    return [Lane(key, bool(standing), capacity, running) for key, standing, capacity, running in rows]
+    return [Lane(key, bool(standing), *rest) for key, standing, *rest in rows]
 
 
 async def _make(tx: Tx, candidates: Iterable[Candidate]) -> None:
     wanted = dict(pair for one in candidates for pair in one.capacities)
     for key in sorted(wanted):
-        await tx.one(sql.ensure_lane, key=key, standing=0, capacity=wanted[key])
+        await tx.one(sql.ensure_lane, key=key, standing=0, capacity=wanted[key], origin="code")
 
 
 async def _lock(tx: Tx, keys: Iterable[str]) -> list[Lane]:

@@ -26,7 +26,8 @@ async def lock(tx: Tx, scopes: Iterable[str]) -> dict[str, tuple[float, int]]:
 
 
 async def spend(tx: Tx, tokens: Mapping[str, tuple[float, int]], spent: Counter[str]) -> None:
-    for scope in sorted(spent):
+    """Write every bucket that was locked, also one that gave nothing: its time must follow a clock that steps back."""
+    for scope in sorted(tokens):
         there, at = tokens[scope]
         await tx.one(sql.set_tokens, scope=scope, tokens=there - spent[scope], at=at)
 
@@ -37,10 +38,9 @@ async def acquire(tx: Tx, scope: str) -> int:
     if row is None:
         raise NotFound("rate", scope)
     there, refill, at = row
-    if there < 1:
-        return max(1, round((1 - there) / refill * SECOND))
-    await tx.one(sql.set_tokens, scope=scope, tokens=there - 1, at=at)
-    return 0
+    granted = there >= 1
+    await tx.one(sql.set_tokens, scope=scope, tokens=there - granted, at=at)
+    return 0 if granted else max(1, round((1 - there) / refill * SECOND))
 
 
 async def drain(tx: Tx, scope: str) -> None:

@@ -9,7 +9,7 @@ import psycopg
 
 from ..port import Params, Row, Value
 from ..statements import Statement
-from .arrays import in_order, transpose
+from .arrays import in_order, parameters
 
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
@@ -67,7 +67,7 @@ class PgTx(_Script):
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
         if not rows:
             return []
-        params = transpose(rows, common)
+        params = parameters(statement, rows, common)
         self._cursor.execute(self._text(statement, params), params)
         return in_order(self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
@@ -94,7 +94,7 @@ class PgAsyncTx(_Script):
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
         if not rows:
             return []
-        params = transpose(rows, common)
+        params = parameters(statement, rows, common)
         await self._cursor.execute(self._text(statement, params), params)
         return in_order(await self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 

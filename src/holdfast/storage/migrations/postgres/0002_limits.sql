@@ -13,7 +13,9 @@ create table holdfast_lane (
     -- Null is without limit.
     capacity bigint check (capacity >= 0),
     running  bigint not null default 0,
-    -- Of a fairness lane: the rank of its newest job.
+    -- Who said so last; code does not change what an operator set.
+    origin   text not null default 'code',
+    -- Of a fairness lane: the rank that its next job gets, if the queue has not gone past it.
     last     bigint not null default 0
 ) with (fillfactor = 50);
 create index holdfast_lane_standing on holdfast_lane (key) where standing = 1;

@@ -15,3 +15,15 @@ create table holdfast_audit (
 );
 create index holdfast_audit_at on holdfast_audit (at);
 create index holdfast_audit_target on holdfast_audit (target_kind, target, id);
+
+-- What a queue's jobs get where neither the call nor the task says it; durations in microseconds, null is the default.
+alter table holdfast_queue add column retry text;
+alter table holdfast_queue add column timeout bigint;
+-- How long a finished job is kept, by how it ended; 0 is not at all.
+alter table holdfast_queue add column keep_succeeded bigint;
+alter table holdfast_queue add column keep_failed bigint;
+alter table holdfast_queue add column keep_cancelled bigint;
+alter table holdfast_queue add column keep_expired bigint;
+alter table holdfast_queue add column keep_skipped bigint;
+-- How long the result of a success is kept; null is as long as the job.
+alter table holdfast_queue add column keep_result bigint;

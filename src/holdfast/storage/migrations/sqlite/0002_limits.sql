@@ -13,7 +13,9 @@ create table holdfast_lane (
     -- Null is without limit.
     capacity integer check (capacity >= 0),
     running  integer not null default 0,
-    -- Of a fairness lane: the rank of its newest job.
+    -- Who said so last; code does not change what an operator set.
+    origin   text not null default 'code',
+    -- Of a fairness lane: the rank that its next job gets, if the queue has not gone past it.
     last     integer not null default 0
 );
 create index holdfast_lane_standing on holdfast_lane (key) where standing = 1;

@@ -1,14 +1,17 @@
 -- name: ensure_lane
 -- A key's lane is made by the first job that names it; the newest word on its capacity holds.
-insert into holdfast_lane (key, standing, capacity) values (:key, :standing, :capacity)
-    on conflict (key) do update set capacity = excluded.capacity, standing = excluded.standing
- where holdfast_lane.capacity is distinct from excluded.capacity or holdfast_lane.standing <> excluded.standing;
+insert into holdfast_lane (key, standing, capacity, origin) values (:key, :standing, :capacity, :origin)
+    on conflict (key) do update
+   set capacity = excluded.capacity, standing = excluded.standing, origin = excluded.origin
+ where (holdfast_lane.origin = 'code' or excluded.origin = 'operator')
+   and (holdfast_lane.capacity is distinct from excluded.capacity or holdfast_lane.standing <> excluded.standing
+        or holdfast_lane.origin <> excluded.origin);
 
 -- name: standing_lanes
 select key from holdfast_lane where standing = 1;
 
 -- name: list_lanes
-select key, standing, capacity, running from holdfast_lane where capacity is not null order by key limit :n;
+select key, standing, capacity, running, origin from holdfast_lane where capacity is not null order by key limit :n;
 
 -- name: delete_lane
 delete from holdfast_lane where key = :key and standing = 1 returning key;

@@ -5,8 +5,9 @@ update holdfast_job
                        order by not_before limit :n for update skip locked));
 
 -- name: claim_jobs
--- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. The worker's row is
--- locked in share, so that a rescue of this worker either sees these rows or stops the claim.
+-- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. By an array: joined to
+-- `head`, a generic plan that does not know n reads the whole table. The worker's row is locked in share, so that a
+-- rescue of this worker either sees these rows or stops the claim.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
@@ -26,8 +27,7 @@ update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
-  from head
- where job.id = head.id
+ where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
 
@@ -52,7 +52,6 @@ update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
-  from head
- where job.id = head.id
+ where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;

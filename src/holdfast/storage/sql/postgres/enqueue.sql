@@ -1,19 +1,18 @@
 -- name: insert_job
--- One array statement for all rows: 113,000 rows/s where pipelined inserts gave 17,000.
+-- One statement for all rows, which come as one document: 26 µs a row, of which 3 on our side of the wire. As 22
+-- arrays they took 42 and 22, since psycopg writes arrays in Python; pipelined inserts took longer still.
 with item as materialized (
     select i.*, coalesce(i.at, :now + i.delay) as starts
-      from unnest(:id::text[], :task::text[], :queue::text[], :route::bigint[], :tenant::text[], :at::bigint[],
-                  :delay::bigint[], :priority::int[], :rank::bigint[], :limits::text[], :payload::text[], :tags::text[], :trace::text[],
-                  :max_attempts::int[], :retry::text[], :timeout::bigint[], :deadline_at::bigint[],
-                  :deadline::bigint[], :dedupe_scope::text[], :dedupe_key::text[], :dedupe_until::text[],
-                  :dedupe_held::text[])
-           with ordinality
-        as i(id, task, queue, route, tenant, at, delay, priority, rank, limits, payload, tags, trace, max_attempts, retry,
-             timeout, deadline_at, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, n)
+      from json_to_recordset(:items::json)
+        as i(n int, id text, task text, queue text, route bigint, tenant text, at bigint, delay bigint, priority int,
+             rank bigint, limits text, payload text, tags text, trace text, max_attempts int, retry text,
+             timeout bigint, deadline_at bigint, deadline bigint, dedupe_scope text, dedupe_key text,
+             dedupe_until text, dedupe_held text)
 ), free as (
     select * from item
-     where dedupe_held is null
-        or not exists (select 1 from holdfast_dedupe d where d.held = item.dedupe_held and d.expires_at > :now)
+     where (dedupe_held is null
+            or not exists (select 1 from holdfast_dedupe d where d.held = item.dedupe_held and d.expires_at > :now))
+       and not exists (select 1 from holdfast_queue q where q.name = item.queue and q.state in ('draining', 'disabled'))
 ), fresh as (
     insert into holdfast_job (
         id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,

@@ -7,7 +7,7 @@ with me as materialized (
 update holdfast_job as job
    set state = 'succeeded', result = item.result, reason = null, finished_at = :now, finished_epoch = job.epoch,
        epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
-  from unnest(:id::text[], :epoch::bigint[], :result::text[]) with ordinality as item(id, epoch, result, n)
+  from json_to_recordset(:items::json) as item(n int, id text, epoch bigint, result text)
  where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
 returning item.n, 'succeeded', job.queue, job.holds;

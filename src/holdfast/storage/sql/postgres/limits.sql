@@ -38,7 +38,7 @@ select least(capacity, tokens + greatest(0, :now - refilled_at) / 1e6 * refill),
    for update;
 
 -- name: next_fair_rank
--- The head of the queue is its virtual time: a lane that was idle starts there, a busy one behind its own last job.
+-- The head of the queue is its virtual time: a lane that was idle starts there, a busy one where its last job ends.
 insert into holdfast_lane (key, last)
 values (:key, coalesce((select rank from holdfast_job where due = 1 and route = :route
                          order by priority desc, rank, id limit 1), :now) + :width)

@@ -1,6 +1,7 @@
 -- name: insert_job
 -- One row per call: SQLite has no round trip to save. Postgres takes arrays.
 -- A key that outlives its job stands in holdfast_dedupe; any other by the unique index holdfast_job_dedupe.
+-- The look at the queue's state costs less than the noise of a measurement.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
     max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
@@ -11,8 +12,9 @@ select :id, :task, :queue, :route, :tenant, 'ready',
        :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout,
        coalesce(:deadline_at, :now + :deadline),
        :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now
- where :dedupe_held is null
-    or not exists (select 1 from holdfast_dedupe where held = :dedupe_held and expires_at > :now)
+ where (:dedupe_held is null
+        or not exists (select 1 from holdfast_dedupe where held = :dedupe_held and expires_at > :now))
+   and not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
     on conflict do nothing
 returning id;
 

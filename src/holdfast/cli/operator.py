@@ -1,0 +1,66 @@
+"""Who acts and why, for the audit; and durations as people write them."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
+
+
+class Duration(click.ParamType):
+    """Seconds, or a number with s, m, h, d or w; with `default` also that word, for None."""
+
+    name = "duration"
+
+    def __init__(self, *, default: bool = False) -> None:
+        self._default = default
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        if self._default and value == "default":
+            return None
+        match = _DURATION.fullmatch(value.strip())
+        if match is None:
+            self.fail(f"{value!r} is not a duration; write seconds, or such as 30m, 12h, 7d", param, ctx)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+def actor_option(command: F) -> F:
+    """`--actor`."""
+    return click.option(
+        "--actor", envvar="HOLDFAST_ACTOR", default=whoami, metavar="NAME", help="Who acts. [default: you, and this host]"
+    )(command)
+
+
+def reason_option(command: F) -> F:
+    """`--reason`."""
+    return click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")(command)
+
+
+def whoami() -> str:
+    """The user and the host of this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def for_people(seconds: float | None) -> str:
+    """A duration in its largest whole unit."""
+    if seconds is None:
+        return "default"
+    for unit in ("w", "d", "h", "m"):
+        if seconds and seconds % _UNITS[unit] == 0:
+            return f"{seconds / _UNITS[unit]:g}{unit}"
+    return f"{seconds:g}s"

@@ -1,0 +1,159 @@
+"""Queues as an operator sees and sets them: `app.queues`. Each method has an awaiting twin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import EllipsisType
+from typing import Final, TypeAlias
+
+from ..clock import SECOND
+from ..errors import InvalidInput
+from ..model.answers import Count
+from ..model.queue import QueueSettings, QueueState
+from ..names import check_duration, check_queue
+from ..rules.retry import RetryPolicy, check_policy
+from ..storage.ops import insight, queues
+from ..storage.port import Op, Store, Tx, Value
+
+Keep: TypeAlias = "float | timedelta | None | EllipsisType"
+"""Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
+
+_ACTIONS: Final = {
+    QueueState.PAUSED: "queue.pause",
+    QueueState.ACTIVE: "queue.resume",
+    QueueState.DRAINING: "queue.drain",
+    QueueState.DISABLED: "queue.disable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue: its state and settings, how many jobs are in each state, and how long the first of them waits."""
+
+    name: str
+    state: str = "active"
+    counts: dict[str, int] = field(default_factory=dict)
+    settings: QueueSettings | None = None
+    estimated: frozenset[str] = frozenset()
+    """The labels whose count is an estimate."""
+    oldest_due: float | None = None
+    """Seconds for which the job that has waited longest could have started."""
+
+
+class Queues:
+    """The queues of one app."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def list(self) -> builtins.list[QueueView]:
+        """Every queue that has jobs or settings of its own."""
+        return self._store().read(Op(_views))
+
+    async def alist(self) -> builtins.list[QueueView]:
+        return await self._store().aread(Op(_views))
+
+    def get(self, queue: str) -> QueueSettings:
+        """A queue's state and settings; the defaults where nobody has set any."""
+        name = check_queue(queue)
+        return self._store().read(Op(lambda tx: queues.get_queue(tx, name), single=True))
+
+    async def aget(self, queue: str) -> QueueSettings:
+        name = check_queue(queue)
+        return await self._store().aread(Op(lambda tx: queues.get_queue(tx, name), single=True))
+
+    def pause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        """Accept jobs but hand out none, in every worker."""
+        return self._store().write(_move(queue, QueueState.PAUSED, actor, reason))
+
+    async def apause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        return await self._store().awrite(_move(queue, QueueState.PAUSED, actor, reason))
+
+    def resume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        """Accept and hand out jobs again."""
+        return self._store().write(_move(queue, QueueState.ACTIVE, actor, reason))
+
+    async def aresume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        return await self._store().awrite(_move(queue, QueueState.ACTIVE, actor, reason))
+
+    def drain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        """Hand out what is there and refuse new jobs with QueueClosed."""
+        return self._store().write(_move(queue, QueueState.DRAINING, actor, reason))
+
+    async def adrain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        return await self._store().awrite(_move(queue, QueueState.DRAINING, actor, reason))
+
+    def disable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        """Hand out nothing and refuse new jobs with QueueClosed."""
+        return self._store().write(_move(queue, QueueState.DISABLED, actor, reason))
+
+    async def adisable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+        return await self._store().awrite(_move(queue, QueueState.DISABLED, actor, reason))
+
+    def set(self, queue: str, *, actor: str = "app", reason: str = "", **changes: Keep | RetryPolicy) -> QueueSettings:
+        """Change settings: retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
+        keep_result. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on success.
+        """
+        return self._store().write(_setting(queue, changes, actor, reason))
+
+    async def aset(
+        self, queue: str, *, actor: str = "app", reason: str = "", **changes: Keep | RetryPolicy
+    ) -> QueueSettings:
+        return await self._store().awrite(_setting(queue, changes, actor, reason))
+
+
+def _move(queue: str, state: QueueState, actor: str, reason: str) -> Op[QueueSettings]:
+    name = check_queue(queue)
+    return Op(
+        lambda tx: queues.change_queue(tx, name, {"state": state}, action=_ACTIONS[state], actor=actor, reason=reason)
+    )
+
+
+def _setting(queue: str, changes: dict[str, Keep | RetryPolicy], actor: str, reason: str) -> Op[QueueSettings]:
+    name = check_queue(queue)
+    wanted = {key: _checked(key, value) for key, value in changes.items() if value is not ...}
+    return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
+
+
+def _checked(name: str, value: object) -> Value:
+    if name not in SETTINGS:
+        raise InvalidInput(f"a queue has no setting {name!r}; it has {', '.join(SETTINGS)}")
+    if value is None:
+        return None
+    if name == "retry":
+        policy = check_policy(value)
+        return policy.encode() if policy else None
+    micros = check_duration(name, value)
+    if name == "timeout" and micros == 0:
+        raise InvalidInput("timeout is 0; give more seconds, or None for no timeout")
+    return micros
+
+
+SETTINGS: Final[Sequence[str]] = (
+    "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped", "keep_result",
+)  # fmt: skip
+
+
+async def _views(tx: Tx) -> list[QueueView]:
+    settings = {item.name: item for item in await queues.list_queues(tx)}
+    counts: dict[str, list[Count]] = {}
+    for count in await insight.count_jobs(tx):
+        counts.setdefault(count.queue, []).append(count)
+    return [_view(name, settings.get(name), counts.get(name, [])) for name in sorted(settings.keys() | counts.keys())]
+
+
+def _view(name: str, settings: QueueSettings | None, counts: Sequence[Count]) -> QueueView:
+    settings = settings or QueueSettings(name)
+    return QueueView(
+        name,
+        str(settings.state),
+        {count.label: count.jobs for count in counts},
+        settings,
+    )
+
+
+def seconds(micros: int | None) -> float | None:
+    return None if micros is None else micros / SECOND

@@ -1,0 +1,37 @@
+"""A queue as operators set it: its state, and what its jobs get where nothing else says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class QueueState(StrEnum):
+    """Whether a queue takes jobs, and whether it hands them out."""
+
+    ACTIVE = "active"
+    """It does both."""
+    PAUSED = "paused"
+    """It takes jobs and hands out none."""
+    DRAINING = "draining"
+    """It hands out what it has and takes no new jobs."""
+    DISABLED = "disabled"
+    """It does neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """A queue's row. Durations are microseconds; None is the default."""
+
+    name: str
+    state: QueueState = QueueState.ACTIVE
+    retry: str | None = None
+    """A retry policy as JSON."""
+    timeout: int | None = None
+    keep_succeeded: int | None = None
+    keep_failed: int | None = None
+    keep_cancelled: int | None = None
+    keep_expired: int | None = None
+    keep_skipped: int | None = None
+    keep_result: int | None = None
+    """How long the result of a success is kept; None is as long as the job."""

@@ -1,0 +1,137 @@
+"""A schedule as it is asked for and as it is stored. Instants and durations are microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeAlias
+
+Missed: TypeAlias = Literal["skip", "one", "all"]
+Overlap: TypeAlias = Literal["allow", "skip", "cancel_previous"]
+
+MISSED: Final = ("skip", "one", "all")
+OVERLAP: Final = ("allow", "skip", "cancel_previous")
+
+
+class ScheduleState(StrEnum):
+    """Whether it fires."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    BROKEN = "broken"
+    """Its expression could not be read; mend it by an edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When: a cron expression in a zone, or every so often from an anchor on."""
+
+    expression: str | None
+    every: int | None
+    zone: str
+    anchor: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSpec:
+    """What a schedule does and when, complete and checked."""
+
+    name: str
+    task: str
+    payload: str
+    queue: str
+    options: str
+    """The rest of the job to be made, as JSON."""
+    tick_argument: str | None
+    expression: str | None
+    every: int | None
+    zone: str
+    missed: Missed
+    max_missed: int
+    overlap: Overlap
+    jitter: int
+    cooldown: int
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(expression=self.expression, every=self.every, zone=self.zone)
+
+
+FIELDS: Final = tuple(name for name in ScheduleSpec.__slots__ if name != "name")
+"""What may be changed, in the order of the columns."""
+TIMING_FIELDS: Final = frozenset({"expression", "every", "zone"})
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule's whole row, in the order of its columns."""
+
+    name: str
+    task: str
+    payload: str
+    queue: str
+    options: str
+    tick_argument: str | None
+    expression: str | None
+    every: int | None
+    zone: str
+    missed: Missed
+    max_missed: int
+    overlap: Overlap
+    jitter: int
+    cooldown: int
+    anchor: int
+    last_tick: int
+    """Every tick up to here has been dealt with."""
+    next_tick: int | None
+    """When it fires next; None unless active."""
+    state: ScheduleState
+    version: int
+    origin: Literal["code", "runtime"]
+    edited: tuple[str, ...]
+    """The fields that an operator has changed, which code leaves alone."""
+    last_job: str | None
+    fired: int
+    skipped: int
+    last_error: str | None
+    pruned_to: int | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(expression=self.expression, every=self.every, zone=self.zone, anchor=self.anchor)
+
+    @property
+    def spec(self) -> ScheduleSpec:
+        """What it does and when, without what has become of it."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
+        return ScheduleSpec(name=self.name, **given)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What one look at a due schedule did."""
+
+    jobs: tuple[str, ...] = ()
+    skipped: int = 0
+    """Ticks that made no job, because the last one still runs or the policy passes over them."""
+    broken: str | None = None
+    """Why it was disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanNow:
+    """What became of a run now."""
+
+    job_id: str | None
+    blocker: str | None = None
+    """The live job for whose sake none was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """What became of a backfill: the ticks that made a job, and those that had one already."""
+
+    made: tuple[int, ...]
+    existing: tuple[int, ...]

@@ -1,0 +1,201 @@
+"""Cron expressions: what is accepted, and when they fire in their zone.
+
+Five fields (minute hour day month weekday), or six with the seconds first. Two rules for the change to and from summer
+time. Where neither hour nor minute begins with a star the times are fixed: one that the clock skips fires once, at the
+first instant after the gap; one that the clock repeats fires once, the first time. Any other expression follows elapsed
+time: it fires whenever the local clock shows a matching time, in a repeated hour again, in a skipped one not at all.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from ..errors import InvalidInput
+
+MAX_LENGTH: Final = 256
+_MAX_ZONE: Final = 64
+_ALLOWED: Final = re.compile(r"[0-9A-Za-z*/,#\- \t]+")
+_NICKNAMES: Final = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+# Names that mean another zone on another machine, or count leap seconds.
+_NO_ZONES: Final = re.compile(r"(?i)localtime|posixrules|factory|(posix|right)/.*")
+_EPOCH: Final = datetime.fromisoformat("1970-01-01")
+_SOME_DAY: Final = datetime.fromisoformat("2000-01-01")
+_SECOND: Final = timedelta(seconds=1)
+_HOUR: Final = 3600
+_WINDOW: Final = 24 * _HOUR
+# No two offsets from UTC are further apart.
+_WIDEST_SHIFT: Final = 27 * _HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A checked expression in its zone. Instants are seconds since 1970."""
+
+    text: str
+    zone: tzinfo
+    sim: CronSim
+    is_fixed: bool
+
+    def after(self, instant: int) -> Iterator[int]:
+        """The instants at which it fires, later than `instant`, in order."""
+        if self.zone is UTC:
+            return _wall_times(self.sim, instant + 1)
+        return _fixed(self, instant) if self.is_fixed else _elapsed(self, instant)
+
+
+class UnknownZone(InvalidInput):
+    """This machine's time zone database has no such zone."""
+
+
+def parse_cron(text: str, zone: str = "UTC") -> Cron:
+    """The expression, or InvalidInput that says what is wrong with it."""
+    check_zone(zone)
+    return _parsed(check_text(text), zone)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str, zone: str) -> Cron:
+    try:
+        sim = CronSim(text, _SOME_DAY)
+        next(copy.copy(sim))
+    except StopIteration:
+        raise InvalidInput(_never(text)) from None
+    except (CronSimError, ValueError, AssertionError, TypeError) as wrong:
+        if _fits_other_months(text):
+            raise InvalidInput(_never(text)) from None
+        raise InvalidInput(f"the cron expression {text!r} is not valid ({str(wrong).lower()}); {_HOW}") from None
+    minute, hour = sim.parts[1], sim.parts[2]
+    return Cron(text, check_zone(zone), sim, is_fixed=not (minute.startswith("*") or hour.startswith("*")))
+
+
+def check_text(text: object) -> str:
+    """The text without needless space and nicknames, before anything is made of it."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"a cron expression must be text, not {type(text).__qualname__}; {_HOW}")
+    if len(text) > MAX_LENGTH:
+        raise InvalidInput(f"the cron expression has {len(text):,} characters; use at most {MAX_LENGTH}")
+    plain = _NICKNAMES.get(text.strip().lower(), text)
+    if not _ALLOWED.fullmatch(plain):
+        raise InvalidInput(f"the cron expression {text!a} has characters that no field takes; {_HOW}")
+    fields = plain.upper().split()
+    if len(fields) not in (5, 6):
+        raise InvalidInput(f"the cron expression {text!r} has {len(fields)} fields, not 5 or 6; {_HOW}")
+    return " ".join(fields)
+
+
+def check_zone(name: object) -> tzinfo:
+    """An IANA time zone by its name."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"a zone must be a name such as 'Europe/Paris', not {type(name).__qualname__}")
+    if name == "UTC":
+        return UTC
+    try:
+        if not name or len(name) > _MAX_ZONE or _NO_ZONES.fullmatch(name):
+            raise ValueError
+        return ZoneInfo(name)
+    # A name may also be a folder of the database, or a file that is none of it.
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UnknownZone(
+            f"there is no time zone {name[:_MAX_ZONE]!a}; use an IANA name such as 'Europe/Paris' or 'UTC'"
+            " (on a machine without a time zone database: pip install tzdata)"
+        ) from None
+
+
+def _never(text: str) -> str:
+    return f"the cron expression {text!r} never fires: its months have no such day; change the day or the month"
+
+
+def _fits_other_months(text: str) -> bool:
+    """Whether only the months are in the way of a day, as in the 30th of February."""
+    *before, _month, weekday = text.split()
+    try:
+        CronSim(" ".join([*before, "*", weekday]), _SOME_DAY)
+    except (CronSimError, ValueError, AssertionError, TypeError):
+        return False
+    return True
+
+
+def _fixed(cron: Cron, instant: int) -> Iterator[int]:
+    last = instant
+    for local in _wall_times(cron.sim, instant + _offset(cron.zone, instant) + 1):
+        found = _first_instant(cron.zone, local)
+        # Times in one gap meet at its end, and times of a repeated hour may be over already.
+        if found > last:
+            last = found
+            yield found
+
+
+def _elapsed(cron: Cron, instant: int) -> Iterator[int]:
+    start = instant + 1
+    while True:
+        offset, end = _offset(cron.zone, start), _next_change(cron.zone, start)
+        for local in _wall_times(cron.sim, start + offset):
+            if local - offset >= end:
+                start = max(end, local - offset - _WIDEST_SHIFT)
+                break
+            yield local - offset
+        else:
+            return
+
+
+def _wall_times(sim: CronSim, start: int) -> Iterator[int]:
+    """The matching times of a clock that never shifts, from `start` on, as seconds of that clock."""
+    walk = copy.copy(sim)
+    walk.dt = _EPOCH + timedelta(seconds=start - 1)
+    for found in walk:
+        yield (found - _EPOCH) // _SECOND
+
+
+def _first_instant(zone: tzinfo, local: int) -> int:
+    """When the local clock first shows a time, or the first instant after the gap where it never does."""
+    naive = _EPOCH + timedelta(seconds=local)
+    late = int(naive.replace(tzinfo=zone, fold=0).timestamp())
+    if late + _offset(zone, late) == local:
+        return late
+    early = int(naive.replace(tzinfo=zone, fold=1).timestamp())
+    return _change_between(zone, early, late)
+
+
+def _next_change(zone: tzinfo, start: int) -> int:
+    """The first instant after `start` with another offset, or the end of the window."""
+    before = start
+    for hours in (6, 12, 18, 24):
+        after = start + hours * _HOUR
+        if _offset(zone, after) != _offset(zone, before):
+            return _change_between(zone, before, after)
+        before = after
+    return start + _WINDOW
+
+
+def _change_between(zone: tzinfo, before: int, after: int) -> int:
+    old = _offset(zone, before)
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _offset(zone, middle) == old:
+            before = middle
+        else:
+            after = middle
+    return after
+
+
+def _offset(zone: tzinfo, instant: int) -> int:
+    offset = datetime.fromtimestamp(instant, zone).utcoffset()
+    assert offset is not None
+    return offset // _SECOND
+
+
+_HOW: Final = (
+    "write minute hour day month weekday, such as '30 3 * * MON-FRI', or six fields with the seconds first"
+)

@@ -1,0 +1,88 @@
+"""When a schedule's ticks are, and which of those that are due make a job.
+
+A tick is a nominal instant in microseconds, counted from the schedule's own past and never from the present, so every
+process finds the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice, takewhile
+from typing import Final
+
+from ..clock import SECOND
+from ..errors import InvalidInput
+from ..model.schedule import Missed, Timing
+from .cron import parse_cron
+
+LATE: Final = 60 * SECOND
+"""A tick that is older than this when it is first looked at counts as missed where missed ticks are skipped."""
+_COUNTED: Final = 1_000
+_GROWTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a look at a schedule decides."""
+
+    ticks: tuple[int, ...]
+    """Those that make a job, the oldest first."""
+    last_tick: int
+    next_tick: int | None
+    """None where it will never fire again."""
+    skipped: int
+    """Ticks passed over by the policy; not counted beyond a thousand."""
+
+
+def ticks_after(timing: Timing, instant: int) -> Iterator[int]:
+    """Every tick later than `instant`, in order."""
+    if timing.every is not None:
+        first = timing.anchor + max(1, (instant - timing.anchor) // timing.every + 1) * timing.every
+        return (first + n * timing.every for n in count())
+    assert timing.expression is not None
+    return (tick * SECOND for tick in parse_cron(timing.expression, timing.zone).after(instant // SECOND))
+
+
+def next_tick(timing: Timing, instant: int) -> int | None:
+    return next(ticks_after(timing, instant), None)
+
+
+def newest_ticks(timing: Timing, after: int, until: int, n: int) -> list[int]:
+    """The newest `n` ticks later than `after` and not later than `until`, the oldest first."""
+    # Looked for backwards in growing steps: a schedule that rested for a year must not be walked through by seconds.
+    span = 60 * SECOND
+    while True:
+        start = max(after, until - span)
+        found = deque(takewhile(lambda tick: tick <= until, ticks_after(timing, start)), maxlen=n)
+        if len(found) == n or start <= after:
+            return list(found)
+        span *= _GROWTH
+
+
+def ticks_between(timing: Timing, start: int, end: int, limit: int) -> list[int]:
+    """The ticks from `start` up to but without `end`; InvalidInput where they are more than `limit`."""
+    found = list(islice(takewhile(lambda tick: tick < end, ticks_after(timing, start - 1)), limit + 1))
+    if len(found) > limit:
+        raise InvalidInput(f"more than {limit:,} ticks lie in that range; take a shorter one")
+    return found
+
+
+def due_ticks(timing: Timing, missed: Missed, max_missed: int, last_tick: int, now: int) -> Due:
+    """Which ticks since `last_tick` make a job now. A clock that was set back makes none."""
+    found = newest_ticks(timing, last_tick, now, max_missed if missed == "all" else 1)
+    if not found:
+        return Due((), last_tick, next_tick(timing, last_tick), 0)
+    wanted = [] if missed == "skip" and now - found[-1] > LATE else found
+    passed = sum(1 for _ in takewhile(lambda tick: tick <= now, islice(ticks_after(timing, last_tick), _COUNTED)))
+    return Due(tuple(wanted), found[-1], next_tick(timing, found[-1]), max(0, passed - len(wanted)))
+
+
+def jitter_of(name: str, tick: int, jitter: int) -> int:
+    """How much later than its tick a job starts: the same in every process, spread evenly over `jitter`."""
+    if jitter <= 0:
+        return 0
+    digest = hashlib.blake2b(f"{name}\x1f{tick}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % (jitter + 1)

@@ -1,0 +1,38 @@
+"""What an idle worker looks at: whom it may serve, under which limits, and when it should look again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ...model.limits import Standing
+from ...model.queue import QueueSettings
+from ...model.route import Route
+from ..port import Tx
+from .claims import next_due, suspects_wait
+from .lanes import next_token
+from .queues import list_queues
+from .rates import standing
+from .routes import special_routes
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """The view of one moment. `next_due` is in microseconds; None if nothing comes due by time alone."""
+
+    routes: list[Route]
+    suspects_wait: bool
+    standing: Standing
+    next_due: int | None
+    queues: list[QueueSettings]
+
+
+async def look(tx: Tx, served: Collection[int]) -> Lookout:
+    waits = [wait for wait in (await next_due(tx), await next_token(tx)) if wait is not None]
+    return Lookout(
+        routes=await special_routes(tx),
+        suspects_wait=await suspects_wait(tx, served),
+        standing=await standing(tx),
+        next_due=min(waits, default=None),
+        queues=await list_queues(tx),
+    )

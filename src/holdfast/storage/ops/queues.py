@@ -1,0 +1,56 @@
+"""What operators set for a queue. It is a row: every worker and every caller sees it, and it outlives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+from ...errors import Corruption
+from ...model.queue import QueueSettings, QueueState
+from ..port import Row, Tx, Value
+from ..statements import sql
+from .audit import audit
+
+
+async def change_queue(
+    tx: Tx, name: str, changes: Mapping[str, Value], *, action: str, actor: str, reason: str = ""
+) -> QueueSettings:
+    """Change some settings of a queue, with a record of who did it. What is not named stays."""
+    row = await tx.one(sql.lock_queue, name=name)
+    assert row is not None
+    before = _settings(row)
+    after = replace(before, **changes)  # type: ignore[arg-type]
+    # Plain text: a driver may write a member of an enum by its name.
+    await tx.one(sql.write_queue, **{**asdict(after), "state": str(after.state)})
+    changed = [field for field in changes if getattr(before, field) != getattr(after, field)]
+    await audit(
+        tx,
+        actor=actor,
+        action=action,
+        target=name,
+        reason=reason,
+        before={field: getattr(before, field) for field in changed},
+        after={field: getattr(after, field) for field in changed},
+    )
+    # Its workers look again: they may claim now, or its jobs have other defaults.
+    tx.ring(f"queue:{name}")
+    return after
+
+
+async def get_queue(tx: Tx, name: str) -> QueueSettings:
+    """A queue's settings; the defaults where nobody has set any."""
+    row = await tx.one(sql.get_queue, name=name)
+    return _settings(row) if row else QueueSettings(name)
+
+
+async def list_queues(tx: Tx) -> list[QueueSettings]:
+    """Every queue that was ever given a setting."""
+    return [_settings(row) for row in await tx.all(sql.list_queues)]
+
+
+def _settings(row: Row) -> QueueSettings:
+    name, state, *rest = row
+    try:
+        return QueueSettings(name, QueueState(state), *rest)
+    except ValueError as wrong:
+        raise Corruption(f"queue {name!r} has a state that this version does not know: {state!r}") from wrong

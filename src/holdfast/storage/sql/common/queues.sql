@@ -1,0 +1,24 @@
+-- name: lock_queue
+-- Makes the row if there is none. The update that changes nothing locks it until the end of the transaction, so that
+-- what is read here is what the write replaces.
+insert into holdfast_queue (name) values (:name)
+    on conflict (name) do update set name = excluded.name
+returning name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
+          keep_result;
+
+-- name: write_queue
+update holdfast_queue
+   set state = :state, retry = :retry, timeout = :timeout, keep_succeeded = :keep_succeeded,
+       keep_failed = :keep_failed, keep_cancelled = :keep_cancelled, keep_expired = :keep_expired,
+       keep_skipped = :keep_skipped, keep_result = :keep_result
+ where name = :name;
+
+-- name: get_queue
+select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
+       keep_result
+  from holdfast_queue where name = :name;
+
+-- name: list_queues
+select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
+       keep_result
+  from holdfast_queue order by name;

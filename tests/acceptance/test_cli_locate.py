@@ -1,0 +1,106 @@
+"""How a command finds its app or its store, and what it says when it does not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli_kit import call
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder, and an environment that is put back as it was."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("HOLDFAST_STORE", "")
+    monkeypatch.delenv("HOLDFAST_STORE")
+    yield tmp_path
+    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(getattr(module, "__file__", ""))]:
+        del sys.modules[name]
+
+
+def module(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}.py").write_text(text, "utf-8")
+
+
+def test_nothing_named_is_an_error_that_says_what_to_name() -> None:
+    answer = call("jobs", "list")
+    assert answer.code == 2
+    assert "--store URL" in answer.err
+    assert "HOLDFAST_APP" in answer.err
+
+
+def test_a_module_that_does_not_exist_is_named() -> None:
+    answer = call("jobs", "list", "--app", "nowhere.jobs:app")
+    assert answer.code == 2
+    assert "there is no module 'nowhere'" in answer.err
+
+
+def test_a_module_that_lacks_a_module_of_its_own_is_told_apart(folder: Path) -> None:
+    module(folder, "needy", "import nowhere_else\n")
+    assert "importing 'needy' failed: it needs a module 'nowhere_else'" in call("jobs", "list", "--app", "needy:app").err
+
+
+def test_an_error_in_the_module_is_one_line_and_a_traceback_only_with_debug(folder: Path) -> None:
+    module(folder, "broken", "1 / 0\n")
+    answer = call("jobs", "list", "--app", "broken:app")
+    assert answer.err == "error: importing 'broken' failed: ZeroDivisionError: division by zero\n"
+    assert "Traceback" in call("jobs", "list", "--app", "broken:app", "--debug").err
+
+
+def test_a_missing_attribute_is_answered_with_the_apps_that_are_there(folder: Path) -> None:
+    module(folder, "shopa", "import holdfast\nqueue = holdfast.App('a.db')\n")
+    assert "module 'shopa' has no 'app'; it has shopa:queue" in call("jobs", "list", "--app", "shopa").err
+
+
+def test_something_that_is_not_an_app_is_refused(folder: Path) -> None:
+    module(folder, "shopb", "app = 5\n")
+    answer = call("jobs", "list", "--app", "shopb:app", "--json")
+    assert (answer.code, answer.data["error"]["code"]) == (2, "config")
+    assert "not a holdfast.App but of type int" in answer.data["error"]["message"]
+
+
+def test_a_path_in_place_of_a_module_is_explained() -> None:
+    assert "write it as in an import" in call("worker", "shop/jobs.py").err
+
+
+def test_a_mistyped_path_does_not_become_an_empty_database(folder: Path) -> None:
+    answer = call("jobs", "list", "--store", "typo.db")
+    assert answer.code == 3
+    assert "holdfast db create" in answer.err
+    assert list(folder.iterdir()) == []
+
+
+def test_the_app_of_the_current_folder_is_found_with_its_store(folder: Path) -> None:
+    module(folder, "shopc", "import holdfast\napp = holdfast.App('c.db')\n")
+    assert call("db", "create", "--app", "shopc:app").code == 0
+    assert (folder / "c.db").exists()
+    assert call("jobs", "list", "--app", "shopc:app").out == "no jobs\n"
+
+
+def test_a_store_on_the_command_line_wins_over_the_apps_own(folder: Path) -> None:
+    module(folder, "shopd", "import holdfast\napp = holdfast.App('d.db')\n")
+    assert call("db", "create", "--app", "shopd:app", "--store", "other.db").code == 0
+    assert sorted(file.name for file in folder.glob("*.db")) == ["other.db"]
+
+
+def test_the_store_may_come_from_the_settings_file(folder: Path) -> None:
+    (folder / "holdfast.toml").write_text('store = "from-toml.db"\n')
+    assert call("db", "create").code == 0
+    assert (folder / "from-toml.db").exists()
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    answer = call("jobs", "list", "--store", "mysql://localhost/x")
+    assert answer.code == 2
+    assert "no store for mysql://" in answer.err
+
+
+def test_a_server_that_is_down_is_a_storage_error_without_the_password() -> None:
+    answer = call("jobs", "list", "--store", "postgresql://me:s3cret@127.0.0.1:1/shop", "--json")
+    assert (answer.code, answer.data["error"]["code"]) == (5, "unavailable")
+    assert "s3cret" not in answer.out

@@ -1,0 +1,217 @@
+"""`holdfast worker` as a real process: signals, logs, exit codes, and several processes under a supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, Queue
+
+import pytest
+
+import holdfast
+from tests.acceptance.cli_kit import finished, program
+from tests.acceptance.fleet import until
+
+TASKS = """
+import asyncio, logging, os, time
+import holdfast
+
+app = holdfast.App()
+
+@app.task(queue="mail")
+async def welcome(user: int) -> int:
+    logging.getLogger("shop").info("welcome %d", user)
+    return user
+
+@app.task
+async def slow() -> None:
+    await asyncio.sleep(3600)
+
+@app.task
+async def whoami() -> int:
+    return os.getpid()
+
+@app.task
+async def block() -> None:
+    time.sleep(3600)
+
+@app.task(timeout=0.05, max_attempts=1)
+def hang() -> None:
+    time.sleep(3600)
+"""
+
+
+class Started:
+    """A worker whose log can be waited for."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._new: Queue[str] = Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._new.put(line)
+
+    def heard(self, text: str, seconds: float = 20) -> str:
+        """Wait for a line of the log that has `text`."""
+        for line in self.lines:
+            if text in line:
+                return line
+        while True:
+            try:
+                line = self._new.get(timeout=seconds)
+            except Empty:
+                raise AssertionError(f"{text!r} was not heard:\n{''.join(self.lines)}") from None
+            self.lines.append(line)
+            if text in line:
+                return line
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+
+Start = Callable[..., Started]
+
+
+@pytest.fixture
+def shop(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdfast.App]:
+    """The producer's side of the app that the workers import from the current folder."""
+    (tmp_path / "shop.py").write_text(TASKS, "utf-8")
+    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    app = holdfast.App(store_url)
+    app.migrate()
+    for name, queue in [("welcome", "mail"), ("slow", "default"), ("whoami", "default"), ("block", "default")]:
+        app.declare(name, queue=queue)
+    app.declare("hang", max_attempts=1, timeout=0.05)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def start(store_url: str, tmp_path: Path) -> Iterator[Start]:
+    started: list[Started] = []
+
+    def make(*options: str, **variables: str) -> Started:
+        variables = {"HOLDFAST_STORE": store_url} | variables
+        started.append(Started(program("worker", "shop:app", *options, folder=tmp_path, **variables)))
+        return started[-1]
+
+    yield make
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.process.kill()
+        worker.process.wait()
+        for stream in (worker.process.stdout, worker.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def test_it_runs_jobs_and_ends_well_when_told_to(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["welcome"].enqueue(user=7)
+    worker = start()
+    assert job.result(timeout=20) == 7
+    worker.signal(signal.SIGTERM)
+    assert worker.process.wait(20) == 0
+    assert shop.workers.list() == []
+
+
+def test_what_is_not_done_within_the_grace_is_handed_back_at_no_cost(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["slow"].enqueue()
+    worker = start("--grace", "0.2")
+    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    worker.signal(signal.SIGINT)
+    assert worker.process.wait(20) == 0
+    record = job.status()
+    assert (record.state, record.reason, record.attempts, record.crashes) == ("ready", "shutdown", 0, 0)
+
+
+def test_a_second_signal_ends_the_grace(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["slow"].enqueue()
+    worker = start("--grace", "600")
+    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    worker.signal(signal.SIGTERM)
+    worker.heard("a second signal stops now")
+    # Two within a moment are one that arrived twice, so it is sent until it is heard.
+    until(lambda: worker.signal(signal.SIGTERM) or worker.process.poll() is not None, 20, "it ends")
+    assert job.status().attempts == 0
+
+
+def test_a_job_log_line_names_its_job_as_json(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["welcome"].enqueue(user=7)
+    worker = start("--log-format", "json", "--log-level", "info")
+    entry = json.loads(worker.heard("welcome 7"))
+    assert (entry["job"], entry["task"], entry["attempt"], entry["logger"]) == (job.id, "welcome", 1, "shop")
+
+
+def test_a_queue_that_no_task_uses_gets_a_warning(shop: holdfast.App, start: Start) -> None:
+    worker = start("--queues", "mail,post")
+    assert "WARNING" in worker.heard("no task of this app uses queue 'post'; its tasks use default, mail")
+    worker.heard("serves mail, post")
+
+
+def test_flags_win_over_variables(shop: holdfast.App, start: Start) -> None:
+    start("--concurrency", "3", "--name", "front", HOLDFAST_CONCURRENCY="9", HOLDFAST_LEASE="4").heard("serves")
+    [worker] = shop.workers.list()
+    assert (worker.name, worker.concurrency, worker.lease) == ("front", 3, 4_000_000)
+
+
+@pytest.mark.parametrize("option", [["--lease", "1"], ["--concurrency", "0"], ["--queues", "a b"], ["--colour", "blue"]])
+def test_a_wrong_option_is_told_before_anything_runs(shop: holdfast.App, tmp_path: Path, option: list[str]) -> None:
+    answer = finished(program("worker", "shop:app", *option, folder=tmp_path, HOLDFAST_STORE=str(tmp_path / "x.db")))
+    assert answer.code == 2
+    assert "rror:" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_jobs_of_a_killed_process_are_rescued_at_once_and_it_is_replaced(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["slow"].enqueue()
+    supervisor = start("--processes", "2", "--lease", "60", "--grace", "0")
+    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    owner = job.status().owner
+    [victim] = [worker for worker in shop.workers.list() if worker.id == owner]
+    os.kill(victim.pid, signal.SIGKILL)
+    # Long before its lease of a minute ends.
+    until(lambda: job.status().owner not in (None, owner), 15, "another process runs the job")
+    assert [attempt.outcome for attempt in shop.jobs.attempts(job.id)] == ["lost"]
+    until(lambda: len(shop.workers.list()) == 2, 15, "the process is replaced")
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.process.wait(20) == 0
+
+
+def test_workers_do_not_outlive_their_supervisor(shop: holdfast.App, start: Start) -> None:
+    supervisor = start("--processes", "2", "--grace", "0")
+    until(lambda: len(shop.workers.list()) == 2, 20, "both processes work")
+    supervisor.process.kill()
+    until(lambda: shop.workers.list() == [], 20, "both have left")
+
+
+def test_a_loop_that_is_blocked_for_ever_ends_the_process(shop: holdfast.App, start: Start) -> None:
+    shop.tasks["block"].enqueue()
+    worker = start("--lease", "2")
+    worker.heard("is taken for dead")
+    assert worker.process.wait(20) == 70
+
+
+def test_too_many_hanging_threads_end_the_worker(shop: holdfast.App, start: Start) -> None:
+    worker = start(HOLDFAST_CANCEL_GRACE="0.05")
+    worker.heard("serves")
+    shop.enqueue_many([shop.tasks["hang"].job() for _ in range(12)])
+    worker.heard("too many threads hang")
+    assert worker.process.wait(20) == 75
+
+
+def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "shop.py").write_text(TASKS, "utf-8")
+    worker = start(HOLDFAST_STORE="postgresql://me:s3cret@127.0.0.1:1/shop")
+    worker.heard("the store is not there yet")
+    worker.signal(signal.SIGTERM)
+    assert worker.process.wait(20) == 0
+    assert "s3cret" not in "".join(worker.lines)

@@ -1,0 +1,249 @@
+"""Lanes, buckets, cool-downs and fair shares, on each store and in each way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from holdfast.clock import SECOND
+from holdfast.model.job import Fair
+from holdfast.model.limits import JobLimits, Standing, key_lane, queue_lane, rate_lane, task_lane
+from holdfast.model.outcome import Done, Finish, Throttled
+from holdfast.storage.ops import claims, control, lanes, rates, workers
+
+from .world import World, claim_request
+
+
+def keyed(key: str, n: int, **fields: Any) -> dict[str, Any]:
+    return {"limits": JobLimits(key=key_lane("", key), capacity=n).encode(), **fields}
+
+
+def claim(world: World, owner: str, n: int = 10) -> list[Any]:
+    """Claim under the limits as the store has them now."""
+    standing = world.read(rates.standing)
+    return world.run(claims.claim, claim_request(owner, n, standing=standing))
+
+
+def running(world: World, lane: str) -> int:
+    return next(row.running for row in world.read(lanes.list_lanes) if row.key == lane)
+
+
+def test_of_the_jobs_with_one_key_only_so_many_run(world: World) -> None:
+    jobs = [world.add(**keyed("a", 2)) for _ in range(4)]
+    me = world.worker()
+    assert [job.id for job in claim(world, me)] == jobs[:2]
+    assert running(world, key_lane("", "a")) == 2
+
+
+def test_what_is_over_a_limit_is_parked_as_if_it_had_never_been_taken(world: World) -> None:
+    _, second = (world.add(**keyed("a", 1)) for _ in range(2))
+    claim(world, world.worker())
+    parked = world.job(second)
+    assert (parked.state, parked.due, parked.lane, parked.attempts) == ("ready", 2, key_lane("", "a"), 0)
+    assert parked.started_at is None
+    assert parked.owner is None
+
+
+def test_a_saturated_key_does_not_hide_the_jobs_behind_it(world: World) -> None:
+    for _ in range(5):
+        world.add(**keyed("a", 1))
+    free = world.add()
+    me = world.worker()
+    found = {job.id for _ in range(3) for job in claim(world, me, 3)}
+    assert free in found
+    assert len(found) == 2
+
+
+def test_a_finish_lets_the_next_of_its_key_go(world: World) -> None:
+    first, second = (world.add(**keyed("a", 1)) for _ in range(2))
+    me = world.worker()
+    (job,) = claim(world, me)
+    assert job.id == first
+    world.finish(me, job, Done("null"))
+    assert [job.id for job in claim(world, me)] == [second]
+    assert running(world, key_lane("", "a")) == 1
+
+
+def test_a_freed_slot_is_taken_in_the_same_turn(world: World) -> None:
+    first = world.add(**keyed("a", 1))
+    me = world.worker()
+    (job,) = claim(world, me)
+    second = world.add(**keyed("a", 1))
+    turn = world.run(claims.turn, me, [Finish(first, job.epoch, Done("null"))], claim_request(me, 5))
+    assert [job.id for job in turn.claimed] == [second]
+
+
+def test_a_lost_worker_gives_its_slots_back(world: World) -> None:
+    first, second = (world.add(**keyed("a", 1)) for _ in range(2))
+    one, other = world.worker(), world.worker()
+    claim(world, one)
+    claim(world, other)
+    world.clock.advance(31)
+    world.run(workers.beat, other)
+    world.run(workers.rescue, one)
+    assert running(world, key_lane("", "a")) == 0
+    assert [job.id for job in claim(world, other)] == [second]
+    assert world.job(first).due == 3
+
+
+def test_a_forced_cancel_gives_the_slot_back(world: World) -> None:
+    first, second = (world.add(**keyed("a", 1)) for _ in range(2))
+    me = world.worker()
+    claim(world, me)
+    claim(world, me)
+    world.run(control.cancel, first, force=True)
+    assert [job.id for job in claim(world, me)] == [second]
+
+
+def test_a_lane_whose_next_job_was_cancelled_does_not_stall(world: World) -> None:
+    first, second, third = (world.add(**keyed("a", 1)) for _ in range(3))
+    me = world.worker()
+    (job,) = claim(world, me)
+    claim(world, me)
+    world.finish(me, job, Done("null"))
+    world.run(control.cancel, second)
+    world.run(lanes.unpark_stalled)
+    assert [job.id for job in claim(world, me)] == [third]
+    assert world.job(first).state == "succeeded"
+
+
+def test_a_task_and_a_queue_have_lanes_of_their_own(world: World) -> None:
+    world.run(lanes.set_lane, task_lane("t"), 2)
+    world.run(lanes.set_lane, queue_lane("narrow"), 1)
+    for _ in range(3):
+        world.add(task="t")
+        world.add(task="u", queue="narrow")
+    me = world.worker(queues=("default", "narrow"))
+    standing = world.read(rates.standing)
+    request = claim_request(me, 10, queues=("default", "narrow"), standing=standing)
+    assert Counter(job.task for job in world.run(claims.claim, request)) == {"t": 2, "u": 1}
+
+
+def test_raising_a_limit_lets_waiting_jobs_go(world: World) -> None:
+    world.run(lanes.set_lane, task_lane("t"), 1)
+    for _ in range(3):
+        world.add(task="t")
+    me = world.worker()
+    assert len(claim(world, me)) == 1
+    world.run(lanes.set_lane, task_lane("t"), 3)
+    assert len(claim(world, me)) == 2
+
+
+def test_removing_a_limit_lets_everything_go(world: World) -> None:
+    world.run(lanes.set_lane, task_lane("t"), 1)
+    for _ in range(3):
+        world.add(task="t")
+    me = world.worker()
+    claim(world, me)
+    assert world.run(lanes.remove_lane, task_lane("t")) is True
+    assert len(claim(world, me)) == 2
+
+
+def test_code_does_not_overwrite_what_an_operator_set(world: World) -> None:
+    world.run(lanes.set_lane, task_lane("t"), 7)
+    world.run(lanes.set_lane, task_lane("t"), 2, origin="code")
+    world.run(rates.ensure, "smtp", 10, 10, origin="operator")
+    world.run(rates.ensure, "smtp", 99, 99, origin="code")
+    (lane,), (bucket,) = world.read(lanes.list_lanes), world.read(rates.list_buckets)
+    assert (lane.capacity, lane.origin) == (7, "operator")
+    assert (bucket.capacity, bucket.origin) == (10, "operator")
+
+
+def test_each_run_takes_a_token_and_waits_for_one(world: World) -> None:
+    world.run(rates.ensure, "smtp", 2, 1, origin="code")
+    jobs = [world.add(limits=JobLimits(rate="smtp").encode()) for _ in range(5)]
+    me = world.worker()
+    assert [job.id for job in claim(world, me)] == jobs[:2]
+    assert world.job(jobs[2]).lane == rate_lane("smtp")
+    assert claim(world, me) == []
+    world.clock.advance(2)
+    assert [job.id for job in claim(world, me)] == jobs[2:4]
+
+
+def test_a_job_that_waits_for_a_token_says_when_to_look_again(world: World) -> None:
+    world.run(rates.ensure, "smtp", 1, 4, origin="code")
+    for _ in range(2):
+        world.add(limits=JobLimits(rate="smtp").encode())
+    claim(world, world.worker())
+    assert world.read(lanes.next_token) == SECOND // 4
+
+
+def test_a_rate_that_does_not_exist_lets_nothing_through(world: World) -> None:
+    job = world.add(limits=JobLimits(rate="nobody").encode())
+    assert claim(world, world.worker()) == []
+    assert world.job(job).lane == rate_lane("nobody")
+
+
+def test_a_bucket_is_neither_drained_nor_filled_by_a_clock_that_steps_back(world: World) -> None:
+    world.run(rates.ensure, "smtp", 10, 1, origin="code")
+    for _ in range(10):
+        assert world.run(rates.acquire, "smtp") == 0
+    world.clock.step(-3600)
+    assert world.run(rates.acquire, "smtp") == SECOND
+    world.clock.advance(1)
+    assert world.run(rates.acquire, "smtp") == 0
+
+
+def test_draining_a_bucket_empties_it(world: World) -> None:
+    world.run(rates.ensure, "smtp", 10, 2, origin="code")
+    world.run(rates.drain, "smtp")
+    assert world.run(rates.acquire, "smtp") == SECOND // 2
+
+
+def test_a_throttled_queue_hands_out_nothing_until_its_window_ends(world: World) -> None:
+    first, second = world.add(), world.add()
+    me = world.worker()
+    job = world.take(me)
+    world.finish(me, job, Throttled(60 * SECOND, "{}", cools=True))
+    assert claim(world, me) == []
+    world.clock.advance(60)
+    world.run(workers.beat, me)
+    assert {job.id for job in claim(world, me)} == {first, second}
+    assert world.job(first).attempts == 1
+
+
+def test_the_cool_down_is_opened_once_per_window(world: World) -> None:
+    for _ in range(3):
+        world.add()
+    me = world.worker()
+    jobs = claim(world, me)
+    for job in jobs:
+        world.finish(me, job, Throttled(60 * SECOND, "{}", cools=True))
+    (state,) = world.sql("select throttles, cool_until from holdfast_queue")
+    assert state == (1, world.now + 60 * SECOND)
+
+
+def test_a_queue_recovers_only_by_a_success_two_minutes_after_its_window(world: World) -> None:
+    first, second, third = (world.add() for _ in range(3))
+    me = world.worker()
+    job, other, last = claim(world, me)
+    world.finish(me, job, Throttled(10 * SECOND, "{}", cools=True))
+    world.clock.advance(100)
+    _succeed(world, me, other)
+    assert world.sql("select throttles from holdfast_queue") == [(1,)]
+    world.clock.advance(31)
+    _succeed(world, me, last)
+    assert world.sql("select throttles from holdfast_queue") == [(0,)]
+    assert {job.id, other.id, last.id} == {first, second, third}
+
+
+def test_a_new_key_of_a_fair_queue_starts_at_the_head(world: World) -> None:
+    for _ in range(20):
+        world.add(fair=Fair("big"))
+    me = world.worker()
+    claim(world, me, 5)
+    small = world.add(fair=Fair("small"))
+    assert small in [job.id for job in claim(world, me, 2)]
+
+
+def test_keys_of_a_fair_queue_take_turns_by_weight(world: World) -> None:
+    names = {world.add(fair=Fair("light", 1.0)): "light" for _ in range(40)}
+    names |= {world.add(fair=Fair("heavy", 3.0)): "heavy" for _ in range(40)}
+    me = world.worker()
+    first = Counter(names[job.id] for job in claim(world, me, 20))
+    assert first == {"heavy": 15, "light": 5}
+
+
+def _succeed(world: World, owner: str, job: Any) -> None:
+    cooled = Standing(cooled=frozenset({"default"}))
+    world.run(claims.turn, owner, [Finish(job.id, job.epoch, Done("null"))], claim_request(owner, 0, standing=cooled))

@@ -1,0 +1,495 @@
+"""Leases, outages and lost replies: no job is lost, run by two at once, or blamed for what the store did."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Context, SyncContext
+from holdfast.engine import rescuer as rescuing
+from holdfast.engine.process import is_gone
+from holdfast.engine.worker import Worker
+from holdfast.model.worker import WorkerSpec
+from holdfast.storage.ops import claims, workers
+from holdfast.storage.ops.claims import ClaimRequest
+from holdfast.storage.port import Op
+
+from . import isolated_tasks
+from .test_worker_limits import heard, key_of, pipe
+from .worker_kit import AT_ONCE, Shop, live
+
+__all__ = ["pipe"]
+
+LEASE = 30.0
+
+
+async def stranger(shop: Shop, worker: Worker, *, claims_jobs: int = 0, process_key: str = "", lease: float = 30) -> str:
+    """Another worker, which registers, perhaps claims, and is never heard of again."""
+    spec = WorkerSpec(
+        id="stranger", name="elsewhere:1", host="elsewhere", pid=1, process_key=process_key, queues=("default",),
+        tasks=(), concurrency=1, version="0", lease=round(lease * 1e6),
+    )  # fmt: skip
+    await shop.store.awrite(Op(lambda tx: workers.register(tx, spec)))
+    if claims_jobs:
+        request = ClaimRequest(owner=spec.id, token="t", routes=worker.routes.encoded, n=claims_jobs)
+        assert len(await shop.store.awrite(Op(lambda tx: claims.claim(tx, request)))) == claims_jobs
+    return spec.id
+
+
+def endless(shop: Shop) -> tuple[Any, asyncio.Queue[str]]:
+    """A task that runs until it is cancelled, and tells by whom it was begun."""
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    @shop.app.task(retry=AT_ONCE, name="endless")
+    async def endless(ctx: Context) -> None:
+        begun.put_nowait(ctx.fence)
+        await asyncio.Event().wait()
+
+    return endless, begun
+
+
+# -- what a beat reveals
+
+
+@live
+async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop, pipe: Path) -> None:
+    app = shop.borrow(isolated_tasks.app)
+    begun, told = asyncio.Event(), threading.Event()
+    stopped = asyncio.Event()
+
+    @app.task
+    async def here() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    @app.task
+    def on_thread(ctx: SyncContext) -> None:
+        if ctx.wait_cancelled(20):
+            told.set()
+
+    async with shop.working() as worker:
+        jobs = [await here.aenqueue(), await on_thread.aenqueue()]
+        jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
+        await begun.wait()
+        child = key_of(await heard(pipe))
+        shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
+        await shop.beat(worker)
+        await stopped.wait()
+        assert await asyncio.to_thread(told.wait, 10)
+        await shop.until(jobs[0], lambda _: not worker.floor.runs and not worker.turns.pending)
+        assert is_gone(child)
+        assert {(r.state, r.owner) for r in [await job.astatus() for job in jobs]} == {("running", "another")}
+
+
+@live
+async def test_the_reply_of_a_claim_lost_at_commit_leaves_no_orphan(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task(max_attempts=1)
+    async def runs(n: int) -> int:
+        return n
+
+    async with shop.working() as worker:
+        await shop.until_ended(await runs.aenqueue(0))
+        shop.store.replies_to_lose = 1
+        jobs = await app.aenqueue_many([runs.job(n) for n in (1, 2)])
+        assert [await job.aresult(10) for job in jobs] == [1, 2]
+        assert {(await job.astatus()).attempts for job in jobs} == {1}
+        assert not worker.turns.in_flight
+
+
+@live
+async def test_a_job_that_was_claimed_but_never_arrived_is_handed_back_at_no_cost(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.app
+    runs: list[int] = []
+
+    @app.task(max_attempts=1)
+    async def note(ctx: Context) -> str:
+        runs.append(ctx.attempt)
+        return "done"
+
+    async with shop.working() as worker:
+        # A claim of ours whose reply was lost, and whose rows could not be read again either.
+        request = ClaimRequest(owner=worker.id, token="lost", routes=worker.routes.encoded, n=1)
+        worker.floor.closing = True
+        job = await note.aenqueue()
+        assert await shop.store.awrite(Op(lambda tx: claims.claim(tx, request)))
+        worker.floor.closing = False
+        await shop.beat(worker)
+        assert (await job.astatus()).state == "running"
+        await shop.beat(worker)
+        assert await job.aresult(10) == "done"
+    record = await job.astatus()
+    assert (record.attempts, record.crashes) == (1, 0)
+    assert runs == [1]
+    assert [a.outcome for a in await app.jobs.aattempts(job.id)] == ["released"]
+    assert "never arrived" in caplog.text
+
+
+@live
+async def test_a_finish_repeated_after_an_unknown_outcome_is_recognised(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.app
+    begun, go = asyncio.Event(), asyncio.Event()
+    runs: list[int] = []
+
+    @app.task(max_attempts=3, retry=AT_ONCE)
+    async def slow() -> str:
+        runs.append(1)
+        begun.set()
+        await go.wait()
+        return "once"
+
+    async with shop.working() as worker:
+        job = await slow.aenqueue()
+        await begun.wait()
+        shop.store.replies_to_lose = 1
+        go.set()
+        assert await job.aresult(10) == "once"
+        # The reply was lost, so the outcome is kept and sent again.
+        await shop.until(job, lambda _: not worker.turns.pending)
+    record = await job.astatus()
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert runs == [1]
+    assert "outcomes are kept and tried again" in caplog.text
+    assert "came too late" not in caplog.text
+
+
+@live
+async def test_the_reply_of_a_registration_lost_at_commit_does_not_keep_a_worker_from_starting(shop: Shop) -> None:
+    shop.store.replies_to_lose = 1
+    async with asyncio.timeout(10):
+        async with shop.working() as worker:
+            assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
+
+
+# -- an outage of the store
+
+
+@live
+async def test_an_outage_longer_than_the_lease_convicts_no_job_and_rescues_none_that_lives(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    task, begun = endless(shop)
+    done, go = asyncio.Event(), asyncio.Event()
+
+    @shop.app.task
+    async def finishes() -> str:
+        done.set()
+        await go.wait()
+        return "in the dark"
+
+    first, second = shop.worker(), shop.worker()
+    for worker in (first, second):
+        await worker.start()
+    job, other = await task.aenqueue(), await finishes.aenqueue()
+    before = await begun.get()
+    await done.wait()
+
+    shop.store.down = True
+    go.set()
+    for _ in range(5):
+        await shop.pass_time_silently(LEASE / 3, first, second)
+        for worker in (first, second):
+            assert not await asyncio.to_thread(worker.heartbeat.run_once)
+    await asyncio.sleep(0)
+    assert first.floor.fenced
+    assert second.floor.fenced
+    assert first.floor.room() is None
+
+    shop.store.down = False
+    # Both leases have run out in the store; neither may judge the other before a lease has passed with the store up.
+    for worker in (first, second):
+        await worker.rescuer.run_once()
+    for worker in (first, second):
+        assert await shop.beat(worker)
+        await worker.rescuer.run_once()
+        assert not worker.floor.fenced
+    assert await other.aresult(10) == "in the dark"
+    after = await begun.get()
+    record = await job.astatus()
+    assert (record.state, record.attempts, record.crashes, record.suspect) == ("running", 1, 0, 0)
+    assert before != after
+    assert [a.outcome for a in await shop.app.jobs.aattempts(job.id)] == ["released"]
+    assert {w.id for w in await asyncio.to_thread(shop.app.workers.list)} == {first.id, second.id}
+    assert "every handler is stopped and its job handed back" in caplog.text
+    for worker in (first, second):
+        await worker.stop(grace=0)
+
+
+@live
+async def test_a_worker_fences_itself_before_its_lease_ends_even_if_the_store_hangs(shop: Shop, pipe: Path) -> None:
+    app = shop.borrow(isolated_tasks.app)
+    task, begun = endless(shop)
+    async with shop.working(lease=LEASE) as worker:
+        await task.aenqueue()
+        isolated = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
+        await begun.get()
+        child = key_of(await heard(pipe))
+        await shop.beat(worker)
+        # Nobody beats: the timekeeper alone notices, and in time.
+        await shop.pass_time_silently(LEASE * 0.8, worker)
+        assert not worker.floor.fenced
+        worker.floor.closing = True
+        await shop.pass_time_silently(LEASE * 0.04, worker)
+        await asyncio.sleep(0)
+        assert worker.floor.fenced
+        await shop.until_again(isolated, "fenced")
+        assert is_gone(child)
+        assert not worker.floor.runs
+
+
+@live
+async def test_a_fenced_thread_is_given_up_before_the_lease_ends(shop: Shop) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    @shop.app.task
+    def deaf() -> None:
+        begun.set()
+        release.wait()
+
+    try:
+        async with shop.working(lease=LEASE, cancel_grace=60) as worker:
+            job = await deaf.aenqueue()
+            await asyncio.to_thread(begun.wait)
+            await shop.beat(worker)
+            worker.floor.closing = True
+            await shop.pass_time_silently(LEASE * 0.84, worker)
+            await asyncio.sleep(0)
+            assert worker.floor.fenced
+            await shop.pass_time_silently(LEASE * 0.15, worker)
+            await shop.until_again(job, "fenced")
+            release.set()
+    finally:
+        release.set()
+
+
+@live
+async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def adds(n: int) -> int:
+        return n + 1
+
+    async with shop.working() as worker:
+        job = await adds.aenqueue(1)
+        await shop.until_ended(job)
+
+        async def fall() -> None:
+            shop.store.down = True
+
+        # The next claim succeeds; then the store is gone, and comes back while the outcome waits.
+        shop.store.after = fall
+        job = await adds.aenqueue(2)
+        while not worker.turns.pending:
+            await asyncio.sleep(0.01)
+        shop.store.down = False
+        assert await job.aresult(10) == 3
+
+
+# -- declared dead
+
+
+@live
+async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_outcomes_change_nothing(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.app
+    begun, go = asyncio.Event(), asyncio.Event()
+    runs: list[int] = []
+
+    @app.task(retry=AT_ONCE)
+    async def slow(ctx: Context) -> str:
+        runs.append(ctx.attempt)
+        if ctx.attempt > 1:
+            return "second"
+        begun.set()
+        try:
+            await go.wait()
+        except asyncio.CancelledError:
+            return "first"
+        return "first"
+
+    async with shop.working() as worker:
+        old = worker.id
+        job = await slow.aenqueue()
+        await begun.wait()
+        assert await asyncio.to_thread(app.workers.bury, old) == 1
+        assert not await shop.beat(worker)
+        assert await job.aresult(10) == "second"
+        assert worker.id != old
+        assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
+        await shop.until(job, lambda _: not worker.turns.pending)
+        assert await shop.beat(worker)
+    record = await job.astatus()
+    assert (record.state, record.attempts) == ("succeeded", 2)
+    assert runs == [1, 2]
+    assert "going on under a new identity" in caplog.text
+    assert app.workers.list() == []
+
+
+@live
+async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def note() -> str:
+        return "ran"
+
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        await shop.until(await note.aenqueue(), lambda r: r.state == "ready")
+        old = worker.id
+
+        async def bury() -> None:
+            await asyncio.to_thread(app.workers.bury, old)
+
+        shop.store.before = bury
+        worker.floor.closing = False
+        worker.turns.feed()
+        job = await note.aenqueue()
+        await shop.until(job, lambda _: shop.store.before is None)
+        assert (await job.astatus()).state == "ready"
+        await shop.beat(worker)
+        assert await job.aresult(10) == "ran"
+
+
+# -- rescuing others
+
+
+@live
+async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(shop: Shop) -> None:
+    task, begun = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        await stranger(shop, worker, claims_jobs=1, lease=60)
+        shop.clock.advance(20)
+        # A hiccup of our own: only from here on our word about others counts.
+        shop.store.down = True
+        assert not await shop.beat(worker)
+        shop.store.down = False
+        for _ in range(5):
+            assert await shop.beat(worker)
+            shop.clock.advance(9.9)
+            await worker.rescuer.run_once()
+        # Its lease of 60 s ran out at 60; we are steady for only 49.5.
+        assert (await job.astatus()).state == "running"
+        for _ in range(2):
+            assert await shop.beat(worker)
+            shop.clock.advance(9.9)
+        await worker.rescuer.run_once()
+        record = await job.astatus()
+        assert (record.state, record.reason, record.attempts) == ("ready", "rescue", 1)
+        assert (record.suspect, record.crashes) == (1, 0)
+        assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
+        worker.floor.closing = False
+        worker.turns.feed()
+        assert await begun.get()
+
+
+@live
+async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    task, _ = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        for _ in range(4):
+            assert await shop.beat(worker)
+            shop.clock.advance(9)
+        await stranger(shop, worker, claims_jobs=1)
+        assert await shop.beat(worker)
+        shop.clock.step(3600)
+        assert await shop.beat(worker)
+        await worker.rescuer.run_once()
+        assert (await job.astatus()).state == "running"
+        assert "the clock stepped by 3600.0 s" in caplog.text
+        for _ in range(4):
+            shop.clock.advance(9)
+            assert await shop.beat(worker)
+        await worker.rescuer.run_once()
+        assert (await job.astatus()).state == "ready"
+
+
+@live
+async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, begun = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        await stranger(shop, worker, claims_jobs=1, process_key="that one")
+        await worker.rescuer.run_once()
+        assert (await job.astatus()).state == "running"
+        monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "that one")
+        await worker.rescuer.run_once()
+        assert (await job.astatus()).state == "ready"
+        worker.floor.closing = False
+        worker.turns.feed()
+        await begun.get()
+
+
+@live
+async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) -> None:
+    task, _ = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        dead = await stranger(shop, worker, claims_jobs=1)
+        await job.acancel()
+        await asyncio.to_thread(shop.app.workers.bury, dead)
+        assert (await job.astatus()).state == "cancelled"
+
+
+@live
+async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shop.working() as worker:
+        await stranger(shop, worker, process_key="gone")
+        tried: list[str] = []
+
+        async def rescue_all(store: object, worker_id: str, **_: object) -> int:
+            tried.append(worker_id)
+            if worker_id == "stranger":
+                raise RuntimeError("corrupt")
+            return 0
+
+        second = shop.worker()
+        await second.start()
+        monkeypatch.setattr(rescuing, "is_gone", lambda key: True)
+        monkeypatch.setattr(rescuing, "rescue_all", rescue_all)
+        with pytest.raises(RuntimeError, match="corrupt"):
+            await worker.rescuer.run_once()
+        assert set(tried) == {"stranger", second.id}
+        await second.stop()
+
+
+@live
+async def test_a_worker_waits_for_a_store_that_is_down_at_its_start(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.store.down = True
+    worker = shop.worker()
+    starting = asyncio.create_task(worker.start())
+    while "the store is not there yet" not in caplog.text:
+        await asyncio.sleep(0.01)
+    # Longer than its lease, which has not begun yet.
+    shop.clock.advance(100)
+    shop.store.down = False
+    await starting
+    assert not worker.floor.fenced
+    assert "no renewal" not in caplog.text
+    await worker.stop()
