@@ -28,9 +28,10 @@ from .engine.turns import Room, Turns
 from .errors import ConfigError
 from .ids import token
 from .model.job import Claimed
+from .model.limits import Standing
 from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked
-from .storage.ops import claims, insight, upkeep, workers
-from .storage.ops.queues import list_queues
+from .storage.ops import insight, upkeep, workers
+from .storage.ops.lookout import look
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
 
@@ -157,11 +158,17 @@ class _Crew:
 
     async def _look(self) -> None:
         self._routes.learn(await self._store.aread(Op(special_routes)))
-        self._floor.defaults.learn(await self._store.aread(Op(list_queues)))
         served = self._routes.numbers
-        self._floor.suspects_wait = await self._store.aread(Op(lambda tx: claims.suspects_wait(tx, served)))
+        view = await self._store.aread(Op(lambda tx: look(tx, served)))
+        self._floor.standing = view.standing
+        self._floor.defaults.learn(view.queues)
+        self._floor.suspects_wait = view.suspects_wait
 
     # -- what the turns ask
+
+    @property
+    def standing(self) -> Standing:
+        return self._floor.standing
 
     def room(self) -> Room | None:
         room = self._floor.room()

@@ -67,3 +67,10 @@ async def block_the_loop(ctx: holdfast.Context) -> None:
     note("S", ctx)
     while True:
         time.sleep(60)
+
+
+@app.task(max_attempts=None, queue="limited")
+async def mark(ctx: holdfast.Context) -> None:
+    note("S", ctx)
+    await asyncio.sleep(0.002)
+    note("E", ctx)

@@ -42,7 +42,9 @@ def test_a_module_that_does_not_exist_is_named() -> None:
 
 def test_a_module_that_lacks_a_module_of_its_own_is_told_apart(folder: Path) -> None:
     module(folder, "needy", "import nowhere_else\n")
-    assert "importing 'needy' failed: it needs a module 'nowhere_else'" in call("jobs", "list", "--app", "needy:app").err
+    assert (
+        "importing 'needy' failed: it needs a module 'nowhere_else'" in call("jobs", "list", "--app", "needy:app").err
+    )
 
 
 def test_an_error_in_the_module_is_one_line_and_a_traceback_only_with_debug(folder: Path) -> None:

@@ -163,7 +163,9 @@ def test_flags_win_over_variables(shop: holdfast.App, start: Start) -> None:
     assert (worker.name, worker.concurrency, worker.lease) == ("front", 3, 4_000_000)
 
 
-@pytest.mark.parametrize("option", [["--lease", "1"], ["--concurrency", "0"], ["--queues", "a b"], ["--colour", "blue"]])
+@pytest.mark.parametrize(
+    "option", [["--lease", "1"], ["--concurrency", "0"], ["--queues", "a b"], ["--colour", "blue"]]
+)
 def test_a_wrong_option_is_told_before_anything_runs(shop: holdfast.App, tmp_path: Path, option: list[str]) -> None:
     answer = finished(program("worker", "shop:app", *option, folder=tmp_path, HOLDFAST_STORE=str(tmp_path / "x.db")))
     assert answer.code == 2

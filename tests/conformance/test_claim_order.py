@@ -106,7 +106,8 @@ def test_a_delayed_job_that_became_due_takes_its_place_by_priority(world: World)
     assert [job.id for job in world.claim(owner)] == [delayed, ready]
 
 
-def test_more_rows_than_one_claim_promotes_all_come_in_the_end(world: World) -> None:
+def test_more_rows_than_one_claim_promotes_all_come_in_the_end(each_store: World) -> None:
+    world = each_store
     specs = [spec(id=id, delay=SECOND) for id in ids.many(1_100)]
     world.enqueue(*specs)
     owner = world.worker()

@@ -33,7 +33,8 @@ def test_a_new_job_has_its_id_and_is_ready_at_once(world: World) -> None:
 def test_every_field_of_a_job_is_kept(world: World) -> None:
     wanted = spec(
         task="mail", queue="post", tenant="acme", payload='{"é": "\\u0000 ok"}', tags='["a"]', trace="00-ab",
-        priority=-5, max_attempts=7, retry='{"kind": "none"}', timeout=5 * SECOND, deadline=60 * SECOND, delay=10 * SECOND,
+        priority=-5, max_attempts=7, retry='{"kind": "none"}', timeout=5 * SECOND, deadline=60 * SECOND,
+        delay=10 * SECOND,
     )  # fmt: skip
     world.enqueue(wanted)
     job = world.job(wanted.id)

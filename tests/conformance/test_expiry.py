@@ -55,7 +55,8 @@ def test_what_has_ended_does_not_expire(world: World, state: JobState) -> None:
     assert world.row(job_id) == before
 
 
-def test_expiry_takes_a_page_at_a_time_until_nothing_is_left(world: World) -> None:
+def test_expiry_takes_a_page_at_a_time_until_nothing_is_left(each_store: World) -> None:
+    world = each_store
     world.enqueue(*(spec(id=id, deadline=SECOND) for id in ids.many(700)))
     world.clock.advance(2)
     assert [len(world.run(upkeep.expire_jobs)) for _ in range(3)] == [500, 200, 0]

@@ -157,7 +157,8 @@ def test_a_second_rescuer_finds_nothing_left(world: World) -> None:
     assert world.rescue(placed.owner).rescued == ()
 
 
-def test_a_rescue_takes_pages_of_500_and_spreads_them_over_a_second(world: World) -> None:
+def test_a_rescue_takes_pages_of_500_and_spreads_them_over_a_second(each_store: World) -> None:
+    world = each_store
     world.enqueue(*(spec(id=id) for id in ids.many(1_200)))
     owner = world.worker()
     world.claim(owner, 1_200)

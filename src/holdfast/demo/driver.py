@@ -93,9 +93,11 @@ class Driver:
     def _enqueue_singles(self) -> None:
         self._until(lambda: self._unfinished() == 0, "the backlog is done")
         self._screen.say(f"{plan.SINGLES:,} jobs enqueued one by one, to see how soon each starts")
-        for request in plan.singles(self.run.tenant):
+        for n, request in enumerate(plan.singles(self.run.tenant)):
             self.run.singles.add(self.run.expect(tasks.app.enqueue(request)))
             time.sleep(0.002)
+            if n % 100 == 0:
+                self._unfinished()
 
     def _kill_the_worker(self) -> None:
         victim = tasks.victim.options(tenant=self.run.tenant).enqueue()
@@ -104,16 +106,16 @@ class Driver:
             self.run.expect(job)
         self._until(lambda: self._running() >= 10, "the worker is busy")
         self._until(lambda: victim.refresh().state is JobState.RUNNING, "the victim runs")
-        worker = self._crew[-1]
+        worker, running = self._crew[-1], self._running()
         worker.kill()
         self.run.killed_at = time.monotonic()
-        self._screen.say(f"kill -9 {worker.pid}, while it ran job {victim.id} and others", "bold red")
+        self._screen.say(f"kill -9 {worker.pid}, while it ran {running} jobs", "bold red")
         self._start_worker()
 
     def _stop_worker(self) -> None:
         worker = self._crew[-1]
         code = worker.stop()
-        self._screen.say(f"every job has ended; worker {worker.name} was told to stop and ended with code {code}")
+        self._screen.say(f"every job has ended; worker {worker.name} stopped with code {code}")
         if code:
             raise DemoFailed(f"worker {worker.name} ended with code {code}:\n{worker.last_words()}")
 

@@ -76,7 +76,7 @@ def show(summary: Summary, console: Console) -> None:
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     return [
-        ("throughput of the backlog", f"{summary.backlog_rate:,.0f} jobs/s, durable: each commit is on disk"),
+        ("throughput of the backlog", f"{summary.backlog_rate:,.0f} jobs/s"),
         ("from enqueue to start", f"p50 {summary.latency_p50_ms:.1f} ms, p99 {summary.latency_p99_ms:.1f} ms"),
         ("retried, then succeeded", f"{summary.retried - summary.states.get('failed', 0):,}"),
         (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..clock import SECOND
 from ..errors import ConfigError
+from ..rules.retention import Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,14 @@ class WorkerSettings:
     """The longest rest between two looks at the schedules; 0: it fires none."""
     unpark_interval: float = 2.0
     """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
+    prune_interval: float = 5.0
+    """Between two looks for what was kept long enough; 0: it deletes nothing."""
+    keep_succeeded: float = 7 * 86_400.0
+    """How long jobs that succeeded are kept, unless their queue says otherwise."""
+    keep_failed: float = 30 * 86_400.0
+    """How long jobs that failed, were cancelled, expired or were skipped are kept, unless their queue says otherwise."""
+    keep_audit: float = 365 * 86_400.0
+    """How long the records of what operators did are kept."""
     block_warning: float = 1.0
     """Name the code that blocks the event loop for so long; 0 turns it off."""
     name: str = ""
@@ -44,8 +54,15 @@ class WorkerSettings:
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
         intervals = ("expire_interval", "unpark_interval", "lead_interval", "schedule_interval")
-        for name in ("grace", "cancel_grace", "block_warning", *intervals):
+        kept = ("prune_interval", "keep_succeeded", "keep_failed", "keep_audit")
+        for name in ("grace", "cancel_grace", "block_warning", *intervals, *kept):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
         if not 0.01 <= self.poll <= 60:
             raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")
+
+    @property
+    def retention(self) -> Retention:
+        """How long what is kept, before the queues' own settings."""
+        spans = (self.keep_succeeded, self.keep_failed, self.keep_audit)
+        return Retention(*(round(span * SECOND) for span in spans))

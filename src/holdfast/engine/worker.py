@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError, SchemaMismatch
 from ..ids import token
+from ..model.schedule import ScheduleSpec
 from ..model.worker import Owned
 from ..storage.ops import lanes, upkeep, workers
 from ..storage.port import Op, Store
@@ -25,6 +26,8 @@ from .judge import Judge
 from .leader import Leader
 from .rescuer import Rescuer
 from .routes import ServedRoutes
+from .scheduler import ROLE as SCHEDULES
+from .scheduler import Scheduler
 from .service import Pace, Service
 from .settings import WorkerSettings
 from .threads import ThreadPool
@@ -53,6 +56,7 @@ class Worker:
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = _random.random,
         on_stuck: Callable[[], None] | None = None,
+        schedules: Sequence[ScheduleSpec] = (),
     ) -> None:
         self.id = identity or token()
         self.settings: Final = settings
@@ -82,6 +86,10 @@ class Worker:
         self.rescuer: Final = Rescuer(store, lambda: self.id, self, random)
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
         self.leader: Final = Leader(store, lambda: self.id, clock)
+        rest = settings.schedule_interval
+        self.scheduler: Final = Scheduler(
+            store, lambda: self.leader.holds(SCHEDULES), clock, schedules, longest_rest=rest
+        )
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -99,12 +107,15 @@ class Worker:
             self._service("rescuer", self.rescuer.run_once, self.settings.lease / 3 if rescue is None else rescue),
             self._service("expirer", self._expire, self.settings.expire_interval),
             self._service("leader", self.leader.run_once, self.settings.lead_interval),
+            scheduling := self._service("scheduler", self.scheduler.run_once, self.settings.schedule_interval),
             self._service("unparker", self._unpark, self.settings.unpark_interval),
         ]
+        self.leader.on_gain(SCHEDULES, scheduling.wake)
         work = [
             self.turns.run(self._is_over),
             self.ears.run(lambda: self._leaving),
             self._hear_cancels(),
+            self.scheduler.hear(scheduling.wake),
             *(service.run() for service in services),
         ]
         self._errands = [asyncio.create_task(job) for job in work]

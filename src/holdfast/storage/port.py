@@ -37,8 +37,8 @@ class Tx(Protocol):
     ) -> list[Row | None]:
         """Run a statement for each row; one answer per row, in order, None where nothing matched.
 
-        Postgres runs it once over arrays: its text takes each parameter of `rows` as an array and returns the
-        1-based ordinal as its first column, which is removed here. `rows` must share one set of names.
+        Postgres runs it once: its text takes all rows as the JSON document `:items`, or each parameter as an array,
+        and returns the 1-based ordinal as its first column, which is removed here. `rows` must share one set of names.
         """
         ...
 

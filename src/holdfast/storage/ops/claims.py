@@ -73,10 +73,13 @@ async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
 
 
 async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
-    await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
+    overdue, suspects = await tx.one(sql.claim_signs) or (True, True)
+    if overdue:
+        await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
     await unpark_by_tokens(tx, request.standing.scopes)
     rows = []
-    if request.suspects:
+    # What has just come due may be a suspect too.
+    if request.suspects and (suspects or overdue):
         rows += await tx.all(
             sql.claim_suspects,
             owner=request.owner,

@@ -12,13 +12,9 @@ from ..statements import sql
 
 
 async def open_roles(tx: Tx, roles: Collection[str], holder: str, lease: int) -> set[str]:
-    """Those that `holder` has or could take now: a look, so that others need not write to learn that they do not lead."""
-    taken = {
-        role
-        for role, other, left in await tx.all(sql.leaders)
-        if other != holder and 0 < left <= 2 * lease
-    }
-    return set(roles) - taken
+    """Those that `holder` has or could take now: a look, so that nobody writes only to learn that another leads."""
+    found = await tx.all(sql.leaders)
+    return set(roles) - {role for role, other, left in found if other != holder and 0 < left <= 2 * lease}
 
 
 async def lead(tx: Tx, roles: Collection[str], holder: str, lease: int) -> set[str]:

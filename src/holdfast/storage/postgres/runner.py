@@ -26,9 +26,6 @@ from .tx import PgAsyncTx, PgTx
 
 T = TypeVar("T")
 
-_LOCK_TIMEOUT: Final = "select set_config('lock_timeout', %s, true)"
-
-
 @dataclass(frozen=True, slots=True)
 class Mode:
     begin: LiteralString
@@ -141,9 +138,7 @@ def _carry_out(connection: Connection, op: Op[T], mode: Mode, now: int | None) -
 
 def _begin(cursor: psycopg.Cursor[Any], op: Op[Any], mode: Mode) -> None:
     try:
-        cursor.execute(mode.begin)
-        if op.patience is not None:
-            cursor.execute(_LOCK_TIMEOUT, (_milliseconds(op.patience),))
+        cursor.execute(_opening(op, mode), prepare=False)
     except psycopg.Error as error:
         raise _began_badly(error) from error
 
@@ -183,9 +178,7 @@ async def _acarry_out(connection: AsyncConnection, op: Op[T], mode: Mode, now: i
 
 async def _abegin(cursor: psycopg.AsyncCursor[Any], op: Op[Any], mode: Mode) -> None:
     try:
-        await cursor.execute(mode.begin)
-        if op.patience is not None:
-            await cursor.execute(_LOCK_TIMEOUT, (_milliseconds(op.patience),))
+        await cursor.execute(_opening(op, mode), prepare=False)
     except psycopg.Error as error:
         raise _began_badly(error) from error
 
@@ -215,8 +208,11 @@ def reading(clock: Clock | None) -> int | None:
     return None if clock is None else clock.now()
 
 
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
+def _opening(op: Op[Any], mode: Mode) -> bytes:
+    """BEGIN, together with the patience of an operation that has its own: without parameters both go in one message."""
+    if op.patience is None:
+        return mode.begin.encode()
+    return f"{mode.begin}; set local lock_timeout = {max(1, round(op.patience * 1000))}".encode()
 
 
 class _Retry:

@@ -27,3 +27,7 @@ alter table holdfast_queue add column keep_expired integer;
 alter table holdfast_queue add column keep_skipped integer;
 -- How long the result of a success is kept; null is as long as the job.
 alter table holdfast_queue add column keep_result integer;
+
+-- With queue and state, what retention and counts read of finished jobs is in the index.
+drop index holdfast_job_finished;
+create index holdfast_job_ended on holdfast_job (finished_at, queue, state) where finished_at is not null;

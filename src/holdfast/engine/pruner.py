@@ -1,0 +1,117 @@
+"""Removes what is over, in small steps beside the work. One worker does it at a time, but two would do no harm.
+
+For every duration that something is kept, a cursor walks along the ends of jobs. What it passes is looked at once;
+what had to stay, such as a job that a dedupe window still names, is met again when the walk starts over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from ..rules.retention import Retention
+from ..storage.ops import retention as ops
+from ..storage.port import Op, Row, Store
+from .settings import WorkerSettings
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_WALKS_UNTIL_AFRESH: Final = 500
+_PAUSE: Final = 0.02
+"""Seconds between two transactions: claims and finishes go first."""
+
+Span = tuple[str, int]
+"""What is pruned, jobs or results, and how long it was kept."""
+
+
+class Pruner:
+    """`leads` says whether this worker is the one that prunes; `rest` lets others have the store."""
+
+    def __init__(
+        self, store: Store, settings: WorkerSettings, leads: Callable[[], bool], rest: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._store = store
+        self._base = settings.retention
+        self._leads = leads
+        self._rest = rest
+        self._cursors: dict[Span, int] = {}
+        self._known: Retention | None = None
+        self._walks = 0
+
+    async def run_once(self) -> None:
+        """Remove everything that is over now, unless another worker does."""
+        if not self._leads():
+            return
+        rules = await self._store.aread(Op(lambda tx: ops.retention(tx, self._base)))
+        self._start_over(rules)
+        pruned = 0
+        for kept in rules.spans:
+            pruned += await self._walk(("jobs", kept), rules)
+        for kept in sorted(set(rules.results.values())):
+            await self._walk(("results", kept), rules)
+        await self._until_none(ops.prune_windows)
+        await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
+        if pruned:
+            logger.info("%d finished jobs were kept long enough and are deleted", pruned)
+
+    def _start_over(self, rules: Retention) -> None:
+        """Walk from the beginning where the rules have changed, and now and then for what had to stay."""
+        self._walks += 1
+        if rules != self._known or self._walks >= _WALKS_UNTIL_AFRESH:
+            self._known, self._walks = rules, 0
+            self._cursors.clear()
+
+    async def _walk(self, span: Span, rules: Retention) -> int:
+        pruned = 0
+        what, kept = span
+        while self._leads():
+            after = self._cursors.get(span, 0)
+            page = await self._store.aread(Op(lambda tx, after=after: ops.page_of_ended(tx, after, kept), single=True))  # type: ignore[misc]
+            whole, upto = _whole(page)
+            ids = [id for id, queue, state, _ in whole if _is_due(what, kept, queue, state, rules)]
+            deleted = await self._delete(what, ids, kept)
+            pruned += deleted
+            if upto > after and not (deleted and _is_one_instant(page)):
+                self._cursors[span] = upto
+            if len(page) < ops.PAGE:
+                break
+        return pruned
+
+    async def _delete(self, what: str, ids: Sequence[str], kept: int) -> int:
+        prune = ops.prune_jobs if what == "jobs" else ops.prune_results
+        pruned = 0
+        for batch in _batches(ids):
+            pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
+            await self._rest(_PAUSE)
+        return pruned
+
+    async def _until_none(self, prune: Callable[..., Awaitable[int]]) -> None:
+        while self._leads() and await self._store.awrite(Op(prune)) >= ops.BATCH:  # type: ignore[arg-type]
+            await self._rest(_PAUSE)
+
+
+def _is_due(what: str, kept: int, queue: str, state: str, rules: Retention) -> bool:
+    if what == "jobs":
+        return rules.kept(queue, state) == kept
+    return state == "succeeded" and rules.results.get(queue) == kept < rules.kept(queue, state)
+
+
+def _whole(page: Sequence[Row]) -> tuple[Sequence[Row], int]:
+    """The part of a page after which the walk can go on: ends of one instant may be on both sides of its edge."""
+    if not page:
+        return page, 0
+    last = page[-1][3]
+    if len(page) < ops.PAGE or page[0][3] == last:
+        return page, last
+    before = [row for row in page if row[3] < last]
+    return before, before[-1][3]
+
+
+def _is_one_instant(page: Sequence[Row]) -> bool:
+    """Whether more ends of the same instant may lie beyond this page."""
+    return len(page) == ops.PAGE and page[0][3] == page[-1][3]
+
+
+def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + ops.BATCH] for start in range(0, len(ids), ops.BATCH))

@@ -1,0 +1,56 @@
+"""Delete what is over, a page at a time: finished jobs with their history, results, closed windows, old records.
+
+Pages are chosen on a snapshot and deleted under guards that repeat the choice, so two who prune at once do no harm and
+a job that was replayed meanwhile stays. Only the time of a job's end counts, never that of its creation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from ...rules.retention import Retention, with_queues
+from ..port import Row, Tx
+from ..statements import sql
+from .queues import list_queues
+
+BATCH: Final = 500
+"""Rows that one transaction deletes at most."""
+PAGE: Final = 2_000
+"""Rows that are looked at in one step."""
+
+
+async def retention(tx: Tx, base: Retention) -> Retention:
+    """How long what is kept, as the queues' settings are now."""
+    return with_queues(base, await list_queues(tx))
+
+
+async def page_of_ended(tx: Tx, after: int, kept: int) -> list[Row]:
+    """Jobs that ended after an instant and at least `kept` µs ago, oldest first: id, queue, state, finished_at."""
+    return await tx.all(sql.page_of_ended, after=after, kept=kept, n=PAGE)
+
+
+async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
+    """Delete those of these jobs that ended at least `kept` µs ago and that nothing needs; how many."""
+    rows = await tx.all(sql.lock_prunable, ids=json.dumps(ids), kept=kept)
+    if rows:
+        certain = json.dumps([row[0] for row in rows])
+        await tx.one(sql.delete_attempts_of, ids=certain)
+        await tx.one(sql.delete_jobs_of, ids=certain)
+    return len(rows)
+
+
+async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
+    """Forget the results of those of these jobs that succeeded at least `kept` µs ago; how many."""
+    return len(await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept))
+
+
+async def prune_windows(tx: Tx) -> int:
+    """Dedupe windows that have closed."""
+    return len(await tx.all(sql.expired_windows, n=BATCH))
+
+
+async def prune_audit(tx: Tx, kept: int) -> int:
+    """Records of what operators did long ago."""
+    return len(await tx.all(sql.prune_audit, kept=kept, n=BATCH))

@@ -1,0 +1,17 @@
+-- name: page_of_ended
+-- Oldest first, from the index alone but for the id. Index: holdfast_job_ended.
+select id, queue, state, finished_at from holdfast_job
+ where finished_at > :after and finished_at <= :now - :kept
+ order by finished_at
+ limit :n;
+
+-- name: prune_audit
+delete from holdfast_audit
+ where id in (select id from holdfast_audit where at <= :now - :kept order by at limit :n)
+returning id;
+
+-- name: expired_windows
+-- Index: holdfast_dedupe_expiry.
+delete from holdfast_dedupe
+ where held in (select held from holdfast_dedupe where expires_at <= :now order by expires_at limit :n)
+returning held;

@@ -1,0 +1,125 @@
+-- name: get_schedule
+-- With the time of the look, so that one decision has one clock reading.
+select name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
+       jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,
+       last_error, pruned_to, created_at, updated_at,
+       :now
+  from holdfast_schedule where name = :name;
+
+-- name: list_schedules
+select name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
+       jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,
+       last_error, pruned_to, created_at, updated_at,
+       :now
+  from holdfast_schedule
+ where cast(:after as text) is null or name > :after
+ order by name
+ limit :n;
+
+-- name: due_schedules
+-- Page by page, so that one that cannot be fired does not hide the others. Index: holdfast_schedule_due.
+select next_tick, name from holdfast_schedule
+ where next_tick is not null and next_tick <= :now
+   and (next_tick > :after_tick or (next_tick = :after_tick and name > :after_name))
+ order by next_tick, name
+ limit :n;
+
+-- name: next_schedule
+select min(next_tick) - :now from holdfast_schedule where next_tick > :after;
+
+-- name: count_schedules
+select count(*) from holdfast_schedule;
+
+-- name: insert_schedule
+insert into holdfast_schedule (name, task, payload, queue, options, tick_argument, expression, every, zone, missed,
+                               max_missed, overlap, jitter, cooldown, anchor, last_tick, next_tick, state, origin,
+                               created_at, updated_at)
+values (:name, :task, :payload, :queue, :options, :tick_argument, :expression, :every, :zone, :missed,
+        :max_missed, :overlap, :jitter, :cooldown, :seed, :seed, :next_tick, 'active', :origin, :now, :now)
+    on conflict (name) do nothing
+returning name;
+
+-- name: change_schedule
+-- The version is the guard: of two who change it at once, the second is told.
+update holdfast_schedule
+   set task = :task, payload = :payload, queue = :queue, options = :options, tick_argument = :tick_argument,
+       expression = :expression, every = :every, zone = :zone, missed = :missed, max_missed = :max_missed,
+       overlap = :overlap, jitter = :jitter, cooldown = :cooldown, anchor = :anchor, last_tick = :last_tick,
+       next_tick = :next_tick, state = :state, edited = :edited, last_error = :last_error, version = version + 1,
+       updated_at = :now
+ where name = :name and version = :version
+returning version;
+
+-- name: advance_schedule
+-- The compare-and-set that lets one process fire a tick: the version guards against an edit in between.
+update holdfast_schedule
+   set last_tick = :last_tick, next_tick = :next_tick, last_error = null
+ where name = :name and last_tick = :previous and version = :version and state = 'active'
+returning name;
+
+-- name: defer_schedule
+update holdfast_schedule set next_tick = :until
+ where name = :name and last_tick = :previous and version = :version and state = 'active'
+returning name;
+
+-- name: count_firing
+update holdfast_schedule
+   set fired = fired + :fired, skipped = skipped + :skipped, last_job = coalesce(:last_job, last_job)
+ where name = :name;
+
+-- name: break_schedule
+update holdfast_schedule
+   set state = 'broken', next_tick = null, last_error = :error, updated_at = :now
+ where name = :name and version = :version and state = 'active'
+returning name;
+
+-- name: note_schedule_error
+update holdfast_schedule set last_error = :error where name = :name and state = 'active';
+
+-- name: insert_tick
+insert into holdfast_cron_tick (schedule, tick, job_id) values (:schedule, :tick, :job_id)
+    on conflict (schedule, tick) do nothing
+returning tick;
+
+-- name: forget_tick
+delete from holdfast_cron_tick where schedule = :schedule and tick = :tick;
+
+-- name: schedule_ticks
+select tick, job_id from holdfast_cron_tick where schedule = :schedule order by tick desc limit :n;
+
+-- name: ticks_between
+select tick from holdfast_cron_tick where schedule = :schedule and tick >= :start and tick < :until;
+
+-- name: live_jobs_of_schedule
+-- Of its newest jobs, and of the one that was run by hand.
+select job.id
+  from holdfast_job as job
+ where job.finished_at is null
+   and (job.id = :last_job
+        or job.id in (select recent.job_id
+                        from (select job_id from holdfast_cron_tick where schedule = :schedule
+                               order by tick desc limit 20) as recent))
+ order by job.id;
+
+-- name: delete_schedule
+delete from holdfast_schedule where name = :name returning name;
+
+-- name: delete_ticks
+delete from holdfast_cron_tick where schedule = :schedule;
+
+-- name: forget_ticks_before
+-- Never at or after the last tick: those are what a second firing is told by.
+update holdfast_schedule
+   set pruned_to = case when last_tick < :now - :keep then last_tick else :now - :keep end
+ where exists (select 1 from holdfast_cron_tick as old
+                where old.schedule = holdfast_schedule.name and old.tick < holdfast_schedule.last_tick
+                  and old.tick < :now - :keep)
+returning name, pruned_to;
+
+-- name: prune_ticks
+delete from holdfast_cron_tick
+ where schedule = :schedule
+   and tick in (select old.tick from holdfast_cron_tick as old
+                 where old.schedule = :schedule and old.tick < :before
+                 order by old.tick limit :n)
+returning tick;

@@ -1,0 +1,23 @@
+-- These differ in how a list is passed, and only Postgres has rows that others may have locked.
+
+-- name: lock_prunable
+-- Again what makes an end certain: since they were chosen somebody may have replayed one, and a dedupe window that is
+-- still open names its job.
+select id, queue, state from holdfast_job
+ where id in (select value from json_each(:ids)) and finished_at <= :now - :kept
+   and not (dedupe_until is 'window'
+            and exists (select 1 from holdfast_dedupe as d
+                         where d.held = tenant || char(31) || dedupe_scope || char(31) || dedupe_key
+                           and d.job_id = holdfast_job.id and d.expires_at > :now));
+
+-- name: delete_attempts_of
+delete from holdfast_attempt where job_id in (select value from json_each(:ids));
+
+-- name: delete_jobs_of
+delete from holdfast_job where id in (select value from json_each(:ids)) and finished_at is not null;
+
+-- name: prune_results
+update holdfast_job set result = null
+ where id in (select value from json_each(:ids)) and state = 'succeeded' and finished_at <= :now - :kept
+   and result is not null
+returning id;

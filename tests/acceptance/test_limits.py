@@ -1,0 +1,102 @@
+"""Cluster-wide limits with real worker processes, some of which are killed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+
+import pytest
+
+import holdfast
+from tests.acceptance.fleet import Fleet, Line, until
+
+OPTIONS = ("--queues", "limited", "--concurrency", "20")
+PROCESSES = 4
+
+
+@pytest.mark.timeout(180)
+def test_a_rate_is_kept_by_four_processes_and_used_up(app: holdfast.App, workers: Fleet) -> None:
+    app.limits.set_rate("api", capacity=100, per_second=100)
+    task = app.tasks["mark"].options(rate="api")
+    for _ in range(3):
+        app.enqueue_many([task.job() for _ in range(800)])
+    for _ in range(PROCESSES):
+        workers.start(*OPTIONS)
+    until(lambda: len(workers.lines()) >= 3_000, 90, "fifteen seconds of work", workers.log)
+    workers.stop_all()
+    starts = sorted(line.at for line in workers.lines() if line.mark == "S")
+    _check_rate(starts, capacity=100, per_second=100)
+    # Once the first burst is spent, the rate itself is what is left, and it is used.
+    steady = [at - starts[200] for at in starts[200:1_400]]
+    assert len(steady) / steady[-1] > 0.95 * 100
+
+
+def _check_rate(starts: list[float], *, capacity: float, per_second: float) -> None:
+    """From any start on, no more than the bucket held and what flowed in since; a start is noted a little late."""
+    slack = 0.25 * per_second
+    for first in range(0, len(starts), 37):
+        for last in range(first + 1, len(starts), 41):
+            allowed = capacity + per_second * (starts[last] - starts[first]) + 1 + slack
+            assert last - first + 1 <= allowed, (first, last, starts[last] - starts[first])
+
+
+@pytest.mark.timeout(240)
+def test_two_per_key_are_never_exceeded_while_workers_are_killed(app: holdfast.App, workers: Fleet) -> None:
+    dice = random.Random(3)
+    task = app.tasks["mark"]
+    jobs = [
+        job
+        for _ in range(4)
+        for job in app.enqueue_many(
+            [
+                task.options(concurrency_key=f"k{dice.randrange(20)}", concurrency=2, tags=["keyed"]).job()
+                for _ in range(1_000)
+            ]
+        )
+    ]
+    for _ in range(PROCESSES):
+        workers.start(*OPTIONS)
+    for round_ in range(1, 9):
+        until(lambda n=round_: len(workers.lines()) >= 400 * n, 60, "some work", workers.log)  # type: ignore[misc]
+        workers.kill(dice.randrange(PROCESSES), *OPTIONS)
+    until(lambda: _live(app) == 0, 120, "all is done", workers.log)
+    workers.stop_all()
+    assert {record.state for record in map(app.jobs.get, (job.id for job in jobs))} == {"succeeded"}
+    assert all(lane.running == 0 for lane in app.limits.show().lanes)
+    _check_overlap(app, workers.lines(), limit=2)
+
+
+def _check_overlap(app: holdfast.App, lines: list[Line], limit: int) -> None:
+    """Count the handlers of each key that ran at once; one that was killed ran until its process died, unknown when."""
+    key_of = {line.job: app.jobs.get(line.job).limits for line in lines}
+    ended = {(line.job, line.epoch) for line in lines if line.mark == "E"}
+    events = defaultdict(list)
+    for line in lines:
+        if (line.job, line.epoch) in ended:
+            events[key_of[line.job]].append((line.at, 1 if line.mark == "S" else -1))
+    for key, those in events.items():
+        running = 0
+        for _, change in sorted(those, key=lambda event: (event[0], event[1])):
+            running += change
+            assert running <= limit, key
+
+
+@pytest.mark.timeout(120)
+def test_a_new_tenant_is_served_before_a_big_one_is_done(app: holdfast.App, workers: Fleet) -> None:
+    task = app.tasks["mark"]
+    for _ in range(5):
+        app.enqueue_many([task.options(fair_key="big").job() for _ in range(10_000)])
+    workers.start(*OPTIONS)
+    until(lambda: len(workers.lines()) > 200, 60, "the big one is under way", workers.log)
+    small = task.options(fair_key="small").enqueue()
+    small.wait(60)
+    order = [line.job for line in workers.lines() if line.mark == "S"]
+    enqueued_at = app.jobs.get(small.id).created_at / 1e6
+    before = sum(1 for line in workers.lines() if line.mark == "S" and line.at < enqueued_at)
+    assert order.index(small.id) - before < 300
+    workers.end()
+
+
+def _live(app: holdfast.App) -> int:
+    labels = Counter({count.label: count.jobs for count in app.jobs.counts()})
+    return sum(n for label, n in labels.items() if label not in ("succeeded", "failed"))
