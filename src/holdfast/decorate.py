@@ -9,15 +9,31 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from .context import Context, SyncContext
-from .tasks import AsyncTask, SyncTask
+from .tasks import AsyncTask, SyncTask, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
+TaskT = TypeVar("TaskT", bound=Task[Any, Any])
 
 
 class TaskDecorator(Protocol):
     """What `@app.task(…)` is before it meets its function."""
 
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class ScheduleDecorator(Protocol):
+    """What `@app.cron(…)` and `@app.every(…)` are: a task stays what it is, a function becomes one."""
+
+    @overload
+    def __call__(self, fn: TaskT, /) -> TaskT: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "db": "db:db",
     "jobs": "jobs:jobs",
     "queues": "queues:queues",
+    "limits": "limits:limits",
     "workers": "workers:workers",
     "audit": "audit:audit",
 }

@@ -1,4 +1,4 @@
-"""Limits over the whole cluster: `app.limits`. Each method that acts has an awaiting twin."""
+"""Limits over the whole cluster: `app.limits`. Each method has an awaiting twin, and what acts is audited."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..errors import InvalidInput
 from ..model.limits import Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
 from ..storage.ops import lanes, rates
+from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 
 
@@ -33,45 +34,55 @@ class Limits:
     async def ashow(self) -> LimitsView:
         return await self._store().aread(Op(_view))
 
-    def set_concurrency(self, n: int, *, task: str | None = None, queue: str | None = None) -> None:
-        """Let at most `n` jobs of a task or of a queue run at once. Jobs that already run are not counted."""
-        self._store().write(_set(n, task, queue))
+    def set_concurrency(
+        self, n: int, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
+    ) -> None:
+        """Let at most `n` jobs of a task or of a queue run at once. Those that run already are not counted."""
+        self._store().write(_set(n, task, queue, actor, reason))
 
-    async def aset_concurrency(self, n: int, *, task: str | None = None, queue: str | None = None) -> None:
-        await self._store().awrite(_set(n, task, queue))
+    async def aset_concurrency(
+        self, n: int, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
+    ) -> None:
+        await self._store().awrite(_set(n, task, queue, actor, reason))
 
-    def clear_concurrency(self, *, task: str | None = None, queue: str | None = None) -> bool:
+    def clear_concurrency(
+        self, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
+    ) -> bool:
         """Remove that limit; False if there was none."""
-        key = _lane(task, queue)
-        return self._store().write(Op(lambda tx: lanes.remove_lane(tx, key)))
+        return self._store().write(_clear(task, queue, actor, reason))
 
-    async def aclear_concurrency(self, *, task: str | None = None, queue: str | None = None) -> bool:
-        key = _lane(task, queue)
-        return await self._store().awrite(Op(lambda tx: lanes.remove_lane(tx, key)))
+    async def aclear_concurrency(
+        self, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
+    ) -> bool:
+        return await self._store().awrite(_clear(task, queue, actor, reason))
 
-    def set_rate(self, scope: str, *, capacity: float, per_second: float) -> None:
+    def set_rate(
+        self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
+    ) -> None:
         """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
-        self._store().write(_rate(scope, capacity, per_second, "operator"))
+        self._store().write(_rate(scope, capacity, per_second, actor, reason))
 
-    async def aset_rate(self, scope: str, *, capacity: float, per_second: float) -> None:
-        await self._store().awrite(_rate(scope, capacity, per_second, "operator"))
+    async def aset_rate(
+        self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
+    ) -> None:
+        await self._store().awrite(_rate(scope, capacity, per_second, actor, reason))
 
-    def clear_rate(self, scope: str) -> bool:
-        """Remove a bucket. Jobs that name its scope wait until there is one again."""
-        return self._store().write(Op(lambda tx: rates.remove(tx, scope)))
+    def clear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Remove a bucket; False if there was none. Jobs that name its scope wait until there is one again."""
+        return self._store().write(_clear_rate(scope, actor, reason))
 
-    async def aclear_rate(self, scope: str) -> bool:
-        return await self._store().awrite(Op(lambda tx: rates.remove(tx, scope)))
+    async def aclear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(_clear_rate(scope, actor, reason))
 
     def drain(self, scope: str) -> None:
         """Empty a bucket, after the other side has refused."""
-        self._store().write(Op(lambda tx: rates.drain(tx, scope)))
+        self._store().write(Op(lambda tx: rates.drain(tx, scope), single=True))
 
     async def adrain(self, scope: str) -> None:
-        await self._store().awrite(Op(lambda tx: rates.drain(tx, scope)))
+        await self._store().awrite(Op(lambda tx: rates.drain(tx, scope), single=True))
 
     def acquire(self, scope: str) -> float:
-        """Take a token: 0 if there was one, else the seconds until there will be."""
+        """Take a token: 0 if there was one, else the seconds until there will be. NotFound for an unknown scope."""
         return self._store().write(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
 
     async def aacquire(self, scope: str) -> float:
@@ -80,7 +91,8 @@ class Limits:
 
 def declare_rate(scope: str, capacity: float, per_second: float) -> Op[None]:
     """What code says about a rate; an operator's word stands above it."""
-    return _rate(scope, capacity, per_second, "code")
+    name, most, refill = _checked(scope, capacity, per_second)
+    return Op(lambda tx: rates.ensure(tx, name, most, refill, origin="code"), single=True)
 
 
 def declare_concurrency(task: str, n: int) -> Op[None]:
@@ -92,18 +104,56 @@ async def _view(tx: Tx) -> LimitsView:
     return LimitsView(await lanes.list_lanes(tx), await rates.list_buckets(tx))
 
 
-def _set(n: int, task: str | None, queue: str | None) -> Op[None]:
+def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -> Op[None]:
     key, capacity = _lane(task, queue), check_limit("the limit", n)
-    return Op(lambda tx: lanes.set_lane(tx, key, capacity))
+
+    async def run(tx: Tx) -> None:
+        await lanes.set_lane(tx, key, capacity)
+        await audit(tx, actor=actor, action="limit.set", target=key, reason=reason, after={"capacity": capacity})
+
+    return Op(run)
 
 
-def _rate(scope: str, capacity: float, per_second: float, origin: str) -> Op[None]:
-    name = check_name("the scope", scope)
-    most, refill = check_rate("capacity", capacity), check_rate("per_second", per_second)
-    return Op(lambda tx: rates.ensure(tx, name, most, refill, origin=origin))
+def _clear(task: str | None, queue: str | None, actor: str, reason: str) -> Op[bool]:
+    key = _lane(task, queue)
+
+    async def run(tx: Tx) -> bool:
+        removed = await lanes.remove_lane(tx, key)
+        if removed:
+            await audit(tx, actor=actor, action="limit.clear", target=key, reason=reason)
+        return removed
+
+    return Op(run)
+
+
+def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: str) -> Op[None]:
+    name, most, refill = _checked(scope, capacity, per_second)
+
+    async def run(tx: Tx) -> None:
+        await rates.ensure(tx, name, most, refill, origin="operator")
+        after = {"capacity": most, "per_second": refill}
+        await audit(tx, actor=actor, action="rate.set", target=name, reason=reason, after=after)
+
+    return Op(run)
+
+
+def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
+    async def run(tx: Tx) -> bool:
+        removed = await rates.remove(tx, scope)
+        if removed:
+            await audit(tx, actor=actor, action="rate.clear", target=scope, reason=reason)
+        return removed
+
+    return Op(run)
+
+
+def _checked(scope: str, capacity: float, per_second: float) -> tuple[str, float, float]:
+    return check_name("the scope", scope), check_rate("capacity", capacity), check_rate("per_second", per_second)
 
 
 def _lane(task: str | None, queue: str | None) -> str:
-    if (task is None) == (queue is None):
-        raise InvalidInput("name either a task or a queue")
-    return task_lane(check_name("task", task)) if task is not None else queue_lane(check_queue(queue))
+    if task is not None and queue is None:
+        return task_lane(check_name("task", task))
+    if queue is not None and task is None:
+        return queue_lane(check_queue(queue))
+    raise InvalidInput("name either a task or a queue")

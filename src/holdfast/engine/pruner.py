@@ -52,6 +52,7 @@ class Pruner:
             await self._walk(("results", kept), rules)
         await self._until_none(ops.prune_windows)
         await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
+        await self._shrink()
         if pruned:
             logger.info("%d finished jobs were kept long enough and are deleted", pruned)
 
@@ -85,6 +86,11 @@ class Pruner:
             pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
             await self._rest(_PAUSE)
         return pruned
+
+    async def _shrink(self) -> None:
+        while self._leads() and await self._store.aread(Op(ops.wastes_space, single=True)):
+            await self._store.awrite(Op(ops.give_back_space))
+            await self._rest(_PAUSE)
 
     async def _until_none(self, prune: Callable[..., Awaitable[int]]) -> None:
         while self._leads() and await self._store.awrite(Op(prune)) >= ops.BATCH:  # type: ignore[arg-type]

@@ -7,12 +7,12 @@ and keeps no other waiting.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from ..clock import SECOND, Clock
 from ..errors import HoldfastError, NotFound
-from ..model.schedule import Firing, ScheduleSpec
+from ..model.schedule import Firing
 from ..storage.ops import firing, insight, schedules
 from ..storage.port import Op, Store
 
@@ -26,31 +26,26 @@ _LONGEST_RETRY: Final = 30.0
 
 
 class Scheduler:
-    """`leads` says whether it is this worker's turn; `declared` is what code asks for, ensured before all else."""
+    """`leads` says whether it is this worker's turn."""
 
     def __init__(
         self,
         store: Store,
         leads: Callable[[], bool],
         clock: Clock,
-        declared: Sequence[ScheduleSpec] = (),
         *,
         longest_rest: float = 5.0,
     ) -> None:
         self._store = store
         self._leads = leads
         self._clock = clock
-        self._declared = tuple(declared)
         self._longest_rest = longest_rest
-        self._is_ensured = not self._declared
         self._launched_at: int | None = None
         self._pruned_at = clock.monotonic()
         self._failing: dict[str, _Failing] = {}
 
     async def run_once(self) -> float | None:
         """Fire what is due; the seconds until it is worth looking again."""
-        if not self._is_ensured:
-            await self.ensure()
         if not self._leads():
             self._launched_at = None
             return None
@@ -69,13 +64,6 @@ class Scheduler:
                     wake()
         finally:
             listener.close()
-
-    async def ensure(self) -> None:
-        """Bring what code declares into the store, in one transaction."""
-        changed = await self._store.awrite(Op(lambda tx: schedules.ensure_schedules(tx, self._declared)))
-        self._is_ensured = True
-        if changed:
-            logger.info("schedules new or changed by this code: %s", ", ".join(changed))
 
     async def _fire_all(self, launched_at: int) -> float:
         looked_at, page = await self._store.aread(Op(firing.due_schedules))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random as _random
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import Any, Final
 from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError, SchemaMismatch
 from ..ids import token
-from ..model.schedule import ScheduleSpec
 from ..model.worker import Owned
 from ..storage.ops import lanes, upkeep, workers
 from ..storage.port import Op, Store
@@ -24,6 +24,7 @@ from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
 from .leader import Leader
+from .pruner import Pruner
 from .rescuer import Rescuer
 from .routes import ServedRoutes
 from .scheduler import ROLE as SCHEDULES
@@ -56,7 +57,6 @@ class Worker:
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = _random.random,
         on_stuck: Callable[[], None] | None = None,
-        schedules: Sequence[ScheduleSpec] = (),
     ) -> None:
         self.id = identity or token()
         self.settings: Final = settings
@@ -86,10 +86,9 @@ class Worker:
         self.rescuer: Final = Rescuer(store, lambda: self.id, self, random)
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
         self.leader: Final = Leader(store, lambda: self.id, clock)
-        rest = settings.schedule_interval
-        self.scheduler: Final = Scheduler(
-            store, lambda: self.leader.holds(SCHEDULES), clock, schedules, longest_rest=rest
-        )
+        leads = functools.partial(self.leader.holds, SCHEDULES)
+        self.scheduler: Final = Scheduler(store, leads, clock, longest_rest=settings.schedule_interval)
+        self.pruner: Final = Pruner(store, settings, lambda: self.leader.holds("retention"), asyncio.sleep)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -107,6 +106,7 @@ class Worker:
             self._service("rescuer", self.rescuer.run_once, self.settings.lease / 3 if rescue is None else rescue),
             self._service("expirer", self._expire, self.settings.expire_interval),
             self._service("leader", self.leader.run_once, self.settings.lead_interval),
+            self._service("pruner", self.pruner.run_once, self.settings.prune_interval),
             scheduling := self._service("scheduler", self.scheduler.run_once, self.settings.schedule_interval),
             self._service("unparker", self._unpark, self.settings.unpark_interval),
         ]

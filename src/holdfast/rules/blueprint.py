@@ -42,7 +42,7 @@ def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
         own = {"id": job_id, "task": schedule.task, "payload": payload, "at": start if start > now else None}
         return msgspec.convert({**options, **own}, JobSpec)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
-        raise InvalidInput(f"schedule {schedule.name!r} cannot make a job ({wrong}); edit it or make it anew") from wrong
+        raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit it, or make it anew") from wrong
 
 
 def local_time(tick: int, zone: str) -> datetime:

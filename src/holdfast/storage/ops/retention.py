@@ -19,6 +19,8 @@ BATCH: Final = 500
 """Rows that one transaction deletes at most."""
 PAGE: Final = 2_000
 """Rows that are looked at in one step."""
+_SPARE_PAGES: Final = 2_048
+_SPARE_SHARE: Final = 0.25
 
 
 async def retention(tx: Tx, base: Retention) -> Retention:
@@ -44,6 +46,20 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
 async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
     """Forget the results of those of these jobs that succeeded at least `kept` µs ago; how many."""
     return len(await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept))
+
+
+async def wastes_space(tx: Tx) -> bool:
+    """Whether so much of a SQLite file is empty that it should shrink, and can. What is left will be used again."""
+    row = await tx.one(sql.free_pages)
+    if row is None or not row[2]:
+        return False
+    free, pages, _ = row
+    return bool(free > _SPARE_PAGES and free > pages * _SPARE_SHARE)
+
+
+async def give_back_space(tx: Tx) -> None:
+    """Shrink a SQLite file by one small step."""
+    await tx.all(sql.give_back_pages)
 
 
 async def prune_windows(tx: Tx) -> int:

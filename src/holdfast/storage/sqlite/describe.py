@@ -9,6 +9,7 @@ from ..port import Value
 from .checkpoint import has_wal_reset_bug
 from .location import Location
 
+_VACUUM = {0: "none", 1: "full", 2: "incremental"}
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
@@ -25,6 +26,7 @@ def describe(connection: sqlite3.Connection, location: Location) -> dict[str, Va
         "page_size": size,
         "page_count": pages,
         "free_pages": _pragma(connection, "freelist_count"),
+        "auto_vacuum": _VACUUM.get(int(_pragma(connection, "auto_vacuum") or 0), "unknown"),
         "bytes": int(pages or 0) * int(size or 0),
         "wal_bytes": _size(f"{location.path}-wal") if location.path else 0,
     }

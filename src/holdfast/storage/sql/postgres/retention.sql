@@ -27,3 +27,10 @@ update holdfast_job set result = null
                        order by id
                          for update skip locked))
 returning id;
+
+-- name: free_pages
+-- The server's autovacuum keeps its own house.
+select 0, 0, false;
+
+-- name: give_back_pages
+select 0;

@@ -21,3 +21,12 @@ update holdfast_job set result = null
  where id in (select value from json_each(:ids)) and state = 'succeeded' and finished_at <= :now - :kept
    and result is not null
 returning id;
+
+-- name: free_pages
+-- Pages that hold nothing, pages in all, and whether they can be given back in steps.
+select (select freelist_count from pragma_freelist_count), (select page_count from pragma_page_count),
+       (select auto_vacuum = 2 from pragma_auto_vacuum);
+
+-- name: give_back_pages
+-- About 1 MB: the write lock is held for a few milliseconds.
+pragma incremental_vacuum(256);

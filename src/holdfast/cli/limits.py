@@ -1,0 +1,94 @@
+"""`holdfast limits`: how many jobs run at once, and how often, in the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+import msgspec
+
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import actor_option, reason_option
+from .output import print_json, print_table
+
+
+@click.group(epilog=EXIT_CODES)
+def limits() -> None:
+    """How many jobs run at once, and how often, in the whole cluster."""
+
+
+@limits.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every limit and how much of it is in use."""
+    view = find_app(app_name, store).limits.show()
+    if as_json:
+        print_json({"lanes": msgspec.to_builtins(view.lanes), "rates": [asdict(bucket) for bucket in view.buckets]})
+        return
+    rows: list[tuple[Any, ...]] = [(lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes]
+    rows += [
+        (f"rate:{bucket.scope}", f"{bucket.tokens:.1f} left", f"{bucket.capacity:g}", f"{bucket.refill:g}/s", bucket.origin)
+        for bucket in view.buckets
+    ]
+    print_table(("limit", "in use#", "most#", "refill#", "set by"), rows, empty="no limits")
+
+
+@limits.command("set", cls=Command)
+@click.argument("n", type=int)
+@click.option("--task", metavar="NAME", help="Limit the jobs of this task.")
+@click.option("--queue", metavar="NAME", help="Limit the jobs of this queue.")
+@actor_option
+@reason_option
+@target_options
+def set_(n: int, app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+    """Let at most N jobs of a task or of a queue run at once."""
+    find_app(app_name, store).limits.set_concurrency(n, **what)
+    click.echo(f"at most {n} at once")
+
+
+@limits.command(cls=Command)
+@click.option("--task", metavar="NAME")
+@click.option("--queue", metavar="NAME")
+@actor_option
+@reason_option
+@target_options
+def clear(app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+    """Remove the limit of a task or of a queue."""
+    removed = find_app(app_name, store).limits.clear_concurrency(**what)
+    click.echo("removed" if removed else "there was no such limit")
+
+
+@limits.command(cls=Command)
+@click.argument("scope")
+@click.option("--capacity", type=float, required=True, help="Tokens that may be spent at once.")
+@click.option("--per-second", type=float, required=True, help="Tokens that flow in.")
+@actor_option
+@reason_option
+@target_options
+def rate(scope: str, app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+    """Make or change the token bucket of a scope."""
+    find_app(app_name, store).limits.set_rate(scope, **what)
+    click.echo(f"rate {scope}: {what['per_second']:g} per second, {what['capacity']:g} at once")
+
+
+@limits.command("clear-rate", cls=Command)
+@click.argument("scope")
+@actor_option
+@reason_option
+@target_options
+def clear_rate(scope: str, app_name: str | None, store: str | None, debug: bool, **who: Any) -> None:
+    """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
+    removed = find_app(app_name, store).limits.clear_rate(scope, **who)
+    click.echo("removed" if removed else "there was no such rate")
+
+
+@limits.command(cls=Command)
+@click.argument("scope")
+@target_options
+def drain(scope: str, app_name: str | None, store: str | None, debug: bool) -> None:
+    """Empty the token bucket of a scope, after the other side has refused."""
+    find_app(app_name, store).limits.drain(scope)
+    click.echo(f"rate {scope} is empty")

@@ -1,0 +1,178 @@
+"""From what is asked for to the schedule that is stored: each value checked, in code and at run time alike."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypedDict
+
+from ..clock import SECOND
+from ..codec import encode
+from ..errors import InvalidArguments, InvalidInput
+from ..model.schedule import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
+from ..names import check_duration, check_name, check_priority, check_queue
+from ..rules.blueprint import options_of
+from ..rules.cron import check_zone, parse_cron
+from ..tasks import JobRequest, Seconds, Task
+from .specs import spec_of
+
+TICK: Final = "tick"
+"""A task's parameter of this name takes the time of the tick that the job is for."""
+MOST_MISSED: Final = 1_000
+_SHORTEST: Final = SECOND
+_LONGEST_COOLDOWN: Final = 60 * SECOND
+_SAMPLE: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Policies(TypedDict, total=False):
+    """How a schedule behaves; what is left out has its default."""
+
+    zone: str
+    missed: Missed
+    max_missed: int
+    overlap: Overlap
+    jitter: Seconds
+    cooldown: Seconds
+
+
+def plan(
+    name: str,
+    request: JobRequest[Any],
+    *,
+    cron: str | None = None,
+    every: Seconds | None = None,
+    tick_argument: str | None = None,
+    zone: str = "UTC",
+    missed: Missed = "one",
+    max_missed: int = 100,
+    overlap: Overlap = "allow",
+    jitter: Seconds = 0,
+    cooldown: Seconds | None = None,
+) -> ScheduleSpec:
+    """A schedule, complete and checked."""
+    job = spec_of(_repeatable(request))
+    interval = None if every is None else check_duration("every", every)
+    spec = ScheduleSpec(
+        name=check_name("the schedule's name", name),
+        task=job.task,
+        payload=job.payload,
+        queue=job.route.queue,
+        options=options_of(job),
+        tick_argument=tick_argument,
+        expression=cron,
+        every=interval,
+        zone=zone,
+        missed=missed,
+        max_missed=max_missed,
+        overlap=overlap,
+        jitter=check_duration("jitter", jitter),
+        cooldown=_cooldown(interval) if cooldown is None else check_duration("cooldown", cooldown),
+    )
+    return checked(spec)
+
+
+def call_of(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[JobRequest[Any], str | None]:
+    """A call of a task, and the parameter of it that each tick fills in."""
+    if _wants_tick(task, args, kwargs):
+        sample = task.signature.encode(args, {**kwargs, TICK: _SAMPLE})
+        payload = {name: value for name, value in json.loads(sample).items() if name != TICK}
+        return JobRequest(task, encode(payload), task.call_options), TICK
+    return task.job(*args, **kwargs), None
+
+
+def checked(spec: ScheduleSpec) -> ScheduleSpec:
+    """The same, in its normal form; InvalidInput where something does not fit."""
+    if (spec.expression is None) == (spec.every is None):
+        raise InvalidInput("give either a cron expression or an interval, and not both")
+    if spec.every is not None and spec.every < _SHORTEST:
+        raise InvalidInput("every is shorter than a second; give at least 1")
+    if spec.missed not in MISSED:
+        raise InvalidInput(f"missed is {spec.missed!r}; use one of {', '.join(MISSED)}")
+    if spec.overlap not in OVERLAP:
+        raise InvalidInput(f"overlap is {spec.overlap!r}; use one of {', '.join(OVERLAP)}")
+    if isinstance(spec.max_missed, bool) or not isinstance(spec.max_missed, int):
+        raise InvalidInput(f"max_missed is {spec.max_missed!r}; use a whole number")
+    if not 1 <= spec.max_missed <= MOST_MISSED:
+        raise InvalidInput(f"max_missed is {spec.max_missed}; use 1 to {MOST_MISSED:,}")
+    if spec.expression is None:
+        check_zone(spec.zone)
+        return spec
+    return replace(spec, expression=parse_cron(spec.expression, spec.zone).text)
+
+
+def changed(
+    schedule: Schedule,
+    *,
+    cron: str | None = None,
+    every: Seconds | None = None,
+    payload: str | None = None,
+    queue: str | None = None,
+    priority: int | None = None,
+    **policies: Any,
+) -> ScheduleSpec:
+    """A schedule's definition after an edit; what is None stays."""
+    if cron is not None and every is not None:
+        raise InvalidInput("give either a cron expression or an interval, and not both")
+    changes: dict[str, Any] = {name: value for name, value in policies.items() if value is not None}
+    changes |= {name: check_duration(name, changes[name]) for name in ("jitter", "cooldown") if name in changes}
+    if cron is not None:
+        changes |= {"expression": cron, "every": None}
+    if every is not None:
+        interval = check_duration("every", every)
+        changes = {"cooldown": _cooldown(interval), **changes, "every": interval, "expression": None}
+    if payload is not None:
+        changes["payload"] = payload
+    if queue is not None:
+        changes["queue"] = check_queue(queue)
+    if priority is not None:
+        options = {**json.loads(schedule.options), "priority": check_priority(priority)}
+        changes["options"] = json.dumps(options, sort_keys=True)
+    return checked(replace(schedule.spec, **changes))
+
+
+def payload_for(task: Task[Any, Any] | None, schedule: Schedule, arguments: Mapping[str, Any]) -> str:
+    """Other arguments for a schedule, checked where this program knows the task."""
+    if schedule.tick_argument in arguments:
+        raise InvalidInput(f"{schedule.tick_argument} is filled in at each tick; leave it out")
+    if task is None:
+        return encode(dict(arguments), what="the arguments")
+    if schedule.tick_argument is None:
+        return task.signature.encode((), arguments)
+    return call_of(task, (), arguments)[0].payload
+
+
+def _cooldown(interval: int | None) -> int:
+    return 0 if interval is None else min(interval, _LONGEST_COOLDOWN)
+
+
+def _repeatable(request: JobRequest[Any]) -> JobRequest[Any]:
+    call = request.options
+    given = {"id": call.id, "at": call.at, "delay": call.delay, "connection": call.connection}
+    if once := [name for name, value in given.items() if value is not None]:
+        raise InvalidInput(f"{', '.join(once)} cannot be said of a job that comes again and again; leave it out")
+    if isinstance(call.deadline, datetime):
+        raise InvalidInput("a schedule's deadline must be seconds from each job's start of waiting, not an instant")
+    return request
+
+
+def _wants_tick(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    parameters = inspect.signature(task.fn).parameters if task.fn else {}
+    if TICK not in parameters or TICK in kwargs or TICK in _bound(task, args, kwargs):
+        return False
+    if parameters[TICK].default is inspect.Parameter.empty:
+        return True
+    try:
+        task.signature.encode(args, {**kwargs, TICK: _SAMPLE})
+    except InvalidArguments:
+        return False  # a parameter that happens to have this name, and a default
+    return True
+
+
+def _bound(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return task.signature.bind(args, kwargs)
+    except InvalidArguments:
+        return {}  # a required tick is what is missing, or encoding will say what else is

@@ -1,0 +1,262 @@
+"""Schedules: `@app.cron`, `@app.every`, and `app.schedules`. Each method that acts has an awaiting twin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Unpack
+
+from ..decorate import ScheduleDecorator
+from ..errors import ConfigError, InvalidInput
+from ..model.schedule import Backfill, Missed, Overlap, RanNow, Schedule, ScheduleSpec, ScheduleState, Timing
+from ..names import check_instant
+from ..rules.blueprint import local_time
+from ..rules.ticks import ticks_after
+from ..storage.ops import firing, schedules
+from ..storage.ops.schedules import Operator
+from ..storage.port import Op, Store, Tx
+from ..tasks import JobRequest, Seconds, Task
+from .plans import Policies, call_of, changed, payload_for, plan
+
+_MOST_SHOWN = 1_000
+
+
+class Schedules:
+    """The schedules of one app. Names are those of their tasks unless said otherwise."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        tasks: Mapping[str, Task[Any, Any]],
+        register: Callable[[Callable[..., Any]], Task[Any, Any]],
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._register = register
+        self._declared: dict[str, ScheduleSpec] = {}
+
+    # -- in code
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **policies: Unpack[Policies],
+    ) -> ScheduleDecorator:
+        """Run a function or a task by the clock: `@app.cron("0 3 * * *", zone="Europe/Paris")`.
+
+        `missed` says what becomes of ticks that nobody was there for: "skip" them, make up for the latest "one" (the
+        default) or for "all" up to `max_missed`. `overlap` says what happens while the last job is not done: "allow",
+        "skip" the tick, "cancel_previous". `jitter` spreads the start over so many seconds.
+        """
+        return self._decorator(name, args, kwargs or {}, {"cron": expression, **policies})
+
+    def every(
+        self,
+        seconds: Seconds,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **policies: Unpack[Policies],
+    ) -> ScheduleDecorator:
+        """Run a function or a task every so many seconds, the first time one interval after it became known.
+
+        Where it is overdue when workers start, it waits `cooldown` seconds first: the interval, at most a minute.
+        """
+        return self._decorator(name, args, kwargs or {}, {"every": seconds, **policies})
+
+    @property
+    def declared(self) -> tuple[ScheduleSpec, ...]:
+        """What `@app.cron` and `@app.every` asked for."""
+        return tuple(self._declared.values())
+
+    def ensure(self) -> builtins.list[str]:
+        """Bring what code declares into the store, as every worker does when it starts; the names of what changed.
+
+        What an operator has edited is left alone.
+        """
+        return self._store().write(self._ensuring())
+
+    async def aensure(self) -> builtins.list[str]:
+        return await self._store().awrite(self._ensuring())
+
+    def _ensuring(self) -> Op[builtins.list[str]]:
+        specs = self.declared
+        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
+
+    def _decorator(
+        self, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], timing: dict[str, Any]
+    ) -> ScheduleDecorator:
+        def decorate(target: Any) -> Any:
+            task = target if isinstance(target, Task) else self._register(target)
+            request, tick = call_of(task, args, kwargs)
+            spec = plan(name or task.name, request, tick_argument=tick, **timing)
+            if spec.name in self._declared:
+                raise ConfigError(f"there are two schedules named {spec.name!r}; give one of them another name=")
+            self._declared[spec.name] = spec
+            return target if isinstance(target, Task) else task
+
+        return decorate
+
+    # -- at run time
+
+    def list(self) -> builtins.list[Schedule]:
+        """Every schedule of the store, by name."""
+        return self._store().read(Op(schedules.list_schedules))
+
+    async def alist(self) -> builtins.list[Schedule]:
+        return await self._store().aread(Op(schedules.list_schedules))
+
+    def get(self, name: str) -> Schedule:
+        """One schedule. NotFound if there is none."""
+        return self._store().read(Op(lambda tx: schedules.get_schedule(tx, name)))
+
+    async def aget(self, name: str) -> Schedule:
+        return await self._store().aread(Op(lambda tx: schedules.get_schedule(tx, name)))
+
+    def ticks(self, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
+        """The newest ticks that made a job, in microseconds, each with that job's id."""
+        return self._store().read(Op(lambda tx: schedules.ticks_of(tx, name, limit)))
+
+    async def aticks(self, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
+        return await self._store().aread(Op(lambda tx: schedules.ticks_of(tx, name, limit)))
+
+    def create(
+        self, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
+    ) -> Schedule:
+        """Make a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
+
+        `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick.
+        """
+        return self._store().write(_creating(name, job, when, Operator(actor, reason)))
+
+    async def acreate(
+        self, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
+    ) -> Schedule:
+        return await self._store().awrite(_creating(name, job, when, Operator(actor, reason)))
+
+    def edit(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Seconds | None = None,
+        zone: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        missed: Missed | None = None,
+        max_missed: int | None = None,
+        overlap: Overlap | None = None,
+        jitter: Seconds | None = None,
+        cooldown: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Schedule:
+        """Change a schedule; what is None stays. Redeployed code leaves alone what was changed here.
+
+        A change of the time counts from now on: ticks of the past are not made again. It also mends a broken one.
+        """
+        given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
+        return self._store().write(self._editing(name, given, Operator(actor, reason)))
+
+    async def aedit(self, name: str, *, actor: str = "app", reason: str = "", **changes: Any) -> Schedule:
+        return await self._store().awrite(self._editing(name, changes, Operator(actor, reason)))
+
+    def _editing(self, name: str, given: dict[str, Any], by: Operator) -> Op[Schedule]:
+        arguments = given.pop("arguments", None)
+
+        def change(schedule: Schedule) -> ScheduleSpec:
+            payload = None
+            if arguments is not None:
+                payload = payload_for(self._tasks.get(schedule.task), schedule, arguments)
+            return changed(schedule, payload=payload, **given)
+
+        return Op(lambda tx: schedules.edit_schedule(tx, name, change, by))
+
+    def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        """Fire no more until `resume`. What it has enqueued goes on."""
+        return self._store().write(Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason))))
+
+    async def apause(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        return await self._store().awrite(Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason))))
+
+    def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        """Fire again from the next tick on."""
+        return self._store().write(Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason))))
+
+    async def aresume(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        return await self._store().awrite(Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason))))
+
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> None:
+        """Remove a schedule; its jobs stay. One that code declares comes back when a worker starts: pause it instead."""
+        self._store().write(Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason))))
+
+    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> None:
+        await self._store().awrite(Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason))))
+
+    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
+        """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
+        return self._store().write(Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason))))
+
+    async def arun_now(self, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
+        return await self._store().awrite(Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason))))
+
+    def backfill(
+        self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
+    ) -> Backfill:
+        """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
+        return self._store().write(_backfilling(name, start, end, dry_run, Operator(actor, reason)))
+
+    async def abackfill(
+        self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
+    ) -> Backfill:
+        return await self._store().awrite(_backfilling(name, start, end, dry_run, Operator(actor, reason)))
+
+    def next_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
+        """When it fires next, on its zone's clock; nothing while it is paused or broken."""
+        return self._store().read(_next_runs(name, count))
+
+    async def anext_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
+        return await self._store().aread(_next_runs(name, count))
+
+    def preview(self, cron: str, *, zone: str = "UTC", after: datetime, count: int = 5) -> builtins.list[datetime]:
+        """When an expression would fire. InvalidInput says what is wrong with it."""
+        timing = Timing(expression=cron, every=None, zone=zone)
+        found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
+        return [local_time(tick, zone) for tick in found]
+
+
+def _creating(name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator) -> Op[Schedule]:
+    request, tick = call_of(job, (), {}) if isinstance(job, Task) else (job, None)
+    spec = plan(name, request, tick_argument=tick, **when)
+    return Op(lambda tx: schedules.create_schedule(tx, spec, by))
+
+
+def _backfilling(name: str, start: datetime, end: datetime, dry_run: bool, by: Operator) -> Op[Backfill]:
+    first, last = check_instant("start", start), check_instant("end", end)
+    return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
+
+
+def _next_runs(name: str, count: int) -> Op[builtins.list[datetime]]:
+    _count(count)
+
+    async def look(tx: Tx) -> builtins.list[datetime]:
+        schedule = await schedules.get_schedule(tx, name)
+        if schedule.state is not ScheduleState.ACTIVE:
+            return []
+        return [local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)]
+
+    return Op(look)
+
+
+def _count(count: int) -> int:
+    if not 1 <= count <= _MOST_SHOWN:
+        raise InvalidInput(f"count is {count}; use 1 to {_MOST_SHOWN:,}")
+    return count
