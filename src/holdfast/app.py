@@ -20,6 +20,7 @@ from .client.jobs import Jobs
 from .client.limits import Limits, declare_concurrency, declare_rate
 from .client.overview import Workers
 from .client.queues import Queues
+from .client.schedules import Schedules
 from .clock import Clock
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
@@ -29,9 +30,9 @@ from .engine.executor import Middleware
 from .errors import ConfigError, UnknownTask
 from .handle import Job
 from .opening import open_store
+from .options import Isolate, Seconds, TaskOptions
 from .rules.retry import RetryPolicy
 from .storage.port import Op, Store
-from .options import Isolate, Seconds, TaskOptions
 from .tasks import AsyncTask, JobRequest, SyncTask, Task
 
 P = ParamSpec("P")
@@ -70,6 +71,9 @@ class App:
         self.workers: Final = Workers(self.open)
         self.audit: Final = Audit(self.open)
         self.limits: Final = Limits(self.open)
+        self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
+        self.cron: Final = self.schedules.cron
+        self.every: Final = self.schedules.every
         self._rates: dict[str, Op[None]] = {}
         self._enqueuer = Enqueuer(self.open, self.jobs)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
@@ -130,9 +134,10 @@ class App:
         return scope
 
     def declarations(self) -> list[Op[None]]:
-        """What the code says about limits, for a worker to make known when it starts."""
+        """What the code says about limits and schedules, for a worker to make known when it starts."""
         limited = [(task.name, task.task_options.concurrency) for task in self._tasks.values()]
-        return [*self._rates.values(), *(declare_concurrency(name, n) for name, n in limited if n is not None)]
+        limits = [declare_concurrency(name, n) for name, n in limited if n is not None]
+        return [*self._rates.values(), *limits, *self.schedules.declarations()]
 
     def middleware(self, layer: M) -> M:
         """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""

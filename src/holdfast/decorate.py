@@ -33,7 +33,7 @@ class ScheduleDecorator(Protocol):
     """What `@app.cron(…)` and `@app.every(…)` are: a task stays what it is, a function becomes one."""
 
     @overload
-    def __call__(self, fn: TaskT, /) -> TaskT: ...  # type: ignore[overload-overlap]
+    def __call__(self, fn: TaskT, /) -> TaskT: ...
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload

@@ -32,6 +32,7 @@ EXIT_WORN_OUT: Final = 75
 """Too many threads hang in handlers that do not end: the worker stopped, to be started afresh."""
 
 _LOOK_EVERY: Final = 1.0
+_LAST_CHANCE: Final = 1.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -75,8 +76,9 @@ async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) ->
     leaving = asyncio.create_task(leave.wait())
     starting = asyncio.create_task(worker.start())
     await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    # It may be known to the store already, and must say goodbye then; one that is down is not waited for.
+    await asyncio.wait({starting}, timeout=_LAST_CHANCE)
     if not starting.done():
-        # It still waits for a store that is down: there is nothing to hand back.
         starting.cancel()
         return 0
     await starting

@@ -8,17 +8,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
-from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+from datetime import datetime
+from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from .apart import run_apart
 from .context import Context, SyncContext
-from .errors import ConfigError
 from .handle import Job
 from .model.job import OnDuplicate
-from .options import CallOptions, Isolate, Seconds, TaskOptions
-from .names import check_attempts, check_duration, check_name, check_priority, check_queue
-from .rules.retry import RetryPolicy, check_policy
+from .names import check_name
+from .options import CallOptions, Seconds, TaskOptions
+from .rules.retry import RetryPolicy
 from .signature import Signature
 
 P = ParamSpec("P")

@@ -266,6 +266,16 @@ def test_losses_shared_with_neighbours_never_convict(world: World) -> None:
     assert (job.state, job.crashes, job.attempts) == (JobState.READY, 0, 3 * CRASH_CAP)
 
 
+def test_a_shared_loss_does_not_convict_even_one_crash_below_the_cap(world: World) -> None:
+    job_id = world.add(max_attempts=0)
+    for alone in [False, *[True] * (CRASH_CAP - 1), False]:
+        owner = world.worker()
+        world.claim(owner, 1, suspects=1, alone=alone)
+        world.lose(owner)
+    job = world.job(job_id)
+    assert (job.state, job.crashes) == (JobState.READY, CRASH_CAP - 1)
+
+
 def test_losses_while_alone_convict_at_the_cap(world: World) -> None:
     job_id = world.add(max_attempts=0)
     for losses in range(1 + CRASH_CAP):

@@ -202,4 +202,4 @@ def _as_shown(value: object) -> str:
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value).removesuffix(".0")

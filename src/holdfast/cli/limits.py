@@ -26,13 +26,20 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """Every limit and how much of it is in use."""
     view = find_app(app_name, store).limits.show()
     if as_json:
-        print_json({"lanes": msgspec.to_builtins(view.lanes), "rates": [asdict(bucket) for bucket in view.buckets]})
+        print_json(
+            {
+                "lanes": msgspec.to_builtins(view.lanes),
+                "rates": [asdict(bucket) for bucket in view.buckets],
+                "totals": view.totals,
+            }
+        )
         return
     rows: list[tuple[Any, ...]] = [(lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes]
     rows += [
         (f"rate:{bucket.scope}", f"{bucket.tokens:.1f} left", f"{bucket.capacity:g}", f"{bucket.refill:g}/s", bucket.origin)
         for bucket in view.buckets
     ]
+    rows += [(f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()]
     print_table(("limit", "in use#", "most#", "refill#", "set by"), rows, empty="no limits")
 
 
@@ -83,6 +90,18 @@ def clear_rate(scope: str, app_name: str | None, store: str | None, debug: bool,
     """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
     removed = find_app(app_name, store).limits.clear_rate(scope, **who)
     click.echo("removed" if removed else "there was no such rate")
+
+
+@limits.command(cls=Command)
+@click.argument("queue")
+@click.argument("n", type=int, required=False)
+@actor_option
+@reason_option
+@target_options
+def total(queue: str, n: int | None, app_name: str | None, store: str | None, debug: bool, **who: Any) -> None:
+    """Split N jobs at once of a queue over the live workers; without N, remove the total."""
+    find_app(app_name, store).limits.set_total(queue, n, **who)
+    click.echo(f"queue {queue}: no total" if n is None else f"queue {queue}: {n} at once over all workers")
 
 
 @limits.command(cls=Command)

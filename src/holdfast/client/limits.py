@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import InvalidInput
 from ..model.limits import Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
-from ..storage.ops import lanes, rates
+from ..storage.ops import lanes, rates, totals
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 
@@ -19,6 +19,8 @@ class LimitsView:
 
     lanes: list[Lane]
     buckets: list[Bucket]
+    totals: dict[str, int]
+    """Jobs at once per queue, split over the workers."""
 
 
 class Limits:
@@ -74,6 +76,16 @@ class Limits:
     async def aclear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
         return await self._store().awrite(_clear_rate(scope, actor, reason))
 
+    def set_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
+        """Split `total` jobs at once of a queue over the live workers that serve it; None is no total.
+
+        Unlike a concurrency limit it costs nothing per job: each worker keeps its own share.
+        """
+        self._store().write(_total(queue, total, actor, reason))
+
+    async def aset_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
+        await self._store().awrite(_total(queue, total, actor, reason))
+
     def drain(self, scope: str) -> None:
         """Empty a bucket, after the other side has refused."""
         self._store().write(Op(lambda tx: rates.drain(tx, scope), single=True))
@@ -101,7 +113,7 @@ def declare_concurrency(task: str, n: int) -> Op[None]:
 
 
 async def _view(tx: Tx) -> LimitsView:
-    return LimitsView(await lanes.list_lanes(tx), await rates.list_buckets(tx))
+    return LimitsView(await lanes.list_lanes(tx), await rates.list_buckets(tx), await totals.totals(tx))
 
 
 def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -> Op[None]:
@@ -143,6 +155,17 @@ def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
         if removed:
             await audit(tx, actor=actor, action="rate.clear", target=scope, reason=reason)
         return removed
+
+    return Op(run)
+
+
+def _total(queue: str, total: int | None, actor: str, reason: str) -> Op[None]:
+    name = check_queue(queue)
+    most = None if total is None else check_limit("the total", total)
+
+    async def run(tx: Tx) -> None:
+        await totals.set_total(tx, name, most)
+        await audit(tx, actor=actor, action="queue.total", target=name, reason=reason, after={"total": most})
 
     return Op(run)
 

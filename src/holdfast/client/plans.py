@@ -14,9 +14,10 @@ from ..codec import encode
 from ..errors import InvalidArguments, InvalidInput
 from ..model.schedule import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
 from ..names import check_duration, check_name, check_priority, check_queue
+from ..options import Seconds
 from ..rules.blueprint import options_of
 from ..rules.cron import check_zone, parse_cron
-from ..tasks import JobRequest, Seconds, Task
+from ..tasks import JobRequest, Task
 from .specs import spec_of
 
 TICK: Final = "tick"

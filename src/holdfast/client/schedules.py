@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import builtins
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ..decorate import ScheduleDecorator
 from ..errors import ConfigError, InvalidInput
 from ..model.schedule import Backfill, Missed, Overlap, RanNow, Schedule, ScheduleSpec, ScheduleState, Timing
 from ..names import check_instant
+from ..options import Seconds
 from ..rules.blueprint import local_time
 from ..rules.ticks import ticks_after
 from ..storage.ops import firing, schedules
 from ..storage.ops.schedules import Operator
 from ..storage.port import Op, Store, Tx
-from ..tasks import JobRequest, Seconds, Task
+from ..tasks import JobRequest, Task
 from .plans import Policies, call_of, changed, payload_for, plan
 
-_MOST_SHOWN = 1_000
+logger: Final = logging.getLogger("holdfast")
+
+_MOST_SHOWN: Final = 1_000
 
 
 class Schedules:
@@ -85,6 +89,14 @@ class Schedules:
 
     async def aensure(self) -> builtins.list[str]:
         return await self._store().awrite(self._ensuring())
+
+    def declarations(self) -> builtins.list[Op[None]]:
+        """What a worker runs against the store when it starts."""
+        return [Op(self._ensure)] if self._declared else []
+
+    async def _ensure(self, tx: Tx) -> None:
+        if altered := await schedules.ensure_schedules(tx, self.declared):
+            logger.info("schedules that are new or changed by this code: %s", ", ".join(altered))
 
     def _ensuring(self) -> Op[builtins.list[str]]:
         specs = self.declared

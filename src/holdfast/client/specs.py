@@ -12,11 +12,18 @@ from ..model.job import Dedupe, Fair, JobSpec
 from ..model.limits import JobLimits, key_lane
 from ..model.route import Route
 from ..names import (
-    check_attempts, check_duration, check_id, check_instant, check_limit, check_name, check_priority, check_queue,
+    check_attempts,
+    check_duration,
+    check_id,
+    check_instant,
+    check_limit,
+    check_name,
+    check_priority,
+    check_queue,
     check_tags,
 )  # fmt: skip
-from ..rules.retry import check_policy
 from ..options import CallOptions, TaskOptions
+from ..rules.retry import check_policy
 from ..tasks import JobRequest
 
 _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}

@@ -33,19 +33,23 @@ class Ears:
 
     async def run(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
-            try:
-                patience = await self.run_once()
-            except Exception as error:
-                logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
-                patience = self._poll
-            await self._listener.await_ring(patience)
+            await self._listener.await_ring(await self.look())
             self._floor.turns.feed()
+
+    async def look(self) -> float:
+        """Like `run_once`, whatever the store does. A worker looks before it starts its first job."""
+        try:
+            return await self.run_once()
+        except Exception as error:
+            logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
+            return self._poll
 
     async def run_once(self) -> float:
         """Take note of who may be served, and under which limits; the longest wait until the next look."""
         served = self._routes.numbers
-        view = await self._store.aread(Op(lambda tx: look(tx, served)))
-        self._floor.standing = view.standing
+        me = self._floor.id
+        view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
+        self._floor.standing, self._floor.shares = view.standing, view.shares
         self._floor.defaults.learn(view.queues)
         news = self._routes.learn(view.routes)
         if news or view.suspects_wait != self._floor.suspects_wait:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ class Floor:
         self.closing = False
         self.fenced = False
         self.standing = Standing()
+        self.shares: dict[str, int] = {}
+        """Queues of which this worker may run only so many jobs."""
         self.defaults: Final = QueueDefaults()
         self.suspects_wait = False
         """Whether suspects exist that only an idle worker may take."""
@@ -72,11 +75,23 @@ class Floor:
         free = self._settings.concurrency - len(self.runs)
         if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
             return None
+        routes, parts = self._open_routes(free)
+        if routes is None:
+            return None
         if self._isolates:
-            return Room(free, self._routes.encoded, suspects=0 if self.runs.suspects else 1)
+            return Room(free, routes, suspects=0 if self.runs.suspects else 1, parts=parts)
         if not self.suspects_wait:
-            return Room(free, self._routes.encoded)
-        return None if self.runs else Room(1, self._routes.encoded, suspects=1, alone=True)
+            return Room(free, routes, parts=parts)
+        return None if self.runs else Room(1, routes, suspects=1, alone=True, parts=parts)
+
+    def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
+        """The routes that may be claimed from; None if every queue's share is used up."""
+        if not self.shares:
+            return self._routes.encoded, ()
+        running = Counter(run.job.queue for run in self.runs)
+        room = {queue: slots - running[queue] for queue, slots in self.shares.items()}
+        routes, parts = self._routes.within(room, free)
+        return (routes, parts) if parts else (None, ())
 
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         """Start what was claimed."""

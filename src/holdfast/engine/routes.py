@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.route import Route
 from ..storage.ops.claims import encode_routes
@@ -30,6 +30,21 @@ class ServedRoutes:
     def find(self, number: int, queue: str) -> Route:
         """The route of that number, which this worker serves."""
         return next((r for r in self._special if r.number == number), Route(queue))
+
+    def within(self, room: Mapping[str, int], free: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+        """The routes of queues that have room, and the same in parts where a queue has less room than the worker."""
+        open_queues = [queue for queue in self.queues if room.get(queue, free) > 0]
+        parts: list[tuple[list[str], int]] = []
+        for queue in open_queues:
+            most = min(room.get(queue, free), free)
+            if parts and most == free == parts[-1][1]:
+                parts[-1][0].append(queue)
+            else:
+                parts.append(([queue], most))
+        return self._routes(open_queues), tuple((self._routes(queues), most) for queues, most in parts)
+
+    def _routes(self, queues: Sequence[str]) -> str:
+        return encode_routes([[Route(queue), *self._of(queue)] for queue in queues])
 
     def _encode(self) -> str:
         tiers = [[Route(queue), *self._of(queue)] for queue in self.queues]

@@ -33,6 +33,8 @@ class WorkerSettings:
     """Between two renewals of what this worker leads; 0: it never leads."""
     schedule_interval: float = 5.0
     """The longest rest between two looks at the schedules; 0: it fires none."""
+    split_interval: float = 1.0
+    """Between two splits of the totals of queues over the live workers; 0 turns it off."""
     unpark_interval: float = 2.0
     """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
     prune_interval: float = 5.0
@@ -53,7 +55,7 @@ class WorkerSettings:
             raise ConfigError(f"lease must be between 2 s and 1 h, not {self.lease!r}")
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
-        intervals = ("expire_interval", "unpark_interval", "lead_interval", "schedule_interval")
+        intervals = ("expire_interval", "unpark_interval", "split_interval", "lead_interval", "schedule_interval")
         kept = ("prune_interval", "keep_succeeded", "keep_failed", "keep_audit")
         for name in ("grace", "cancel_grace", "block_warning", *intervals, *kept):
             if not 0 <= getattr(self, name) < float("inf"):

@@ -53,13 +53,16 @@ class Desk(Protocol):
 class Room:
     """How many jobs fit, of which kind, from which routes."""
 
-    __slots__ = ("alone", "n", "routes", "suspects")
+    __slots__ = ("alone", "n", "parts", "routes", "suspects")
 
-    def __init__(self, n: int, routes: str, suspects: int = 0, alone: bool = False) -> None:
+    def __init__(
+        self, n: int, routes: str, suspects: int = 0, alone: bool = False, parts: tuple[tuple[str, int], ...] = ()
+    ) -> None:
         self.n = n
         self.routes = routes
         self.suspects = suspects
         self.alone = alone
+        self.parts = parts
 
 
 class Turns:
@@ -170,6 +173,7 @@ class Turns:
             suspects=room.suspects,
             alone=room.alone,
             standing=self._desk.standing,
+            parts=room.parts,
         )
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:

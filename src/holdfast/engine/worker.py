@@ -29,6 +29,7 @@ from .rescuer import Rescuer
 from .routes import ServedRoutes
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
+from .splitter import Splitter
 from .service import Pace, Service
 from .settings import WorkerSettings
 from .threads import ThreadPool
@@ -88,6 +89,7 @@ class Worker:
         self.leader: Final = Leader(store, lambda: self.id, clock)
         leads = functools.partial(self.leader.holds, SCHEDULES)
         self.scheduler: Final = Scheduler(store, leads, clock, longest_rest=settings.schedule_interval)
+        self.splitter: Final = Splitter(store, lambda: self.leader.holds("totals"))
         self.pruner: Final = Pruner(store, settings, lambda: self.leader.holds("retention"), asyncio.sleep)
         self._watchdog: Watchdog | None = None
 
@@ -98,7 +100,7 @@ class Worker:
         await self._begin()
         for declaration in self._declarations:
             await self._store.awrite(declaration)
-        await self._look_around()
+        await self.ears.look()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
         rescue = self.settings.rescue_interval
@@ -109,6 +111,7 @@ class Worker:
             self._service("pruner", self.pruner.run_once, self.settings.prune_interval),
             scheduling := self._service("scheduler", self.scheduler.run_once, self.settings.schedule_interval),
             self._service("unparker", self._unpark, self.settings.unpark_interval),
+            self._service("splitter", self.splitter.run_once, self.settings.split_interval),
         ]
         self.leader.on_gain(SCHEDULES, scheduling.wake)
         work = [
@@ -122,13 +125,6 @@ class Worker:
         logger.info(
             "worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency
         )
-
-    async def _look_around(self) -> None:
-        """What holds for its queues must be known before the first job of them starts."""
-        try:
-            await self.ears.run_once()
-        except HoldfastError as error:
-            logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
 
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""

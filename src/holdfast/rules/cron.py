@@ -73,7 +73,7 @@ def _parsed(text: str, zone: str) -> Cron:
     except StopIteration:
         raise InvalidInput(_never(text)) from None
     except (CronSimError, ValueError, AssertionError, TypeError) as wrong:
-        if _fits_other_months(text):
+        if "day-of-month" in str(wrong) and _fits_other_months(text):
             raise InvalidInput(_never(text)) from None
         raise InvalidInput(f"the cron expression {text!r} is not valid ({str(wrong).lower()}); {_HOW}") from None
     minute, hour = sim.parts[1], sim.parts[2]

@@ -52,7 +52,8 @@ class Op(Generic[T]):
     """An operation as a value: it can be run by another caller, in another's commit, and run again.
 
     `run` may be called more than once and must capture all it needs beforehand: no contextvars, no clock.
-    `single` says that it is one statement, which is atomic by itself and needs no savepoint.
+    `single` says that it is one statement, which is atomic by itself and needs no savepoint. Where that changed
+    nothing, reads may follow.
     """
 
     run: Callable[[Tx], Coroutine[Any, Any, T]]

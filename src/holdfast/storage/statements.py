@@ -1,8 +1,8 @@
 """Named SQL from the `.sql` files beside this module.
 
 A file holds statements, each opened by `-- name: verb_noun`. A statement lives in `common/`, or in both dialect
-folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands two
-words, `:now` and `@job`; nothing else is assembled.
+folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands three
+words, `:now`, `@job` and `@wanted`; nothing else is assembled.
 """
 
 from __future__ import annotations
@@ -27,6 +27,19 @@ _HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*$\n?", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _JOB = re.compile(r"@job(?:\((\w+)\))?")
+_WANTED = re.compile(r"@wanted\((\w+)\)")
+# What a job filter asks, beyond what a statement's index answers. A missing filter is null; the cast gives Postgres
+# its type.
+_FILTER: Final = """({0}.state = :state or cast(:state as text) is null)
+   and ({0}.queue = :queue or cast(:queue as text) is null)
+   and ({0}.task = :task or cast(:task as text) is null)
+   and ({0}.tenant = :tenant or cast(:tenant as text) is null)
+   and ({0}.reason = :reason or cast(:reason as text) is null)
+   and ({0}.created_at >= :created_after or cast(:created_after as bigint) is null)
+   and ({0}.created_at < :created_before or cast(:created_before as bigint) is null)
+   and ({0}.finished_at >= :finished_after or cast(:finished_after as bigint) is null)
+   and ({0}.finished_at < :finished_before or cast(:finished_before as bigint) is null)
+   and ({0}.finished_at <= :now - :older_than or cast(:older_than as bigint) is null)"""
 _SERVER_CLOCK: Final = "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
 
 
@@ -37,6 +50,12 @@ class Statement:
     name: str
     sqlite: str
     postgres: str
+
+    @cached_property
+    def only_reads(self) -> bool:
+        """Whether it changes and locks nothing."""
+        effects = ("set_config", "for update", "for key share")
+        return self.postgres.startswith("select ") and not any(effect in self.postgres for effect in effects)
 
     @cached_property
     def takes_items(self) -> bool:
@@ -94,6 +113,7 @@ def parse(text: str) -> dict[str, str]:
 
 def _expand(body: str) -> str:
     body = _COMMENT.sub("", body).strip().removesuffix(";")
+    body = _WANTED.sub(lambda m: _FILTER.format(m[1]), body)
     return _JOB.sub(lambda m: ", ".join(f"{m[1]}.{c}" if m[1] else c for c in JOB_COLUMNS), body)
 
 

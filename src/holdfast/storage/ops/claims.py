@@ -34,6 +34,8 @@ class ClaimRequest:
     suspects: int = 0
     alone: bool = False
     standing: Standing = Standing()
+    parts: tuple[tuple[str, int], ...] = ()
+    """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
             n=request.suspects,
             alone=int(request.alone),
         )
-    if request.n > len(rows) and not (rows and request.alone):
-        rows += await tx.all(
-            sql.claim_jobs, owner=request.owner, claim=request.token, routes=request.routes, n=request.n - len(rows)
-        )
+    if not (rows and request.alone):
+        for routes, most in request.parts or ((request.routes, request.n),):
+            if (n := min(most, request.n - len(rows))) > 0:
+                rows += await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n)
     return _in_order([Claimed(*row) for row in rows])
 
 

@@ -14,6 +14,7 @@ from .lanes import next_token
 from .queues import list_queues
 from .rates import standing
 from .routes import special_routes
+from .totals import shares_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +24,19 @@ class Lookout:
     routes: list[Route]
     suspects_wait: bool
     standing: Standing
+    shares: dict[str, int]
+    """Of each queue that has a total: how many of its jobs this worker may run."""
     next_due: int | None
     queues: list[QueueSettings]
 
 
-async def look(tx: Tx, served: Collection[int]) -> Lookout:
+async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
     waits = [wait for wait in (await next_due(tx), await next_token(tx)) if wait is not None]
     return Lookout(
         routes=await special_routes(tx),
         suspects_wait=await suspects_wait(tx, served),
         standing=await standing(tx),
+        shares=await shares_of(tx, worker_id),
         next_due=min(waits, default=None),
         queues=await list_queues(tx),
     )

@@ -19,6 +19,7 @@ BATCH: Final = 500
 """Rows that one transaction deletes at most."""
 PAGE: Final = 2_000
 """Rows that are looked at in one step."""
+_PAGES_AT_ONCE: Final = 128
 _SPARE_PAGES: Final = 2_048
 _SPARE_SHARE: Final = 0.25
 
@@ -58,8 +59,9 @@ async def wastes_space(tx: Tx) -> bool:
 
 
 async def give_back_space(tx: Tx) -> None:
-    """Shrink a SQLite file by one small step."""
-    await tx.all(sql.give_back_pages)
+    """Shrink a SQLite file by one small step: the write lock is held for a few milliseconds."""
+    for _ in range(_PAGES_AT_ONCE):
+        await tx.one(sql.give_back_page)
 
 
 async def prune_windows(tx: Tx) -> int:

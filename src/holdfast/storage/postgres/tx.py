@@ -38,11 +38,12 @@ class _Script:
         return statement.psycopg_clocked  # pyright: ignore[reportReturnType]
 
     def _count(self, statement: Statement) -> None:
-        # Such an operation runs without BEGIN: a second statement would be a second transaction.
+        # Such an operation runs without BEGIN: a second statement that writes would be a second transaction.
         assert self._limit is not None
-        if self._limit == 0:
+        if self._limit > 0:
+            self._limit -= 1
+        elif not statement.only_reads:
             raise RuntimeError(f"an operation declared single ran a second statement, {statement.name}")
-        self._limit -= 1
 
 
 class PgTx(_Script):

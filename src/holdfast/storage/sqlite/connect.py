@@ -28,9 +28,6 @@ def open_writer(location: Location, *, durable: bool) -> sqlite3.Connection:
     try:
         with translated():
             if not location.memory:
-                # Only of use before the first table: what is pruned later can then be given back in small steps. It
-                # cost nothing that could be measured.
-                connection.execute("pragma auto_vacuum=incremental")
                 _into_wal(connection, location)
             settle(connection, durable=durable)
     except BaseException:
@@ -85,6 +82,7 @@ def _create(path: str) -> None:
 def _into_wal(connection: sqlite3.Connection, location: Location) -> None:
     deadline = time.monotonic() + PATIENCE
     try:
+        patiently(lambda: _allow_small_vacuums(connection), deadline)
         # Needs the file alone for a moment, and does not wait for it by itself.
         mode = patiently(lambda: connection.execute("pragma journal_mode=wal").fetchone()[0], deadline)
     except sqlite3.DatabaseError as error:
@@ -93,6 +91,13 @@ def _into_wal(connection: sqlite3.Connection, location: Location) -> None:
         raise
     if mode != "wal":
         raise ConfigError(f"{location.path} cannot use a write-ahead log (journal mode {mode}); use a local disk")
+
+
+def _allow_small_vacuums(connection: sqlite3.Connection) -> None:
+    # Only of use before the first table: what is pruned later can then be given back in small steps. It cost nothing
+    # that could be measured. On a file that has tables the pragma would only take the write lock, and fail without it.
+    if connection.execute("pragma page_count").fetchall()[0][0] == 0:
+        connection.execute("pragma auto_vacuum=incremental")
 
 
 def settle(connection: sqlite3.Connection, *, durable: bool) -> None:

@@ -32,5 +32,5 @@ returning id;
 -- The server's autovacuum keeps its own house.
 select 0, 0, false;
 
--- name: give_back_pages
+-- name: give_back_page
 select 0;

@@ -1,0 +1,9 @@
+-- A queue's total of jobs at once over all workers, and each worker's share of it.
+alter table holdfast_queue add column max_workers integer check (max_workers >= 0);
+
+create table holdfast_share (
+    queue  text not null,
+    worker text not null,
+    slots  integer not null,
+    primary key (queue, worker)
+);

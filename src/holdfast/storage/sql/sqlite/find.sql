@@ -1,0 +1,63 @@
+-- The queues and tasks of a pool are found by jumping along its index from one to the next; each gives its first n.
+-- These differ because only Postgres has lateral joins.
+
+-- name: find_ready
+-- Index: holdfast_job_queued.
+with recursive q(queue) as (
+    select coalesce(:queue, (select min(queue) from holdfast_job where due is not null))
+    union all
+    select (select min(job.queue) from holdfast_job as job where job.due is not null and job.queue > q.queue)
+      from q where q.queue is not null and :queue is null
+)
+select found.id from q
+ cross join holdfast_job as found
+    on found.rowid in (select job.rowid from holdfast_job as job indexed by holdfast_job_queued
+                        where job.due is not null and job.queue = q.queue and job.id < :before and @wanted(job)
+                        order by job.id desc limit :n)
+ order by found.id desc limit :n;
+
+-- name: find_unsuccessful
+-- In one of the four states. Index: holdfast_job_unsuccessful.
+with recursive q(queue) as (
+    select coalesce(:queue, (select min(queue) from holdfast_job
+                              where state in ('failed', 'cancelled', 'expired', 'skipped') and state = :state))
+    union all
+    select (select min(job.queue) from holdfast_job as job
+             where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+               and job.queue > q.queue)
+      from q where q.queue is not null and :queue is null
+)
+select found.id from q
+ cross join holdfast_job as found
+    on found.rowid in (select job.rowid from holdfast_job as job indexed by holdfast_job_unsuccessful
+                        where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+                          and job.queue = q.queue and job.id < :before and @wanted(job)
+                        order by job.id desc limit :n)
+ order by found.id desc limit :n;
+
+-- name: find_ended
+-- Index: holdfast_job_history.
+with recursive t(task) as (
+    select coalesce(:task, (select min(task) from holdfast_job where finished_at is not null))
+    union all
+    select (select min(job.task) from holdfast_job as job where job.finished_at is not null and job.task > t.task)
+      from t where t.task is not null and :task is null
+), q(task, queue) as (
+    select t.task, coalesce(:queue, (select min(job.queue) from holdfast_job as job
+                                      where job.finished_at is not null and job.task = t.task))
+      from t where t.task is not null
+    union all
+    select q.task, (select min(job.queue) from holdfast_job as job
+                     where job.finished_at is not null and job.task = q.task and job.queue > q.queue)
+      from q where q.queue is not null and :queue is null
+)
+select found.id from q
+ cross join holdfast_job as found
+    on found.rowid in (select job.rowid from holdfast_job as job indexed by holdfast_job_history
+                        where job.finished_at is not null and job.task = q.task and job.queue = q.queue
+                          and job.id < :before and @wanted(job)
+                        order by job.id desc limit :n)
+ order by found.id desc limit :n;
+
+-- name: jobs_by_id
+select @job from holdfast_job where id in (select value from json_each(:ids)) order by id desc;
