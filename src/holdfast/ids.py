@@ -43,6 +43,11 @@ class IdMaker:
         self._last = 0
 
 
+def first_id_of(micros: int) -> str:
+    """No id made at that instant or later is less than this one."""
+    return _text(max(0, micros // 1000) << _RANDOM_BITS)
+
+
 def token() -> str:
     """128 random bits, for identities that must never repeat."""
     return secrets.token_hex(16)

@@ -142,10 +142,11 @@ def test_an_enqueue_wakes_those_who_wait_for_its_queue(each_store: World) -> Non
 
 def test_a_failed_enqueue_wakes_nobody(each_store: World) -> None:
     each_store.add(id="mine", explicit_id=True, payload="1")
-    with closing(each_store.store.bell.listen(["queue:mail"])) as listener:
+    queue = each_store.name("quiet")
+    with closing(each_store.store.bell.listen([f"queue:{queue}"])) as listener:
         with pytest.raises(IdTaken):
-            each_store.enqueue(spec(queue="mail"), spec(id="mine", explicit_id=True, payload="2"))
-        each_store.enqueue(spec(id="mine", explicit_id=True, payload="1", queue="mail"))
+            each_store.enqueue(spec(queue=queue), spec(id="mine", explicit_id=True, payload="2"))
+        each_store.enqueue(spec(id="mine", explicit_id=True, payload="1", queue=queue))
         assert not listener.wait(0.02)
 
 
@@ -178,9 +179,10 @@ def test_many_small_enqueues_at_once_each_get_their_own_answer(each_store: World
 
 
 def test_an_enqueue_in_a_transaction_that_rolls_back_leaves_nothing_and_wakes_nobody(each_store: World) -> None:
-    with closing(each_store.store.bell.listen(["queue:default"])) as listener, closing(each_store.connect()) as mine:
+    wanted = spec(queue=each_store.name("quiet"))
+    topic = f"queue:{wanted.route.queue}"
+    with closing(each_store.store.bell.listen([topic])) as listener, closing(each_store.connect()) as mine:
         begin(mine)
-        wanted = spec()
         each_store.store.within(mine, Op(lambda tx: enqueue.enqueue(tx, [wanted])))
         mine.rollback()
         assert not listener.wait(0.02)

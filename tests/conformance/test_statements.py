@@ -15,7 +15,8 @@ import pytest
 
 from holdfast.model.outcome import Done, Finish, Retry
 from holdfast.model.route import Route
-from holdfast.storage.ops import claims, finishing
+from holdfast.model.worker import Rescue
+from holdfast.storage.ops import claims, finishing, workers
 from holdfast.storage.ops.claims import encode_routes
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement, sql
@@ -68,10 +69,16 @@ def test_a_turn_that_finishes_and_then_claims_does_not_deadlock_with_its_rescue(
     owner = world.worker()
     first = world.take(owner)
     world.clock.advance(LEASE / 1e6 + 1)
+
+    def rescue_without_retry() -> Rescue:
+        with open_transaction(world) as within:
+            page: Rescue = within(Op(lambda tx: workers.rescue(tx, owner)))
+            return page
+
     with aside() as start:
         with open_transaction(world) as within:
             within(Op(lambda tx: finishing.finish(tx, owner, [Finish(first.id, first.epoch, Done("1"))])))
-            rescue = start(lambda: world.rescue(owner))
+            rescue = start(rescue_without_retry)
             await_blocked(world)
             (second,) = within(claim_op(owner, 1))
         assert rescue.result(10).rescued == (second.id,)

@@ -35,11 +35,11 @@ class Jobs:
     def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
         wanted = _checked(wanted or JobFilter())
-        return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted), single=True))
+        return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted)))
 
     async def afind(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         wanted = _checked(wanted or JobFilter())
-        return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted), single=True))
+        return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted)))
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """The runs that did not end in success, oldest first; at most 32."""
@@ -50,10 +50,10 @@ class Jobs:
 
     def counts(self) -> list[Count]:
         """How many jobs are in each state of each queue."""
-        return self._store().read(Op(insight.count_jobs, single=True))
+        return self._store().read(Op(insight.count_jobs))
 
     async def acounts(self) -> list[Count]:
-        return await self._store().aread(Op(insight.count_jobs, single=True))
+        return await self._store().aread(Op(insight.count_jobs))
 
     def explain(self, job_id: str) -> Explanation:
         """Why a job is where it is, and what would move it."""

@@ -15,7 +15,7 @@ from ..model.answers import Count
 from ..model.queue import QueueSettings, QueueState
 from ..names import check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
-from ..storage.ops import insight, queues
+from ..storage.ops import counting, queues
 from ..storage.port import Op, Store, Tx, Value
 
 Keep: TypeAlias = "float | timedelta | None | EllipsisType"
@@ -139,19 +139,22 @@ SETTINGS: Final[Sequence[str]] = (
 
 async def _views(tx: Tx) -> list[QueueView]:
     settings = {item.name: item for item in await queues.list_queues(tx)}
+    waits = {item.queue: item.oldest for item in await counting.backlogs(tx)}
     counts: dict[str, list[Count]] = {}
-    for count in await insight.count_jobs(tx):
+    for count in await counting.count_jobs(tx):
         counts.setdefault(count.queue, []).append(count)
-    return [_view(name, settings.get(name), counts.get(name, [])) for name in sorted(settings.keys() | counts.keys())]
+    names = sorted(settings.keys() | counts.keys())
+    return [_view(settings.get(name) or QueueSettings(name), counts.get(name, []), waits.get(name)) for name in names]
 
 
-def _view(name: str, settings: QueueSettings | None, counts: Sequence[Count]) -> QueueView:
-    settings = settings or QueueSettings(name)
+def _view(settings: QueueSettings, counts: Sequence[Count], oldest: int | None) -> QueueView:
     return QueueView(
-        name,
+        settings.name,
         str(settings.state),
         {count.label: count.jobs for count in counts},
         settings,
+        frozenset(count.label for count in counts if count.estimated),
+        seconds(oldest),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from ..rules.retention import Retention
+from ..storage.ops import counting
 from ..storage.ops import retention as ops
 from ..storage.port import Op, Row, Store
 from .settings import WorkerSettings
@@ -53,6 +54,7 @@ class Pruner:
         await self._until_none(ops.prune_windows)
         await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
         await self._shrink()
+        await self._tally()
         if pruned:
             logger.info("%d finished jobs were kept long enough and are deleted", pruned)
 
@@ -86,6 +88,13 @@ class Pruner:
             pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
             await self._rest(_PAUSE)
         return pruned
+
+    async def _tally(self) -> None:
+        """Count what has ended, all of it when a walk starts over."""
+        afresh = self._walks == 0
+        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh)))
+        if tallies:
+            await self._store.awrite(Op(lambda tx: counting.write_tallies(tx, tallies)))
 
     async def _shrink(self) -> None:
         while self._leads() and await self._store.aread(Op(ops.wastes_space, single=True)):

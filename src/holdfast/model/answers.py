@@ -32,6 +32,14 @@ class JobFilter:
     queue: str | None = None
     task: str | None = None
     tenant: str | None = None
+    reason: str | None = None
+    created_after: int | None = None
+    """Instants are microseconds; "after" includes its instant, "before" does not."""
+    created_before: int | None = None
+    finished_after: int | None = None
+    finished_before: int | None = None
+    older_than: int | None = None
+    """Ended at least so many microseconds ago."""
     before: str | None = None
     limit: int = 50
 
@@ -43,3 +51,5 @@ class Count:
     queue: str
     label: str
     jobs: int
+    estimated: bool = False
+    """Finished jobs in great numbers are counted now and then only."""

@@ -29,17 +29,17 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _JOB = re.compile(r"@job(?:\((\w+)\))?")
 _WANTED = re.compile(r"@wanted\((\w+)\)")
 # What a job filter asks, beyond what a statement's index answers. A missing filter is null; the cast gives Postgres
-# its type.
-_FILTER: Final = """({0}.state = :state or cast(:state as text) is null)
-   and ({0}.queue = :queue or cast(:queue as text) is null)
-   and ({0}.task = :task or cast(:task as text) is null)
-   and ({0}.tenant = :tenant or cast(:tenant as text) is null)
-   and ({0}.reason = :reason or cast(:reason as text) is null)
-   and ({0}.created_at >= :created_after or cast(:created_after as bigint) is null)
-   and ({0}.created_at < :created_before or cast(:created_before as bigint) is null)
-   and ({0}.finished_at >= :finished_after or cast(:finished_after as bigint) is null)
-   and ({0}.finished_at < :finished_before or cast(:finished_before as bigint) is null)
-   and ({0}.finished_at <= :now - :older_than or cast(:older_than as bigint) is null)"""
+# its type. The null is asked for first: SQLite then reads a row only for the columns that matter.
+_FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
+   and (cast(:queue as text) is null or {0}.queue = :queue)
+   and (cast(:task as text) is null or {0}.task = :task)
+   and (cast(:tenant as text) is null or {0}.tenant = :tenant)
+   and (cast(:reason as text) is null or {0}.reason = :reason)
+   and (cast(:created_after as bigint) is null or {0}.created_at >= :created_after)
+   and (cast(:created_before as bigint) is null or {0}.created_at < :created_before)
+   and (cast(:finished_after as bigint) is null or {0}.finished_at >= :finished_after)
+   and (cast(:finished_before as bigint) is null or {0}.finished_at < :finished_before)
+   and (cast(:older_than as bigint) is null or {0}.finished_at <= :now - :older_than)"""
 _SERVER_CLOCK: Final = "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
 
 

@@ -6,10 +6,12 @@ import json
 from collections.abc import Collection
 
 from ...errors import Corruption, NotFound
-from ...model.answers import Count, JobFilter
+from ...model.answers import JobFilter
 from ...model.job import Attempt, Ended, JobRecord, JobState
 from ..port import Row, Tx
 from ..statements import sql
+from .counting import count_jobs as count_jobs
+from .finding import find_ids
 
 
 async def get_job(tx: Tx, job_id: str) -> JobRecord:
@@ -25,27 +27,15 @@ async def attempts_of(tx: Tx, job_id: str) -> list[Attempt]:
 
 
 async def list_jobs(tx: Tx, wanted: JobFilter) -> list[JobRecord]:
-    rows = await tx.all(
-        sql.list_jobs,
-        state=wanted.state,
-        queue=wanted.queue,
-        task=wanted.task,
-        tenant=wanted.tenant,
-        before=wanted.before,
-        n=wanted.limit,
-    )
-    return [_job(row) for row in rows]
+    """Jobs, newest first."""
+    found = await find_ids(tx, wanted, before=wanted.before, n=wanted.limit)
+    return [_job(row) for row in await tx.all(sql.jobs_by_id, ids=json.dumps(found))]
 
 
 async def outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:
     """Those of `ids` that have ended."""
     rows = await tx.all(sql.outcomes_of, ids=json.dumps(list(ids)))
     return [Ended(id, JobState(state), *rest) for id, state, *rest in rows]
-
-
-async def count_jobs(tx: Tx) -> list[Count]:
-    rows = await tx.all(sql.count_jobs)
-    return [Count(queue, "delayed" if future else state, jobs) for queue, state, future, jobs in rows]
 
 
 async def queue_states(tx: Tx) -> dict[str, str]:

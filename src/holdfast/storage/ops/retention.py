@@ -13,6 +13,7 @@ from typing import Final
 from ...rules.retention import Retention, with_queues
 from ..port import Row, Tx
 from ..statements import sql
+from .counting import lower_tallies
 from .queues import list_queues
 
 BATCH: Final = 500
@@ -41,6 +42,7 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
         certain = json.dumps([row[0] for row in rows])
         await tx.one(sql.delete_attempts_of, ids=certain)
         await tx.one(sql.delete_jobs_of, ids=certain)
+        await lower_tallies(tx, [(queue, state) for _, queue, state in rows])
     return len(rows)
 
 

@@ -35,16 +35,6 @@ create index holdfast_job_ended on holdfast_job (finished_at, queue, state) wher
 -- Lists and counts read these, whatever the number of finished jobs. Together they cost less than the noise of a
 -- measurement on enqueue, claim and finish.
 create index holdfast_job_queued on holdfast_job (queue, id, not_before) where due is not null;
-create index holdfast_job_unsuccessful on holdfast_job (state, queue, id)
+create index holdfast_job_unsuccessful on holdfast_job (state, queue, id, task)
     where state in ('failed', 'cancelled', 'expired', 'skipped');
 create index holdfast_job_history on holdfast_job (task, queue, id) where finished_at is not null;
-drop index holdfast_job_failed;
-
--- How many jobs had ended up to an instant, by queue and state: counted now and then, an estimate in between.
-create table holdfast_tally (
-    queue text not null,
-    state text not null,
-    jobs  integer not null,
-    upto  integer not null,
-    primary key (queue, state)
-);

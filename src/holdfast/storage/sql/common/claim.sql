@@ -5,12 +5,6 @@ select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, t
   from holdfast_job
  where owner = :owner and claim = :claim and state = 'running';
 
--- name: claim_signs
--- Whether rows have come due, and whether suspects wait. Both are seldom so, and a look takes 6 µs on SQLite, where
--- a claim of suspects that finds none takes 100; on Postgres it is one round trip instead of two.
-select exists (select 1 from holdfast_job where due = 0 and not_before <= :now),
-       exists (select 1 from holdfast_job where due = 3);
-
 -- name: next_due
 -- When a row becomes claimable by time alone. Index: holdfast_job_later.
 select min(not_before) - :now from holdfast_job where due = 0;

@@ -7,14 +7,44 @@ select job.id from holdfast_job as job
  where job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
--- name: find_running
--- As many as workers have slots. Index: holdfast_job_owned.
-select job.id from holdfast_job as job
- where job.owner is not null and job.id < :before and @wanted(job)
- order by job.id desc limit :n;
-
 -- name: find_waiting
 -- Index: holdfast_job_waiting.
 select job.id from holdfast_job as job
  where job.state in ('blocked', 'suspended') and job.id < :before and @wanted(job)
  order by job.id desc limit :n;
+
+-- name: queued_by_queue
+-- Future-dated rows are counted apart from what could start now. Index: holdfast_job_queued, alone.
+select queue, count(*), sum(case when not_before > :now then 1 else 0 end),
+       :now - min(case when not_before <= :now then not_before end)
+  from holdfast_job where due is not null
+ group by queue;
+
+-- name: running_by_queue
+-- Index: holdfast_job_owned.
+select queue, count(*) from holdfast_job where owner is not null group by queue;
+
+-- name: waiting_by_queue
+-- Index: holdfast_job_waiting.
+select queue, state, count(*) from holdfast_job where state in ('blocked', 'suspended') group by queue, state;
+
+-- name: ended_beyond
+-- Whether more than n jobs have ended. Index: holdfast_job_ended.
+select finished_at from holdfast_job where finished_at is not null order by finished_at desc limit 1 offset :n;
+
+-- name: ended_since
+-- Ended after an instant. Index: holdfast_job_ended, alone.
+select queue, state, count(*), :now from holdfast_job where finished_at > :after group by queue, state;
+
+-- name: list_tallies
+select queue, state, jobs, counted_at from holdfast_tally;
+
+-- name: write_tally
+insert into holdfast_tally (queue, state, jobs, counted_at) values (:queue, :state, :jobs, :upto)
+    on conflict (queue, state) do update set jobs = excluded.jobs, counted_at = excluded.counted_at;
+
+-- name: lower_tally
+update holdfast_tally set jobs = case when jobs > :n then jobs - :n else 0 end where queue = :queue and state = :state;
+
+-- name: clear_tallies
+delete from holdfast_tally;

@@ -1,3 +1,8 @@
+-- name: claim_signs
+-- Whether rows have come due, and whether suspects wait. Both are seldom so: one round trip instead of two.
+select exists (select 1 from holdfast_job where due = 0 and not_before <= :now),
+       exists (select 1 from holdfast_job where due = 3);
+
 -- name: promote_due
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end

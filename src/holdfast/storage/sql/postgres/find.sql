@@ -1,5 +1,11 @@
 -- The queues and tasks of a pool are found by jumping along its index from one to the next; each gives its first n.
--- These differ because only Postgres has lateral joins.
+-- These differ because only Postgres has lateral joins, and SQLite must be told its index.
+
+-- name: find_running
+-- As many as workers have slots. Index: holdfast_job_owned.
+select job.id from holdfast_job as job
+ where job.owner is not null and job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
 
 -- name: find_ready
 -- Index: holdfast_job_queued.

@@ -1,0 +1,167 @@
+"""Numbers about queues, minutes, errors, workers and the store. Durations are seconds, instants microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+MINUTE: Final = 60_000_000
+
+LABELS: Final = (
+    "waiting", "delayed", "retrying", "throttled", "parked", "running", "suspended", "blocked",
+    "succeeded", "failed", "cancelled", "expired", "skipped",
+)  # fmt: skip
+"""Where a job is, as people see it: states, and what a ready job waits for."""
+
+COUNTERS: Final = (
+    "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
+)  # fmt: skip
+LATENCIES: Final = ("wait", "run", "total")
+"""From due to started, from started to ended, from enqueued to ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """A queue at this moment."""
+
+    name: str
+    state: str = "active"
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs have each label; a label that is missing has none."""
+    estimated: frozenset[str] = frozenset()
+    """The labels whose count is not exact: of live jobs at least as many, of finished ones as of the last census."""
+    oldest_due_age: float | None = None
+    """For how long the oldest job that could start now has waited; None if there is none."""
+    slots: int = 0
+    """Of the live workers that serve it."""
+    workers: int = 0
+    cooling: float = 0.0
+    """Seconds until it hands out jobs again after it was throttled."""
+    capacity: int | None = None
+    """How many of its jobs may run at once in the cluster; None is without limit."""
+
+    def count(self, label: str) -> int:
+        return self.counts.get(label, 0)
+
+    @property
+    def running(self) -> int:
+        return self.count("running")
+
+    @property
+    def is_paused(self) -> bool:
+        return self.state in ("paused", "disabled")
+
+    @property
+    def utilisation(self) -> float | None:
+        """Running jobs per slot of the workers that serve the queue; None where nobody does."""
+        return self.running / self.slots if self.slots else None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """What one metric was in one closed minute of one queue. Of a counter only `count` is there."""
+
+    queue: str
+    metric: str
+    minute: int
+    count: int
+    sum: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStats:
+    """A limit and how much of it is in use."""
+
+    kind: str
+    """concurrency or rate."""
+    key: str
+    used: float
+    capacity: float
+    waiting: int = 0
+    """Jobs that are parked behind it."""
+
+    @property
+    def saturation(self) -> float:
+        return self.used / self.capacity if self.capacity else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """How a worker's process fares, as it says of itself."""
+
+    cpu: float
+    """The share of one core that it used."""
+    rss: int
+    """Bytes of memory."""
+    claims: int = 0
+    """Turns with a claim in the last minute."""
+    claim_p50: float | None = None
+    claim_p99: float | None = None
+    waiting: int = 0
+    """Writes that wait for their turn in this process."""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStats:
+    """A worker, whether it lives, and how it fares."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    state: str
+    """alive, stopping, dead, or lost where its lease has run out."""
+    slots: int
+    beat_age: float
+    vitals: Vitals | None = None
+
+    @property
+    def is_live(self) -> bool:
+        return self.state == "alive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """The database's health. None is what this database does not tell."""
+
+    backend: str
+    bytes: int
+    free_bytes: int | None = None
+    """In empty pages that will be used again (SQLite)."""
+    wal_bytes: int | None = None
+    dead_rows: int | None = None
+    """Old versions of rows that vacuum has yet to remove (Postgres; an estimate of the server's)."""
+    live_rows: int | None = None
+    oldest_transaction: float | None = None
+    """Seconds since the oldest open transaction of this database began (Postgres)."""
+    claims: int = 0
+    """Turns with a claim in the last minute, of all workers."""
+    claim_p50: float | None = None
+    claim_p99: float | None = None
+    """The worst worker's: percentiles of several cannot be put together."""
+    writes_waiting: int = 0
+    """The worst worker's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Errors that are the same but for the moment, the numbers and the addresses in them."""
+
+    fingerprint: str
+    task: str
+    type: str
+    message: str
+    """Of the newest."""
+    traceback: str
+    """Of the newest; empty in a list."""
+    last_job: str
+    first_seen: int
+    last_seen: int
+    count: int

@@ -1,0 +1,90 @@
+"""From what the store counts to what people read: labels, queues, percentiles."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..clock import SECOND
+from ..model.limits import Lane, queue_lane
+from ..model.stats import QueueStats
+from ..model.worker import Worker
+
+
+@dataclass
+class QueueCounts:
+    """What was found of one queue so far."""
+
+    labels: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    estimated: set[str] = field(default_factory=set)
+    oldest_due: int | None = None
+
+    def add(self, label: str, jobs: int, due: int | None = None) -> None:
+        self.labels[label] += jobs
+        if due is not None:
+            self.oldest_due = due if self.oldest_due is None else min(self.oldest_due, due)
+
+
+def label_of_later(reason: str | None) -> str:
+    """What a ready job with a future due time waits for."""
+    if reason in ("retry", "rescue"):
+        return "retrying"
+    return "throttled" if reason == "throttle" else "delayed"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else there is to say about queues."""
+
+    now: int
+    switches: Mapping[str, tuple[str, int | None]]
+    """By queue: its state, and microseconds until it has cooled down."""
+    workers: Sequence[Worker]
+    lanes: Sequence[Lane]
+
+
+def queue_stats(counts: Mapping[str, QueueCounts], around: Surroundings) -> list[QueueStats]:
+    """Every queue that has jobs, settings or a live worker, by name."""
+    live = [worker for worker in around.workers if is_live(worker)]
+    names = {*counts, *around.switches, *(queue for worker in live for queue in worker.queues)}
+    capacities = {lane.key: lane.capacity for lane in around.lanes}
+    return [_queue(name, counts.get(name) or QueueCounts(), around, live, capacities) for name in sorted(names)]
+
+
+def is_live(worker: Worker) -> bool:
+    return worker.state == "alive" and not worker.is_expired
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The value at the nearest rank; None of nothing."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def worst(values: Iterable[float | None]) -> float | None:
+    """The greatest of those that are known."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def _queue(
+    name: str,
+    found: QueueCounts,
+    around: Surroundings,
+    live: Sequence[Worker],
+    capacities: Mapping[str, int | None],
+) -> QueueStats:
+    state, cooling = around.switches.get(name, ("active", None))
+    serving = [worker for worker in live if name in worker.queues]
+    age = None if found.oldest_due is None else max(0, around.now - found.oldest_due) / SECOND
+    return QueueStats(
+        name=name,
+        state=state,
+        counts={label: jobs for label, jobs in found.labels.items() if jobs},
+        estimated=frozenset(found.estimated),
+        oldest_due_age=age,
+        slots=sum(worker.concurrency for worker in serving),
+        workers=len(serving),
+        cooling=max(0, cooling or 0) / SECOND,
+        capacity=capacities.get(queue_lane(name)),
+    )

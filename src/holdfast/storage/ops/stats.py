@@ -1,0 +1,186 @@
+"""How things stand now. Every count is bounded: beyond its cap it is an estimate, and says so.
+
+Live jobs are counted on the partial indexes that hold nothing else, finished ones on the index of their ends up to a
+cap, and beyond it by the census that the leader takes now and then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...clock import SECOND
+from ...model.limits import rate_lane
+from ...model.stats import MINUTE, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
+from ...model.worker import Worker
+from ...rules.numbers import QueueCounts, Surroundings, label_of_later, queue_stats, worst
+from ..port import Params, Tx
+from ..statements import Statement, sql
+from . import rates
+from .insight import clock
+from .lanes import list_lanes
+from .pulses import pulses
+from .workers import list_workers
+
+READY_CAP: Final = 50_000
+"""Of each route and priority: they are counted on an index alone."""
+LIVE_CAP: Final = 5_000
+"""Of delayed, parked, running, held and failed jobs: each one's row is looked at."""
+ENDED_CAP: Final = 25_000
+
+_Counts = defaultdict[str, QueueCounts]
+
+
+async def queues(tx: Tx) -> list[QueueStats]:
+    """Every queue as it stands."""
+    found: _Counts = defaultdict(QueueCounts)
+    await _count_due(tx, found)
+    await _count_live(tx, found)
+    await _count_ended(tx, found)
+    around = Surroundings(
+        now=await clock(tx),
+        switches={name: (state, cooling) for name, state, cooling in await tx.all(sql.queue_switches)},
+        workers=await list_workers(tx),
+        lanes=await list_lanes(tx),
+    )
+    return queue_stats(found, around)
+
+
+async def limits(tx: Tx) -> list[LimitStats]:
+    """Every limit, the most saturated first."""
+    waiting = dict(await tx.all(sql.count_parked_lanes, cap=ENDED_CAP))
+    found = [
+        LimitStats(
+            kind="concurrency",
+            key=lane.key,
+            used=lane.running,
+            capacity=lane.capacity or 0,
+            waiting=waiting.get(lane.key, 0),
+        )
+        for lane in await list_lanes(tx)
+    ]
+    for bucket in await rates.list_buckets(tx):
+        used = bucket.capacity - max(0.0, bucket.tokens)
+        parked = waiting.get(rate_lane(bucket.scope), 0)
+        found.append(
+            LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked)
+        )
+    return sorted(found, key=lambda limit: (-limit.saturation, limit.kind, limit.key))
+
+
+async def workers(tx: Tx) -> list[WorkerStats]:
+    """Every registered worker, with what it last said of itself."""
+    now, vitals = await clock(tx), await pulses(tx)
+    return [_worker(worker, vitals.get(worker.id), now) for worker in await list_workers(tx)]
+
+
+async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
+    """The database's health, and the path of its file if it has one."""
+    row = await tx.one(sql.store_health)
+    assert row is not None
+    size, free, dead, live, oldest, file = row
+    now = await clock(tx)
+    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    health = StoreStats(
+        backend=backend,
+        bytes=size or 0,
+        free_bytes=free,
+        dead_rows=dead,
+        live_rows=live,
+        oldest_transaction=oldest,
+        claims=sum(pulse.claims for pulse in recent),
+        claim_p50=worst(pulse.claim_p50 for pulse in recent),
+        claim_p99=worst(pulse.claim_p99 for pulse in recent),
+        writes_waiting=max((pulse.waiting for pulse in recent), default=0),
+    )
+    return health, file or None
+
+
+async def needs_census(tx: Tx) -> bool:
+    """Whether there are more finished jobs than are counted one by one."""
+    rows = await tx.all(sql.count_ended, cap=ENDED_CAP)
+    return sum(jobs for _, _, jobs in rows) >= ENDED_CAP
+
+
+async def census(tx: Tx) -> list[Params]:
+    """All finished jobs by queue and state. Takes a while; for a reader's snapshot, never under the write lock."""
+    return [{"queue": queue, "state": state, "jobs": jobs} for queue, state, jobs in await tx.all(sql.take_census)]
+
+
+async def set_tally(tx: Tx, counted: list[Params]) -> None:
+    """Keep what the census found."""
+    await tx.one(sql.clear_tally)
+    for row in counted:
+        await tx.one(sql.set_tally, **row)
+
+
+async def _count_due(tx: Tx, found: _Counts) -> None:
+    for queue, jobs, due in await tx.all(sql.count_ready, cap=READY_CAP):
+        found[queue].add("waiting", jobs, due)
+        if jobs >= READY_CAP:
+            found[queue].estimated.add("waiting")
+    for queue, jobs, due in await tx.all(sql.count_suspects, cap=LIVE_CAP):
+        found[queue].add("waiting", jobs, due)
+    rows = await tx.all(sql.count_later, cap=LIVE_CAP)
+    for queue, is_due, reason, jobs, due in rows:
+        found[queue].add("waiting" if is_due else label_of_later(reason), jobs, due if is_due else None)
+    if sum(row[3] for row in rows) >= LIVE_CAP:
+        _mark(found, "delayed", "retrying", "throttled")
+
+
+async def _count_live(tx: Tx, found: _Counts) -> None:
+    await _count(tx, found, sql.count_parked, lambda queue, jobs: (queue, "parked", jobs), "parked")
+    await _count(tx, found, sql.count_running, lambda queue, jobs: (queue, "running", jobs), "running")
+    await _count(tx, found, sql.count_held, lambda *row: row, "blocked", "suspended")
+
+
+async def _count(
+    tx: Tx, found: _Counts, statement: Statement, read: Callable[..., tuple[Any, ...]], *labels: str
+) -> bool:
+    """Add what a bounded statement counts; whether it met its bound."""
+    rows = [read(*row) for row in await tx.all(statement, cap=LIVE_CAP)]
+    for queue, label, jobs in rows:
+        found[queue].add(label, jobs)
+    if is_capped := sum(row[2] for row in rows) >= LIVE_CAP:
+        _mark(found, *labels)
+    return is_capped
+
+
+async def _count_ended(tx: Tx, found: _Counts) -> None:
+    rows = await tx.all(sql.count_ended, cap=ENDED_CAP)
+    if sum(jobs for _, _, jobs in rows) < ENDED_CAP:
+        for queue, state, jobs in rows:
+            found[queue].add(state, jobs)
+        return
+    # Before the first census there is nothing better than what was counted here.
+    tally = [row[:3] for row in await tx.all(sql.get_tally)] or rows
+    failed: _Counts = defaultdict(QueueCounts)
+    is_exact = not await _count(tx, failed, sql.count_dead, lambda queue, jobs: (queue, "failed", jobs))
+    for queue, state, jobs in tally:
+        if not (is_exact and state == "failed"):
+            found[queue].add(state, jobs)
+            found[queue].estimated.add(state)
+    for queue, counts in failed.items() if is_exact else ():
+        found[queue].add("failed", counts.labels["failed"])
+
+
+def _mark(found: _Counts, *labels: str) -> None:
+    """The cap was met, wherever the rest may be."""
+    for counts in found.values():
+        counts.estimated.update(label for label in labels if counts.labels.get(label))
+
+
+def _worker(worker: Worker, vitals: Vitals | None, now: int) -> WorkerStats:
+    return WorkerStats(
+        id=worker.id,
+        name=worker.name,
+        host=worker.host,
+        pid=worker.pid,
+        queues=worker.queues,
+        state="lost" if worker.is_expired else worker.state,
+        slots=worker.concurrency,
+        beat_age=max(0, now - worker.beat_at) / SECOND,
+        vitals=vitals,
+    )
+

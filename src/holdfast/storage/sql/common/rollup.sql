@@ -1,0 +1,105 @@
+-- name: roll_ended
+-- Index: holdfast_job_ended, which has all that is read.
+select queue, state, finished_at / 60000000 * 60000000, count(*) from holdfast_job
+ where finished_at >= :since and finished_at < :until
+ group by 1, 2, 3;
+
+-- name: roll_enqueued
+-- Ids are made in the order of time, by the clock of whoever enqueues; a margin on both sides makes up for that.
+select queue, created_at / 60000000 * 60000000, count(*) from holdfast_job
+ where id >= :first_id and id < :last_id and created_at >= :since and created_at < :until
+ group by 1, 2;
+
+-- name: roll_started
+-- A run either goes on, or ended in success, or is in the history.
+select queue, minute, sum(runs) from (
+    select queue, claimed_at / 60000000 * 60000000 as minute, count(*) as runs from holdfast_job
+     where owner is not null and claimed_at >= :since and claimed_at < :until
+     group by 1, 2
+    union all
+    select queue, claimed_at / 60000000 * 60000000, count(*) from holdfast_job
+     where finished_at >= :since and finished_at < :later and state = 'succeeded'
+       and claimed_at >= :since and claimed_at < :until
+     group by 1, 2
+    union all
+    select job.queue, past.started_at / 60000000 * 60000000, count(*)
+      from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+     where past.ended_at >= :since and past.ended_at < :later
+       and past.started_at >= :since and past.started_at < :until
+     group by 1, 2) as parts
+ group by 1, 2;
+
+-- name: roll_again
+-- Runs after which the job went back to wait. The last run of a job that failed for good is not one of them.
+select job.queue, past.ended_at / 60000000 * 60000000, past.outcome, count(*)
+  from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+ where past.ended_at >= :since and past.ended_at < :until
+   and past.outcome in ('failed', 'timeout', 'crashed', 'lost', 'throttled')
+   and not (job.state = 'failed' and job.epoch = past.epoch + 1)
+ group by 1, 2, 3;
+
+-- name: rolled_counts
+-- How many runs the latencies of these minutes were measured on.
+select queue, minute, count from holdfast_metric
+ where minute >= :since and minute < :until and metric = 'run';
+
+-- name: metric_window
+select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metric
+ where minute >= :since and minute < :until
+ order by minute, queue, metric
+ limit :n;
+
+-- name: metric_series
+select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metric
+ where queue = :queue and metric = :metric and minute >= :since and minute < :until
+ order by minute;
+
+-- name: prune_metrics
+-- An hour's worth at a time.
+delete from holdfast_metric
+ where minute < :now - :kept and minute < (select min(minute) from holdfast_metric) + 3600000000;
+
+-- name: get_mark
+select at, place from holdfast_mark where name = :name;
+
+-- name: move_mark
+-- Only by one who has seen where it was.
+insert into holdfast_mark (name, at, place) values (:name, :at, :place)
+    on conflict (name) do update set at = excluded.at, place = excluded.place
+ where holdfast_mark.at = :from_at and holdfast_mark.place = :from_place
+returning name;
+
+-- name: page_of_errors
+-- Index: holdfast_attempt_ended. What ended a moment ago may still lack neighbours that commit later.
+select past.ended_at, past.job_id, past.epoch, job.task, past.error
+  from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+ where past.ended_at >= :at
+   and (past.ended_at > :at or past.job_id > :job_id or past.job_id = :job_id and past.epoch > :epoch)
+   and past.ended_at <= :now - :lag
+   and past.error is not null and past.outcome <> 'throttled'
+ order by past.ended_at, past.job_id, past.epoch
+ limit :n;
+
+-- name: note_error
+insert into holdfast_error (fingerprint, task, type, message, traceback, last_job, first_seen, last_seen, count)
+values (:fingerprint, :task, :type, :message, :traceback, :last_job, :first_seen, :last_seen, :count)
+    on conflict (fingerprint) do update
+   set message = excluded.message, traceback = excluded.traceback, last_job = excluded.last_job,
+       last_seen = excluded.last_seen, count = holdfast_error.count + excluded.count;
+
+-- name: list_errors
+select fingerprint, task, type, message, '', last_job, first_seen, last_seen, count from holdfast_error
+ where (cast(:task as text) is null or task = :task)
+   and (cast(:since as bigint) is null or last_seen >= :since)
+ order by last_seen desc, fingerprint
+ limit :n;
+
+-- name: get_error
+select fingerprint, task, type, message, traceback, last_job, first_seen, last_seen, count from holdfast_error
+ where fingerprint = :fingerprint;
+
+-- name: prune_errors
+-- The oldest, and whatever is beyond the cap: a text that defies grouping must not fill the store.
+delete from holdfast_error
+ where last_seen < :now - :kept
+    or last_seen < (select last_seen from holdfast_error order by last_seen desc limit 1 offset :cap);
