@@ -14,13 +14,14 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, over
 
 from . import config as configuration
 from .client.audit import Audit
-from .client.enqueuer import Enqueuer
+from .client.enqueuer import Around, Enqueuer
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.limits import Limits, declare_concurrency, declare_rate
 from .client.overview import Workers
 from .client.queues import Queues
 from .client.schedules import Schedules
+from .client.stats import Errors, Stats
 from .clock import Clock
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
@@ -34,6 +35,7 @@ from .options import Isolate, Seconds, TaskOptions
 from .rules.retry import RetryPolicy
 from .storage.port import Op, Store
 from .tasks import AsyncTask, JobRequest, SyncTask, Task
+from .telemetry import Tally
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +73,9 @@ class App:
         self.workers: Final = Workers(self.open)
         self.audit: Final = Audit(self.open)
         self.limits: Final = Limits(self.open)
+        self.stats: Final = Stats(self.open)
+        self.errors: Final = Errors(self.open)
+        self.tally: Final = Tally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
@@ -143,6 +148,10 @@ class App:
         """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
         self._middleware.append(layer)
         return layer
+
+    def around_enqueue(self, around: Around) -> None:
+        """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace to their runs."""
+        self._enqueuer.around = around
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:

@@ -158,8 +158,8 @@ class _Crew:
 
     async def _look(self) -> None:
         self._routes.learn(await self._store.aread(Op(special_routes)))
-        served = self._routes.numbers
-        view = await self._store.aread(Op(lambda tx: look(tx, served)))
+        me, served = self._floor.id, self._routes.numbers
+        view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
         self._floor.standing = view.standing
         self._floor.defaults.learn(view.queues)
         self._floor.suspects_wait = view.suspects_wait

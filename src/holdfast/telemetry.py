@@ -1,16 +1,50 @@
-"""Which job a log record belongs to."""
+"""Which job a log record belongs to, and how the runs of this process ended."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
+from bisect import bisect_left
 from contextvars import ContextVar
 from typing import Final
 
 from .model.job import Claimed
 
 current_job: Final[ContextVar[Claimed | None]] = ContextVar("holdfast_job", default=None)
+
+
+BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Upper bounds, in seconds, for how long runs take."""
+
+
+class RunTimes:
+    """How long the runs of one task took: a count for each bound of `BUCKETS` and one for those beyond, and the sum."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+
+class Tally:
+    """How the runs of this process ended, since it began. Counted on the worker's loop, read from anywhere."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[str, str, str], int] = {}
+        """By queue, task and outcome."""
+        self.times: dict[tuple[str, str], RunTimes] = {}
+        """By queue and task."""
+
+    def count(self, queue: str, task: str, outcome: str, seconds: float) -> None:
+        key = (queue, task, outcome)
+        self.outcomes[key] = self.outcomes.get(key, 0) + 1
+        times = self.times.get((queue, task))
+        if times is None:
+            times = self.times[queue, task] = RunTimes()
+        times.counts[bisect_left(BUCKETS, seconds)] += 1
+        times.sum += seconds
 
 
 class JobFilter(logging.Filter):

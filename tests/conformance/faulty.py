@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from holdfast.storage.port import Op, Params, Row, Tx, Value
 from holdfast.storage.statements import Statement
 
 T = TypeVar("T")
 
+Before: TypeAlias = "Callable[[Statement, Sequence[Params]], None]"
+
 
 class FaultyTx:
     """Asks before each statement whether it may run; `before` raises to break the transaction there."""
 
-    def __init__(self, tx: Tx, before: Callable[[Statement], None]) -> None:
+    def __init__(self, tx: Tx, before: Before) -> None:
         self._tx = tx
         self._before = before
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
-        self._before(statement)
+        self._before(statement, [params])
         return await self._tx.one(statement, **params)
 
     async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
-        self._before(statement)
+        self._before(statement, [params])
         return await self._tx.all(statement, **params)
 
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
-        self._before(statement)
+        self._before(statement, rows)
         return await self._tx.each(statement, rows, **common)
 
     def ring(self, topic: str) -> None:
@@ -37,7 +39,7 @@ class FaultyTx:
 class FaultyStore:
     """A store whose awaited writes may break at any statement, or after the last one and before the commit."""
 
-    def __init__(self, store: Any, before: Callable[[Statement], None], at_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Any, before: Before, at_end: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._before = before
         self._at_end = at_end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,11 +12,12 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.engine.scheduler import Scheduler
-from holdfast.errors import StorageBusy
+from holdfast.errors import StorageBusy, StorageError
 from holdfast.model.job import JobState
 from holdfast.model.outcome import Done
 from holdfast.model.schedule import ScheduleState
 from holdfast.storage.ops import firing
+from holdfast.storage.port import Params
 from holdfast.storage.statements import Statement
 
 from .faulty import FaultyStore
@@ -33,33 +35,32 @@ def test_d10_a_lock_error_at_enqueue_disables_no_schedule_and_loses_no_tick(
 ) -> None:
     world = each_database
     set_clock(world, "2024-05-01T11:30")
-    create(world, "locked", missed="all")
-    create(world, "fine", missed="all")
-    busy = True
+    create(world, "a-locked", task="locked", missed="all")
+    create(world, "b-fine", missed="all")
+    locked = True
 
-    def lock(statement: Statement) -> None:
-        if busy and statement.name == "insert_job":
+    def lock(statement: Statement, rows: Sequence[Params]) -> None:
+        if locked and statement.name == "insert_job" and rows[0]["task"] == "locked":
             raise StorageBusy("database is locked")
 
     scheduler = Scheduler(FaultyStore(world.store, lock), lambda: True, world.clock)  # type: ignore[arg-type]
 
     async def scene() -> None:
-        nonlocal busy
+        nonlocal locked
         await scheduler.run_once()
-        for _ in range(3):
-            world.clock.advance(3600)
-            await scheduler.run_once()
-        broken = get(world, "locked")
+        world.clock.advance(3 * 3600)
+        await scheduler.run_once()
+        broken = get(world, "a-locked")
         assert (broken.state, broken.fired) == (ScheduleState.ACTIVE, 0)
         assert broken.last_error is not None and "database is locked" in broken.last_error
-        assert world.jobs() == 0
-        busy = False
+        assert (ticks(world, "a-locked"), world.jobs()) == ([], 3)
+        locked = False
         world.clock.advance(60)
         await scheduler.run_once()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scene())
-    for name in ("locked", "fine"):
+    for name in ("a-locked", "b-fine"):
         mended = get(world, name)
         # The ticks of 12:00, 13:00 and 14:00, each once, after all.
         assert (mended.state, mended.fired, mended.last_error) == (ScheduleState.ACTIVE, 3, None)
@@ -77,11 +78,11 @@ def test_d10_an_error_at_any_statement_of_a_firing_leaves_nothing_behind(each_da
     async def attempt(fail_at: int) -> bool:
         seen = 0
 
-        def break_there(statement: Statement) -> None:
+        def break_there(statement: Statement, rows: Sequence[Params]) -> None:
             nonlocal seen
             seen += 1
             if seen == fail_at:
-                raise StorageBusy("database is locked")
+                raise StorageError("the disk broke")
 
         store = FaultyStore(world.store, break_there)
         scheduler = Scheduler(store, lambda: True, world.clock)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove
+from holdfast.model.bulk import Action, Order
 from holdfast.model.job import JobState
 from holdfast.model.outcome import (
     Cancelled,
@@ -26,7 +27,7 @@ from holdfast.model.outcome import (
 )  # fmt: skip
 from holdfast.model.route import Route
 from holdfast.rules.lifecycle import MOVES, Event, event_of
-from holdfast.storage.ops import claims, control, finishing, upkeep
+from holdfast.storage.ops import bulk, claims, control, finishing, upkeep
 
 from .world import ERROR, LEASE, Placed, World, claim_request
 
@@ -37,7 +38,10 @@ OUTCOMES: tuple[Outcome, ...] = (
     Released("shutdown"), Rerouted(Route("q", frozenset({"task:work"})), "no_handler"), Cancelled("asked"), Expired(),
 )  # fmt: skip
 PAIRS = [(state, event) for state in JobState for event in Event]
-KEEPS_ITS_EPOCH = {(JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW)}
+KEEPS_ITS_EPOCH = {
+    (JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW),
+    (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.UNHOLD),
+}  # fmt: skip
 
 
 def finish_with(outcome: Outcome) -> Act:
@@ -80,6 +84,14 @@ def replay(world: World, placed: Placed) -> None:
     world.run(control.replay, placed.id)
 
 
+def hold(world: World, placed: Placed) -> None:
+    world.run(bulk.apply, [placed.id], Order(Action.HOLD), actor="me", reason="", target=placed.id)
+
+
+def unhold(world: World, placed: Placed) -> None:
+    world.run(bulk.apply, [placed.id], Order(Action.RELEASE), actor="me", reason="", target=placed.id)
+
+
 ACTS: dict[Event, Act] = {
     Event.CLAIM: claim,
     **{event_of(outcome): finish_with(outcome) for outcome in OUTCOMES},
@@ -89,6 +101,8 @@ ACTS: dict[Event, Act] = {
     Event.EXPIRE: expire,
     Event.RUN_NOW: run_now,
     Event.REPLAY: replay,
+    Event.HOLD: hold,
+    Event.UNHOLD: unhold,
 }
 
 
@@ -119,6 +133,10 @@ def asked_to_stop(world: World, placed: Placed) -> None:
         cancel(world, placed)
 
 
+def held_by_an_operator(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set reason = 'operator' where id = :id and state = 'blocked'", id=placed.id)
+
+
 def circumstances(event: Event) -> list[Act]:
     """What decides where an event leads. Together they reach every state that the table lists."""
     match event:
@@ -128,6 +146,8 @@ def circumstances(event: Event) -> list[Act]:
             return [as_it_is, past_its_deadline, out_of_attempts, asked_to_stop]
         case Event.RUN_NOW:
             return [as_it_is, due_later]
+        case Event.UNHOLD:
+            return [held_by_an_operator]
         case Event.CLAIM | Event.REPLAY:
             return [as_it_is]
         case _:

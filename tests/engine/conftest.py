@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -47,3 +48,11 @@ def small_shop() -> Iterator[Shop]:
     shop = Shop(":memory:", ManualClock())
     yield shop
     shop.app.close()
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """Where a job in a child process says that it has begun."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path

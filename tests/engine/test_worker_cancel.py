@@ -14,10 +14,7 @@ from holdfast import Context, Retry, Snooze, SyncContext
 from holdfast.engine.process import is_gone
 
 from . import isolated_tasks
-from .test_worker_limits import heard, key_of, pipe
-from .worker_kit import AT_ONCE, Shop, live
-
-__all__ = ["pipe"]
+from .worker_kit import AT_ONCE, Shop, heard, key_of, live
 
 
 @live

@@ -19,15 +19,14 @@ from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
 
 from . import isolated_tasks
-from .test_worker_limits import heard, key_of, pipe
-from .worker_kit import AT_ONCE, Shop, live
-
-__all__ = ["pipe"]
+from .worker_kit import AT_ONCE, Shop, heard, key_of, live
 
 LEASE = 30.0
 
 
-async def stranger(shop: Shop, worker: Worker, *, claims_jobs: int = 0, process_key: str = "", lease: float = 30) -> str:
+async def stranger(
+    shop: Shop, worker: Worker, *, claims_jobs: int = 0, process_key: str = "", lease: float = LEASE
+) -> str:
     """Another worker, which registers, perhaps claims, and is never heard of again."""
     spec = WorkerSpec(
         id="stranger", name="elsewhere:1", host="elsewhere", pid=1, process_key=process_key, queues=("default",),

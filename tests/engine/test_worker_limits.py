@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from holdfast import Context, SyncContext
-from holdfast.engine.process import is_gone, process_key
+from holdfast.engine.process import is_gone
 
 from . import isolated_tasks
-from .worker_kit import AT_ONCE, Shop, live
-
-
-@pytest.fixture
-def pipe(tmp_path: Path) -> Path:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    return path
-
-
-async def heard(pipe: Path) -> str:
-    return await asyncio.to_thread(pipe.read_text)
-
-
-def key_of(pid: str) -> str:
-    """The process's name, as a worker of that process would register it."""
-    scope = process_key().rsplit(":", 2)[0]
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{scope}:{pid}:{ticks}"
+from .worker_kit import AT_ONCE, Shop, heard, key_of, live
 
 
 @live

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Fail, SyncContext
-from holdfast.engine.timekeeper import Timekeeper
 from holdfast.clock import ManualClock
+from holdfast.engine.timekeeper import Timekeeper
 from holdfast.telemetry import JobFilter
 
 from . import isolated_tasks
@@ -52,6 +52,7 @@ async def test_the_turns_survive_errors_of_any_kind(shop: Shop, caplog: pytest.L
 @live
 async def test_the_heartbeat_survives_errors_of_any_kind(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop.working() as worker:
+
         def broken(op: Any) -> Any:
             raise Broken("unheard of")
 

@@ -12,10 +12,7 @@ from holdfast import SyncContext
 from holdfast.engine.process import is_gone
 
 from . import isolated_tasks
-from .test_worker_limits import heard, key_of, pipe
-from .worker_kit import Shop, live
-
-__all__ = ["pipe"]
+from .worker_kit import Shop, heard, key_of, live
 
 
 @live

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast import App, Job
 from holdfast.clock import SYSTEM_CLOCK, ManualClock
+from holdfast.engine.process import process_key
 from holdfast.engine.settings import WorkerSettings
 from holdfast.engine.worker import Worker
 from holdfast.errors import OutcomeUnknown, StorageUnavailable
@@ -187,3 +190,24 @@ class UnreliableStore:
     def _check(self) -> None:
         if self.down:
             raise StorageUnavailable("the store is down")
+
+
+async def heard(pipe: Path) -> str:
+    """What a job says through a named pipe."""
+    # Opened for both, so that neither the opening nor a job that says nothing blocks for ever.
+    channel = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(channel, ready.set)
+    try:
+        await ready.wait()
+        return os.read(channel, 4096).decode()
+    finally:
+        loop.remove_reader(channel)
+        os.close(channel)
+
+
+def key_of(pid: str) -> str:
+    """A process's name, as a worker of that process would register it."""
+    scope = process_key().rsplit(":", 2)[0]
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{scope}:{pid}:{ticks}"

@@ -24,7 +24,18 @@ Weight = Literal["ok", "note", "problem"]
 Facts = Mapping[str, object]
 
 _OTHER_VARIABLES: Final = frozenset(
-    {"APP", "CONFIG", "PROCESSES", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR", "DEMO_LEDGER", "TEST_POSTGRES"}
+    {
+        "ACTOR",
+        "APP",
+        "CONFIG",
+        "PROCESSES",
+        "LOG_FORMAT",
+        "LOG_LEVEL",
+        "WORKER_ID",
+        "SUPERVISOR",
+        "DEMO_LEDGER",
+        "TEST_POSTGRES",
+    }
 )
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
 _MUCH_SKEW: Final = 2.0

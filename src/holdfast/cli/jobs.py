@@ -11,6 +11,7 @@ from ..app import App
 from ..errors import HoldfastError
 from ..model.answers import CancelResult, DeleteResult, JobFilter
 from ..model.job import JobState
+from .bulk import act, bulk_options, hold, is_bulk, move, priority, release
 from .command import (
     CONFLICT,
     EXIT_CODES,
@@ -25,6 +26,7 @@ from .command import (
 )
 from .jobview import print_explanation, print_job, print_jobs
 from .locate import find_app
+from .operator import actor_option, reason_option
 from .output import print_json
 from .shapes import job_brief, job_whole
 
@@ -92,30 +94,43 @@ def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json
 
 
 @jobs.command(cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@bulk_options
+@actor_option
+@reason_option
 @json_option
 @target_options
-def retry(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Run a finished job again: attempts from zero, history kept."""
+def retry(
+    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    **chosen: Any,
+) -> None:
+    """Run finished jobs again: attempts from zero, history kept."""
+    app = find_app(app_name, store)
+    if is_bulk(ids, chosen):
+        act(app, "retry", ids, chosen, as_json=as_json, actor=actor, reason=reason)
 
     def one(app: App, job_id: str) -> Answer:
-        if app.jobs.retry(job_id):
+        if app.jobs.retry(job_id, actor=actor, reason=reason):
             return "retried", "is ready again", OK
         return "key_taken", "was left alone: a newer job holds its dedupe key", CONFLICT
 
-    _act(find_app(app_name, store), ids, one, as_json=as_json)
+    _act(app, ids, one, as_json=as_json)
 
 
 @jobs.command(cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@bulk_options
 @click.option("--force", is_flag=True, help="End a running job now, without waiting for its handler.")
 @click.option("--reason", default="cancelled", metavar="TEXT", help="Kept on the job. [default: cancelled]")
+@actor_option
 @json_option
 @target_options
 def cancel(
-    ids: Sequence[str], app_name: str | None, store: str | None, force: bool, reason: str, as_json: bool, debug: bool
+    ids: Sequence[str], app_name: str | None, store: str | None, force: bool, reason: str, actor: str, as_json: bool,
+    debug: bool, **chosen: Any,
 ) -> None:
     """Cancel a waiting job; ask a running one to stop. A success that comes first stands."""
+    app = find_app(app_name, store)
+    if is_bulk(ids, chosen):
+        act(app, "cancel", ids, chosen, as_json=as_json, actor=actor, reason=reason, force=force)
     phrases = {
         CancelResult.CANCELLED: ("is cancelled", OK),
         CancelResult.REQUESTED: ("is running and was asked to stop", OK),
@@ -123,42 +138,62 @@ def cancel(
     }
 
     def one(app: App, job_id: str) -> Answer:
-        result = app.jobs.cancel(job_id, reason=reason, force=force)
+        result = app.jobs.cancel(job_id, reason=reason, force=force, actor=actor)
         return (str(result), *phrases[result])
 
-    _act(find_app(app_name, store), ids, one, as_json=as_json)
+    _act(app, ids, one, as_json=as_json)
 
 
 @jobs.command(cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@bulk_options
+@actor_option
+@reason_option
 @json_option
 @target_options
-def delete(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def delete(
+    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    **chosen: Any,
+) -> None:
     """Remove a job and its history. A running one is asked to stop instead (code 1): delete it again later."""
+    app = find_app(app_name, store)
+    if is_bulk(ids, chosen):
+        act(app, "delete", ids, chosen, as_json=as_json, actor=actor, reason=reason)
     phrases = {
         DeleteResult.DELETED: ("is deleted", OK),
         DeleteResult.REQUESTED: ("is running: it was asked to stop, delete it again when it has", NOT_SO),
     }
 
     def one(app: App, job_id: str) -> Answer:
-        result = app.jobs.delete(job_id)
+        result = app.jobs.delete(job_id, actor=actor, reason=reason)
         return (str(result), *phrases[result])
 
-    _act(find_app(app_name, store), ids, one, as_json=as_json)
+    _act(app, ids, one, as_json=as_json)
 
 
 @jobs.command("run-now", cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@bulk_options
+@actor_option
+@reason_option
 @json_option
 @target_options
-def run_now(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def run_now(
+    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    **chosen: Any,
+) -> None:
     """Let a job that is delayed or waits for a retry start at once."""
+    app = find_app(app_name, store)
+    if is_bulk(ids, chosen):
+        act(app, "run_now", ids, chosen, as_json=as_json, actor=actor, reason=reason)
 
     def one(app: App, job_id: str) -> Answer:
-        moved = app.jobs.run_now(job_id)
+        moved = app.jobs.run_now(job_id, actor=actor, reason=reason)
         return ("due", "is due now", OK) if moved else ("already_due", "was due already", OK)
 
-    _act(find_app(app_name, store), ids, one, as_json=as_json)
+    _act(app, ids, one, as_json=as_json)
+
+
+for _command in (priority, move, hold, release):
+    jobs.add_command(_command)
 
 
 def _look(ids: Sequence[str], one: Callable[[str], dict[str, Any]], name: str, *, as_json: bool) -> None:

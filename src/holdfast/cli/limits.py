@@ -49,23 +49,25 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @click.option("--queue", metavar="NAME", help="Limit the jobs of this queue.")
 @actor_option
 @reason_option
+@json_option
 @target_options
-def set_(n: int, app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Let at most N jobs of a task or of a queue run at once."""
     find_app(app_name, store).limits.set_concurrency(n, **what)
-    click.echo(f"at most {n} at once")
+    _say({"most": n}, f"at most {n} at once", as_json)
 
 
 @limits.command(cls=Command)
-@click.option("--task", metavar="NAME")
-@click.option("--queue", metavar="NAME")
+@click.option("--task", metavar="NAME", help="Of this task.")
+@click.option("--queue", metavar="NAME", help="Of this queue.")
 @actor_option
 @reason_option
+@json_option
 @target_options
-def clear(app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+def clear(app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Remove the limit of a task or of a queue."""
     removed = find_app(app_name, store).limits.clear_concurrency(**what)
-    click.echo("removed" if removed else "there was no such limit")
+    _say({"removed": removed}, "removed" if removed else "there was no such limit", as_json)
 
 
 @limits.command(cls=Command)
@@ -74,22 +76,34 @@ def clear(app_name: str | None, store: str | None, debug: bool, **what: Any) -> 
 @click.option("--per-second", type=float, required=True, help="Tokens that flow in.")
 @actor_option
 @reason_option
+@json_option
 @target_options
-def rate(scope: str, app_name: str | None, store: str | None, debug: bool, **what: Any) -> None:
+def rate(
+    scope: str,
+    capacity: float,
+    per_second: float,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **who: str,
+) -> None:
     """Make or change the token bucket of a scope."""
-    find_app(app_name, store).limits.set_rate(scope, **what)
-    click.echo(f"rate {scope}: {what['per_second']:g} per second, {what['capacity']:g} at once")
+    find_app(app_name, store).limits.set_rate(scope, capacity=capacity, per_second=per_second, **who)
+    facts = {"scope": scope, "capacity": capacity, "per_second": per_second}
+    _say(facts, f"rate {scope}: {per_second:g} per second, {capacity:g} at once", as_json)
 
 
 @limits.command("clear-rate", cls=Command)
 @click.argument("scope")
 @actor_option
 @reason_option
+@json_option
 @target_options
-def clear_rate(scope: str, app_name: str | None, store: str | None, debug: bool, **who: Any) -> None:
+def clear_rate(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
     removed = find_app(app_name, store).limits.clear_rate(scope, **who)
-    click.echo("removed" if removed else "there was no such rate")
+    _say({"removed": removed}, "removed" if removed else "there was no such rate", as_json)
 
 
 @limits.command(cls=Command)
@@ -97,17 +111,29 @@ def clear_rate(scope: str, app_name: str | None, store: str | None, debug: bool,
 @click.argument("n", type=int, required=False)
 @actor_option
 @reason_option
+@json_option
 @target_options
-def total(queue: str, n: int | None, app_name: str | None, store: str | None, debug: bool, **who: Any) -> None:
+def total(
+    queue: str, n: int | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
     """Split N jobs at once of a queue over the live workers; without N, remove the total."""
     find_app(app_name, store).limits.set_total(queue, n, **who)
-    click.echo(f"queue {queue}: no total" if n is None else f"queue {queue}: {n} at once over all workers")
+    text = f"queue {queue}: no total" if n is None else f"queue {queue}: {n} at once over all workers"
+    _say({"queue": queue, "total": n}, text, as_json)
 
 
 @limits.command(cls=Command)
 @click.argument("scope")
+@json_option
 @target_options
-def drain(scope: str, app_name: str | None, store: str | None, debug: bool) -> None:
+def drain(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Empty the token bucket of a scope, after the other side has refused."""
     find_app(app_name, store).limits.drain(scope)
-    click.echo(f"rate {scope} is empty")
+    _say({"scope": scope}, f"rate {scope} is empty", as_json)
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)

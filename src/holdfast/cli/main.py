@@ -20,6 +20,10 @@ _COMMANDS: Final = {
     "queues": "queues:queues",
     "limits": "limits:limits",
     "workers": "workers:workers",
+    "stats": "stats:stats",
+    "errors": "errors:errors",
+    "top": "top:top",
+    "cron": "cron:cron",
     "audit": "audit:audit",
 }
 

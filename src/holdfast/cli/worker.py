@@ -16,6 +16,7 @@ from ..opening import database_file
 from .command import Command, target_options
 from .locate import find_app
 from .logs import set_up_logs
+from .ports import PortRange, ports_of, serve_metrics
 
 logger: Final = logging.getLogger("holdfast.cli")
 
@@ -40,6 +41,13 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 @click.option(
     "--grace", type=float, metavar="S", help="Seconds for running jobs to end when told to stop. [default: 25]"
 )
+@click.option(
+    "--metrics-port",
+    type=PortRange(),
+    metavar="PORT",
+    envvar="HOLDFAST_METRICS_PORT",
+    help="Show metrics for Prometheus on this port of loopback; FIRST-LAST takes the first free one.",
+)
 @click.option("--name", metavar="TEXT", help="How it is called in lists. [default: host and pid]")
 @click.option(
     "--log-format",
@@ -59,6 +67,7 @@ def worker(
     store: str | None,
     queues: str | None,
     processes: int,
+    metrics_port: range | None,
     log_format: Literal["text", "json"],
     log_level: str,
     debug: bool,
@@ -84,7 +93,11 @@ def worker(
     config = app.settings(**flags)
     _warn(app, config)
     if processes == 1:
+        if metrics_port is not None:
+            serve_metrics(app, metrics_port)
         sys.exit(run_worker(app, config.worker))
+    if metrics_port is not None:
+        flags["metrics-port"] = ports_of(metrics_port, processes)
     argv = [*_command(name, flags), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
     sys.exit(run_workers(app, argv, processes, grace=config.worker.grace))
 

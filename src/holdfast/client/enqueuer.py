@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ..errors import InvalidInput
 from ..handle import Job
@@ -19,6 +20,10 @@ R = TypeVar("R")
 
 MOST_AT_ONCE: Final = 10_000
 
+Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManager[str | None]]"
+"""Entered around each enqueue; gives what is stored as the jobs' trace: JSON, or None."""
+_NOTHING: Final[AbstractContextManager[str | None]] = nullcontext()
+
 
 class Enqueuer:
     """Turns requests into stored jobs."""
@@ -26,41 +31,46 @@ class Enqueuer:
     def __init__(self, store: Callable[[], Store], jobs: Jobs) -> None:
         self._store = store
         self._jobs = jobs
+        self.around: Around = lambda _: _NOTHING
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
-        spec = spec_of(request, tenant=tenant)
-        connection, store = request.options.connection, self._store()
-        if connection is not None:
-            answers = store.within(connection, _keyed([spec]))
-        elif spec.is_keyless:
-            answers = store.write_list(ListOp(ops.enqueue_keyless, [spec]))
-        else:
-            answers = store.write(_keyed([spec]))
+        with self.around((request,)) as trace:
+            spec = spec_of(request, tenant=tenant, trace=trace)
+            connection, store = request.options.connection, self._store()
+            if connection is not None:
+                answers = store.within(connection, _keyed([spec]))
+            elif spec.is_keyless:
+                answers = store.write_list(ListOp(ops.enqueue_keyless, [spec]))
+            else:
+                answers = store.write(_keyed([spec]))
         return self._handle(request, answers[0])
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
-        spec = spec_of(request, tenant=tenant)
-        connection, store = request.options.connection, self._store()
-        if connection is not None:
-            answers = await store.awithin(connection, _keyed([spec]))
-        elif spec.is_keyless:
-            answers = await store.awrite_list(ListOp(ops.enqueue_keyless, [spec]))
-        else:
-            answers = await store.awrite(_keyed([spec]))
+        with self.around((request,)) as trace:
+            spec = spec_of(request, tenant=tenant, trace=trace)
+            connection, store = request.options.connection, self._store()
+            if connection is not None:
+                answers = await store.awithin(connection, _keyed([spec]))
+            elif spec.is_keyless:
+                answers = await store.awrite_list(ListOp(ops.enqueue_keyless, [spec]))
+            else:
+                answers = await store.awrite(_keyed([spec]))
         return self._handle(request, answers[0])
 
     def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
-        specs, connection = _bulk(requests, tenant, connection)
-        store, op = self._store(), _keyed(specs)
-        answers = store.write(op) if connection is None else store.within(connection, op)
+        with self.around(requests) as trace:
+            specs, connection = _bulk(requests, tenant, connection, trace)
+            store, op = self._store(), _keyed(specs)
+            answers = store.write(op) if connection is None else store.within(connection, op)
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     async def amany(
         self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
-        specs, connection = _bulk(requests, tenant, connection)
-        store, op = self._store(), _keyed(specs)
-        answers = await (store.awrite(op) if connection is None else store.awithin(connection, op))
+        with self.around(requests) as trace:
+            specs, connection = _bulk(requests, tenant, connection, trace)
+            store, op = self._store(), _keyed(specs)
+            answers = await (store.awrite(op) if connection is None else store.awithin(connection, op))
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
@@ -74,7 +84,7 @@ def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
 
 
 def _bulk(
-    requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
+    requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None, trace: str | None
 ) -> tuple[list[JobSpec], object | None]:
     if len(requests) > MOST_AT_ONCE:
         raise InvalidInput(f"{len(requests):,} jobs in one call are too many; send at most {MOST_AT_ONCE:,} at a time")
@@ -85,5 +95,6 @@ def _bulk(
         raise InvalidInput("one call can join one transaction only; the jobs name several connections")
     # Made in one go and in the caller's order, so that the batch is first in, first out.
     fresh = ids.many(len(requests))
-    specs = [spec_of(request, tenant=tenant, id=new) for request, new in zip(requests, fresh, strict=True)]
+    named = zip(requests, fresh, strict=True)
+    specs = [spec_of(request, tenant=tenant, id=new, trace=trace) for request, new in named]
     return specs, next(iter(given.values()), None)

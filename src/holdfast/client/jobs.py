@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import InvalidInput
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter
-from ..model.job import Attempt, Ended, JobRecord, JobState
+from ..model.bulk import BulkReport
+from ..model.job import Attempt, Ended, JobRecord
 from ..rules.explain import Explanation
 from ..storage.ops import control, explaining, insight
-from ..storage.port import Op, Store
+from ..storage.ops.audit import audit
+from ..storage.port import Op, Store, Tx
 from ..tasks import Task
+from . import bulk
 from .watch import Watch
+
+T = TypeVar("T")
 
 
 class Jobs:
@@ -62,33 +67,88 @@ class Jobs:
     async def aexplain(self, job_id: str) -> Explanation:
         return await self._store().aread(Op(lambda tx: explaining.explain(tx, job_id)))
 
-    def cancel(self, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
-        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
-        return self._store().write(Op(lambda tx: control.cancel(tx, job_id, reason=reason, force=force)))
+    def cancel(
+        self, job_id: str, *, reason: str = "cancelled", force: bool = False, actor: str | None = None
+    ) -> CancelResult:
+        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
-    async def acancel(self, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
-        return await self._store().awrite(Op(lambda tx: control.cancel(tx, job_id, reason=reason, force=force)))
+        An `actor`, here and below, is an operator whose action goes into the audit.
+        """
+        return self._store().write(_cancel(job_id, reason, force, actor))
 
-    def retry(self, job_id: str) -> bool:
+    async def acancel(
+        self, job_id: str, *, reason: str = "cancelled", force: bool = False, actor: str | None = None
+    ) -> CancelResult:
+        return await self._store().awrite(_cancel(job_id, reason, force, actor))
+
+    def retry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key."""
-        return self._store().write(Op(lambda tx: control.replay(tx, job_id)))
+        return self._store().write(_audited(lambda tx: control.replay(tx, job_id), "retry", job_id, actor, reason))
 
-    async def aretry(self, job_id: str) -> bool:
-        return await self._store().awrite(Op(lambda tx: control.replay(tx, job_id)))
+    async def aretry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
+        op = _audited(lambda tx: control.replay(tx, job_id), "retry", job_id, actor, reason)
+        return await self._store().awrite(op)
 
-    def run_now(self, job_id: str) -> bool:
+    def run_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Make a delayed or retrying job due. False if it was."""
-        return self._store().write(Op(lambda tx: control.run_now(tx, job_id)))
+        return self._store().write(_audited(lambda tx: control.run_now(tx, job_id), "run_now", job_id, actor, reason))
 
-    async def arun_now(self, job_id: str) -> bool:
-        return await self._store().awrite(Op(lambda tx: control.run_now(tx, job_id)))
+    async def arun_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
+        op = _audited(lambda tx: control.run_now(tx, job_id), "run_now", job_id, actor, reason)
+        return await self._store().awrite(op)
 
-    def delete(self, job_id: str) -> DeleteResult:
+    def delete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
         """Remove a job and its history; a running one is asked to stop instead."""
-        return self._store().write(Op(lambda tx: control.delete(tx, job_id)))
+        return self._store().write(_audited(lambda tx: control.delete(tx, job_id), "delete", job_id, actor, reason))
 
-    async def adelete(self, job_id: str) -> DeleteResult:
-        return await self._store().awrite(Op(lambda tx: control.delete(tx, job_id)))
+    async def adelete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
+        op = _audited(lambda tx: control.delete(tx, job_id), "delete", job_id, actor, reason)
+        return await self._store().awrite(op)
+
+    def bulk(
+        self,
+        action: str,
+        filter: Mapping[str, object] | JobFilter | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        all: bool = False,
+        dry_run: bool = False,
+        actor: str = "app",
+        reason: str = "",
+        priority: int | None = None,
+        to_queue: str | None = None,
+        force: bool = False,
+    ) -> BulkReport:
+        """Act on many jobs: retry, cancel, delete, run_now, priority, move, hold, release.
+
+        Who is meant, by `filter`, by `ids` or by `all=True`, is settled once; then each 500 of them are one
+        transaction, with a record in the audit. `dry_run` says what would become of them.
+        """
+        order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
+        wanted = None if ids is not None else bulk.filter_of(filter, all=all)
+        bulk.check_meant(filter, ids, all=all)
+        return bulk.run(self._store(), bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason))
+
+    async def abulk(
+        self,
+        action: str,
+        filter: Mapping[str, object] | JobFilter | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        all: bool = False,
+        dry_run: bool = False,
+        actor: str = "app",
+        reason: str = "",
+        priority: int | None = None,
+        to_queue: str | None = None,
+        force: bool = False,
+    ) -> BulkReport:
+        """The awaiting twin of `bulk`."""
+        order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
+        wanted = None if ids is not None else bulk.filter_of(filter, all=all)
+        bulk.check_meant(filter, ids, all=all)
+        steps = bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason)
+        return await bulk.arun(self._store(), steps)
 
     def wait(self, job_id: str, timeout: float | None = None) -> Ended:
         """Block until a job has ended. ResultTimeout if it has not by then."""
@@ -107,9 +167,27 @@ class Jobs:
         self._watch.renew()
 
 
+def _cancel(job_id: str, reason: str, force: bool, actor: str | None) -> Op[CancelResult]:
+    return _audited(
+        lambda tx: control.cancel(tx, job_id, reason=reason, force=force), "cancel", job_id, actor, reason
+    )
+
+
+def _audited(answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str) -> Op[T]:
+    """An action, with a record in the same commit where somebody is named who did it."""
+
+    async def run(tx: Tx) -> T:
+        done = await answer(tx)
+        if actor is not None:
+            after = {"answer": done if isinstance(done, bool) else str(done)}
+            await audit(tx, actor=actor, action=f"job.{action}", target=job_id, reason=reason, after=after)
+        return done
+
+    return Op(run)
+
+
 def _checked(wanted: JobFilter) -> JobFilter:
-    if wanted.state is not None and wanted.state not in list(JobState):
-        raise InvalidInput(f"there is no state {wanted.state!r}; use one of {', '.join(JobState)}")
+    bulk.check_filter(wanted)
     if not 1 <= wanted.limit <= 10_000:
         raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
     return wanted

@@ -29,7 +29,9 @@ from ..tasks import JobRequest
 _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
 
 
-def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None) -> JobSpec:
+def spec_of(
+    request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None
+) -> JobSpec:
     """The job for a request. `tenant` is used where the request names none."""
     call, task = request.options, request.task.task_options
     retry = check_policy(call.retry) or task.retry
@@ -46,6 +48,7 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
         timeout=_timeout(call, task),
         dedupe=_dedupe(call, request.task.name),
         tags=json.dumps(check_tags(call.tags)) if call.tags else None,
+        trace=trace,
         limits=_limits(call, task, tenant),
         fair=_fair(call),
         **_start(call),

@@ -11,10 +11,13 @@ from typing import Any, Final
 from ..clock import SECOND, Clock
 from ..model.job import Claimed
 from ..model.limits import Standing
-from ..model.outcome import Expired, Finish, Outcome, Released, Rerouted
+from ..model.outcome import (
+    Cancelled, Done, Expired, Failed, Finish, Outcome, Parked, Released, Rerouted, Retry, Snoozed, Throttled,
+)  # fmt: skip
 from ..model.worker import Owned
 from ..rules import retry
 from ..tasks import Task
+from ..telemetry import Tally
 from .defaults import QueueDefaults
 from .executor import Executor, is_importable, runs_apart
 from .heartbeat import FENCE_GRACE
@@ -29,6 +32,11 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 # Nothing that a handler could still do would count: its process is killed without being asked.
 _AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
+
+_ENDS: Final[Mapping[type, str]] = {
+    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Throttled: "throttled",
+    Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled", Expired: "expired",
+}  # fmt: skip
 
 
 class Floor:
@@ -66,6 +74,7 @@ class Floor:
         self._strangers: set[tuple[str, int]] = set()
         self.turns: Turns
         self.executor: Executor
+        self.tally = Tally()
         self.on_idle: Callable[[], None] = lambda: None
 
     # -- claiming
@@ -140,6 +149,8 @@ class Floor:
             self._timekeeper.forget(run.deadline)
         if outcome is not None:
             self.turns.finished(run, outcome)
+            took = self._clock.monotonic() - run.taken_at
+            self.tally.count(run.job.queue, run.job.task, _ENDS[type(outcome)], took)
         if run.job.suspect:
             # Suspects come one at a time, so the claim that brought this one says nothing about the next.
             self.turns.hungry = True

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from ..clock import SECOND, Clock
 from ..errors import LeaseLost
+from ..model.stats import Vitals
 from ..model.worker import Owned
 from ..storage.ops import workers
 from ..storage.port import Op, Store
@@ -44,12 +46,21 @@ class Wearer(Protocol):
 class Heartbeat:
     """Renews one row every third of the lease."""
 
-    def __init__(self, store: Store, worker_id: str, lease: float, wearer: Wearer, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker_id: str,
+        lease: float,
+        wearer: Wearer,
+        clock: Clock,
+        examine: Callable[[], Vitals | None] = lambda: None,
+    ) -> None:
         self._store = store
         self._id = worker_id
         self._lease = lease
         self._wearer = wearer
         self._clock = clock
+        self._examine = examine
         self._now = threading.Event()
         self._stopped = False
         self._fenced = False
@@ -100,7 +111,8 @@ class Heartbeat:
         asked_at = self._clock.monotonic()
         try:
             self._watch_clock(asked_at)
-            owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id), patience=self._lease / 3))
+            vitals = self._examine()
+            owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3))
         except LeaseLost as lost:
             self._stopped = True
             self._wearer.buried(str(lost))

@@ -53,16 +53,18 @@ class Meter:
     async def _roll(self) -> bool:
         """Roll what has closed since the last time, and what may have changed since then; whether more is left."""
         now = await self._store.aread(Op(insight.clock, single=True))
-        mark = await self._store.aread(Op(rollup.rolled_to, single=True))
+        mark = before = await self._store.aread(Op(rollup.rolled_to, single=True))
         closed = (now - _SETTLING) // MINUTE * MINUTE
-        if mark >= closed:
+        if closed <= mark < closed + _MOST:
             return False
+        if mark > closed:  # the clock was set back since
+            mark = 0
         since = max(mark - _AGAIN, closed - _LOST) if mark else closed - _AGAIN - MINUTE
         until = min(closed, since + _MOST)
         counts = await self._store.aread(Op(lambda tx: rollup.count_minutes(tx, since, until)))
         latencies = await self._store.aread(Op(lambda tx: rollup.measure_minutes(tx, since, until, counts)))
         await self._store.awrite(Op(lambda tx: rollup.put(tx, counts, latencies)))
-        await self._store.awrite(Op(lambda tx: rollup.set_rolled(tx, mark, until), single=True))
+        await self._store.awrite(Op(lambda tx: rollup.set_rolled(tx, before, until), single=True))
         return until < closed
 
     async def _count_errors(self) -> bool:

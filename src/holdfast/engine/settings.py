@@ -45,6 +45,8 @@ class WorkerSettings:
     """How long jobs that failed, were cancelled, expired or were skipped are kept, unless their queue says otherwise."""
     keep_audit: float = 365 * 86_400.0
     """How long the records of what operators did are kept."""
+    meter_interval: float = 10.0
+    """Between two looks at minutes that have closed and errors to be counted; 0: it keeps no numbers."""
     block_warning: float = 1.0
     """Name the code that blocks the event loop for so long; 0 turns it off."""
     name: str = ""

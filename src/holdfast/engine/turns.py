@@ -22,6 +22,7 @@ from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
 from ..storage.port import Op, Store
 from .runs import Run
+from .vitals import ClaimTimes
 
 logger: Final = logging.getLogger("holdfast.engine")
 
@@ -73,6 +74,7 @@ class Turns:
         self._desk = desk
         self._clock = clock
         self._patience = patience
+        self.claim_times: Final = ClaimTimes(clock)
         self._outcomes: dict[tuple[str, int], Finish] = {}
         self._recording: dict[tuple[str, int], Finish] = {}
         self.in_flight: set[str] = set()
@@ -137,8 +139,10 @@ class Turns:
         self.in_flight.add(request.token)
         # Before the question: a ring that comes while it is asked is a new reason to ask again.
         self.hungry = False
+        started = self._clock.monotonic()
         try:
             turn = await self._exchange(finishes, request)
+            self.claim_times.add(started)
             self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
             self._read(finishes, turn)
             self._desk.dispatch(turn.claimed, request.token)

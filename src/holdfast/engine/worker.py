@@ -24,6 +24,8 @@ from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
 from .leader import Leader
+from .meter import ROLE as NUMBERS
+from .meter import Meter
 from .pruner import Pruner
 from .rescuer import Rescuer
 from .routes import ServedRoutes
@@ -35,6 +37,7 @@ from .settings import WorkerSettings
 from .threads import ThreadPool
 from .timekeeper import Timekeeper
 from .turns import Turns
+from .vitals import Physician
 from .watchdog import Watchdog
 
 logger: Final = logging.getLogger("holdfast.engine")
@@ -79,6 +82,8 @@ class Worker:
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
         self.turns: Final = Turns(store, self.floor, clock, patience=settings.lease / 2)
         self.floor.turns = self.turns
+        self.floor.tally = getattr(app, "tally", None) or self.floor.tally
+        self.physician: Final = Physician(clock, self.turns.claim_times, lambda: store.writes_waiting)
         self.floor.executor = Executor(
             app, Judge(clock, random), self._threads, self._children, self.floor.finished, middleware
         )
@@ -91,6 +96,7 @@ class Worker:
         self.scheduler: Final = Scheduler(store, leads, clock, longest_rest=settings.schedule_interval)
         self.splitter: Final = Splitter(store, lambda: self.leader.holds("totals"))
         self.pruner: Final = Pruner(store, settings, lambda: self.leader.holds("retention"), asyncio.sleep)
+        self.meter: Final = Meter(store, functools.partial(self.leader.holds, NUMBERS), clock)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -110,6 +116,7 @@ class Worker:
             self._service("leader", self.leader.run_once, self.settings.lead_interval),
             self._service("pruner", self.pruner.run_once, self.settings.prune_interval),
             scheduling := self._service("scheduler", self.scheduler.run_once, self.settings.schedule_interval),
+            self._service("meter", self.meter.run_once, self.settings.meter_interval),
             self._service("unparker", self._unpark, self.settings.unpark_interval),
             self._service("splitter", self.splitter.run_once, self.settings.split_interval),
         ]
@@ -241,7 +248,7 @@ class Worker:
         self.timekeeper.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
 
     def _new_heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._store, self.id, self.settings.lease, self, self._clock)
+        return Heartbeat(self._store, self.id, self.settings.lease, self, self._clock, self.physician.examine)
 
     # -- errands
 

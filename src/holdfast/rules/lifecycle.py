@@ -36,6 +36,10 @@ class Event(StrEnum):
     EXPIRE = "expire"
     RUN_NOW = "run_now"
     REPLAY = "replay"
+    HOLD = "hold"
+    """An operator puts it aside."""
+    UNHOLD = "unhold"
+    """The operator lets it go on. Only what an operator holds."""
 
 
 _S = JobState
@@ -61,6 +65,8 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
         # What was parked until somebody acts; a dependency or a budget is not overruled.
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
+        (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
+        (_S.BLOCKED, Event.UNHOLD): frozenset({_S.READY}),
         **{(state, Event.CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.EXPIRE): frozenset({_S.EXPIRED, _S.FAILED}) for state in _WAITING},

@@ -121,6 +121,11 @@ class Combiner(Generic[W]):
     def idle(self) -> bool:
         return not self._turn.locked()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn now."""
+        return len(self._pending)
+
     def close(self) -> None:
         """Refuse what waits and what comes."""
         self._closed = True

@@ -110,6 +110,11 @@ class Store(Protocol):
     @property
     def bell(self) -> Bell: ...
 
+    @property
+    def writes_waiting(self) -> int:
+        """How many writes wait for their turn in this process; a reading, old when it is read."""
+        ...
+
     def write(self, op: Op[T]) -> T:
         """Run in one atomic unit, which may share its commit with strangers."""
         ...

@@ -13,11 +13,13 @@ from ...model.stats import ErrorGroup
 from ...rules.fingerprint import fingerprint
 from ..port import Row, Tx, Value
 from ..statements import sql
+from .insight import clock
 
 PAGE: Final = 200
 _MARK: Final = "errors"
 _LAG: Final = 5 * SECOND
 """Runs that ended so shortly ago are left to the next look: others of the same moment may not be committed yet."""
+_STEP: Final = 600 * SECOND
 _CAP: Final = 5_000
 
 
@@ -55,8 +57,10 @@ async def page(tx: Tx) -> Page:
     """The next runs that failed and are not counted yet."""
     row = await tx.one(sql.get_mark, name=_MARK)
     mark = Mark(*row) if row else Mark()
-    job_id, epoch = mark.last
-    rows = await tx.all(sql.page_of_errors, at=mark.at, job_id=job_id, epoch=epoch, lag=_LAG, n=PAGE)
+    (job_id, epoch), at, now = mark.last, mark.at, await clock(tx)
+    if at > now + _STEP:  # the clock was set back since
+        at = now - _STEP
+    rows = await tx.all(sql.page_of_errors, at=at, job_id=job_id, epoch=epoch, lag=_LAG, n=PAGE)
     return Page(mark, rows)
 
 

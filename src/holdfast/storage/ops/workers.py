@@ -7,11 +7,13 @@ from typing import Final
 
 from ...errors import LeaseLost
 from ...model.outcome import Finish
+from ...model.stats import Vitals
 from ...model.worker import Owned, Rescue, Worker, WorkerSpec
 from ...rules.lifecycle import after_loss
 from ..port import Row, Tx
 from ..statements import sql
 from .finishing import settle
+from .pulses import set_pulse
 
 RESCUE_PAGE: Final = 500
 # A rescue of many jobs spreads them over this time, so that they do not all come due at once.
@@ -35,10 +37,12 @@ async def register(tx: Tx, spec: WorkerSpec) -> None:
     )
 
 
-async def beat(tx: Tx, worker_id: str) -> list[Owned]:
+async def beat(tx: Tx, worker_id: str, vitals: Vitals | None = None) -> list[Owned]:
     """Renew the lease; what the store thinks this worker runs. LeaseLost if it was declared dead."""
     if await tx.one(sql.renew_worker, id=worker_id) is None:
         raise LeaseLost(f"worker {worker_id} was declared lost; its jobs belong to others now")
+    if vitals is not None:
+        await set_pulse(tx, worker_id, vitals)
     rows = await tx.all(sql.owned_jobs, owner=worker_id)
     return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
 

@@ -38,6 +38,9 @@ class Lines(Generic[W]):
         for line in self._by_kind.values():
             yield from line
 
+    def __len__(self) -> int:
+        return self._count
+
     def add(self, waiting: W) -> None:
         if self._count >= MAX_WAITING:
             raise QueueFull(f"{self._count:,} writes wait in this process; slow down or retry")

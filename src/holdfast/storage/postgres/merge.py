@@ -46,6 +46,10 @@ class Merger:
         self._lines: Lines[_Ticket] = Lines()
         self._mutex = threading.Lock()
 
+    @property
+    def waiting(self) -> int:
+        return len(self._lines)
+
     def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _Ticket(op)
         try:
@@ -137,6 +141,10 @@ class AsyncMerger:
         self._lines: Lines[_AsyncTicket] = Lines()
         self._leading = 0
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._lines)
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future())

@@ -71,6 +71,10 @@ class PostgresStore:
     def bell(self) -> PgBell:
         return self._bell
 
+    @property
+    def writes_waiting(self) -> int:
+        return self._merger.waiting + sum(lane.merger.waiting for lane in list(self._lanes.values()))
+
     def write(self, op: Op[T]) -> T:
         if not self._checked:
             self._check_schema()

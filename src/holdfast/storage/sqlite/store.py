@@ -73,6 +73,10 @@ class SqliteStore:
     def bell(self) -> SqliteBell:
         return self._bell
 
+    @property
+    def writes_waiting(self) -> int:
+        return self._combiner.waiting
+
     def write(self, op: Op[T]) -> T:
         return cast("T", self._combiner.run(self._work(op)))
 

@@ -26,43 +26,43 @@ select (select j.queue from holdfast_job as j where j.due = 1 and j.route = tier
 -- name: count_suspects
 -- Few. Index: holdfast_job_suspect.
 select queue, count(*), min(not_before)
-  from (select queue, not_before from holdfast_job where due = 3 order by route limit :cap) as some group by queue;
+  from (select queue, not_before from holdfast_job where due = 3 order by route limit :cap) as few group by queue;
 
 -- name: count_later
 -- Those whose time has come wait for the next claim to see it. Index: holdfast_job_later.
 select queue, case when not_before <= :now then 1 else 0 end, reason, count(*), min(not_before)
-  from (select queue, not_before, reason from holdfast_job where due = 0 order by not_before limit :cap) as some
+  from (select queue, not_before, reason from holdfast_job where due = 0 order by not_before limit :cap) as few
  group by 1, 2, 3;
 
 -- name: count_parked
 -- Index: holdfast_job_parked.
-select queue, count(*) from (select queue from holdfast_job where due = 2 order by lane limit :cap) as some
+select queue, count(*) from (select queue from holdfast_job where due = 2 order by lane limit :cap) as few
  group by queue;
 
 -- name: count_parked_lanes
 -- Index: holdfast_job_parked.
-select lane, count(*) from (select lane from holdfast_job where due = 2 order by lane limit :cap) as some group by lane;
+select lane, count(*) from (select lane from holdfast_job where due = 2 order by lane limit :cap) as few group by lane;
 
 -- name: count_running
 -- Index: holdfast_job_owned.
-select queue, count(*) from (select queue from holdfast_job where owner is not null order by owner limit :cap) as some
+select queue, count(*) from (select queue from holdfast_job where owner is not null order by owner limit :cap) as few
  group by queue;
 
 -- name: count_held
 -- Index: holdfast_job_waiting.
 select queue, state, count(*)
-  from (select queue, state from holdfast_job where state in ('blocked', 'suspended') order by id limit :cap) as some
+  from (select queue, state from holdfast_job where state in ('blocked', 'suspended') order by id limit :cap) as few
  group by 1, 2;
 
 -- name: count_dead
 -- Index: holdfast_job_failed.
-select queue, count(*) from (select queue from holdfast_job where state = 'failed' order by id limit :cap) as some
+select queue, count(*) from (select queue from holdfast_job where state = 'failed' order by id limit :cap) as few
  group by queue;
 
 -- name: count_ended
 -- Index: holdfast_job_ended, which has all that is read.
 select queue, state, count(*)
-  from (select queue, state from holdfast_job where finished_at is not null order by finished_at limit :cap) as some
+  from (select queue, state from holdfast_job where finished_at is not null order by finished_at limit :cap) as few
  group by 1, 2;
 
 -- name: take_census

@@ -1,7 +1,8 @@
 -- name: claim_signs
--- Whether rows have come due, and whether suspects wait. Both are seldom so: one round trip instead of two.
-select exists (select 1 from holdfast_job where due = 0 and not_before <= :now),
-       exists (select 1 from holdfast_job where due = 3);
+-- Whether rows have come due, and whether suspects wait. Both are seldom so: one round trip instead of two. By the
+-- first row of each index: with `exists` and statistics the planner reads the table, 150 ms at 600,000 rows.
+select coalesce((select min(not_before) from holdfast_job where due = 0) <= :now, false),
+       (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is not null;
 
 -- name: promote_due
 update holdfast_job

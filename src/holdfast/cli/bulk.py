@@ -1,0 +1,130 @@
+"""Acting on jobs by a filter, beside acting on those that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from ..app import App
+from ..model.bulk import BulkReport, Fate
+from .command import CONFLICT, NOT_FOUND, OK, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, reason_option
+from .output import print_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CODES: Final = {Fate.MISSING: NOT_FOUND, Fate.NOT_ALLOWED: CONFLICT, Fate.NOT_REQUEUED: CONFLICT, Fate.FINISHED: CONFLICT}
+
+
+def bulk_options(command: F) -> F:
+    """IDs, or `--filter`, `--older-than`, `--all`, `--dry-run`."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only say what would become of them."),
+        click.option("--all", "everything", is_flag=True, help="Every job of the store."),
+        click.option("--older-than", type=Duration(), metavar="DURATION", help="Jobs that ended so long ago, such as 30d."),
+        click.option(
+            "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help="Jobs that fit, instead of IDs; repeatable."
+        ),
+        click.argument("ids", metavar="[ID]...", nargs=-1),
+    ):
+        command = option(command)
+    return command
+
+
+def is_bulk(ids: Sequence[str], chosen: dict[str, Any]) -> bool:
+    """Whether jobs are described; exactly one of the two ways must be used."""
+    described = bool(chosen["filters"] or chosen["everything"] or chosen["older_than"] is not None)
+    if described and ids:
+        raise click.UsageError("give either IDs or filters, not both")
+    if not described and not ids:
+        raise click.UsageError("which jobs? Give IDs, --filter FIELD=VALUE, or --all for every job")
+    return described or chosen["dry_run"]
+
+
+def act(app: App, action: str, ids: Sequence[str], chosen: dict[str, Any], *, as_json: bool, **options: Any) -> None:
+    """Act on what was named or described, and say what became of it."""
+    report = app.jobs.bulk(
+        action,
+        None if ids else _filter(chosen),
+        ids=list(ids) or None,
+        all=chosen["everything"],
+        dry_run=chosen["dry_run"],
+        **options,
+    )
+    if as_json:
+        print_json(_data(report))
+    else:
+        _tell(report)
+    raise SystemExit(max((_CODES.get(fate, OK) for fate in report.by_id.values()), default=OK))
+
+
+def _filter(chosen: dict[str, Any]) -> dict[str, object]:
+    wanted: dict[str, object] = {}
+    for text in chosen["filters"]:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--filter {text}: write it as FIELD=VALUE, such as state=failed")
+        if name in wanted:
+            raise click.UsageError(f"--filter {name} is given twice")
+        wanted[name] = value
+    if chosen["older_than"] is not None:
+        wanted["older_than"] = chosen["older_than"]
+    return wanted
+
+
+def _tell(report: BulkReport) -> None:
+    for job_id, fate in report.by_id.items():
+        click.echo(f"{job_id} {_phrase(fate)}")
+    if not report.by_id:
+        parts = [f"{n:,} {_phrase(fate)}" for fate, n in report.fates.items()]
+        click.echo(f"{report.chosen:,} jobs chosen" + (f": {', '.join(parts)}" if parts else ""))
+    if report.dry_run:
+        click.echo("this was a dry run; nothing was changed")
+
+
+def _phrase(fate: Fate) -> str:
+    return {Fate.NOT_REQUEUED: "not requeued: a newer job holds the dedupe key"}.get(fate, str(fate).replace("_", " "))
+
+
+def _data(report: BulkReport) -> dict[str, Any]:
+    return {
+        "action": str(report.action),
+        "dry_run": report.dry_run,
+        "chosen": report.chosen,
+        "changed": report.changed,
+        "fates": {str(fate): n for fate, n in report.fates.items()},
+        "results": [{"id": job_id, "outcome": str(fate)} for job_id, fate in report.by_id.items()],
+    }
+
+
+def _command(name: str, text: str, *extra: Callable[[Any], Any]) -> click.Command:
+    """A command that acts on one or many."""
+
+    def run(
+        ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **given: Any
+    ) -> None:
+        chosen = {key: given.pop(key) for key in ("filters", "everything", "older_than", "dry_run")}
+        is_bulk(ids, chosen)
+        act(find_app(app_name, store), name, ids, chosen, as_json=as_json, **given)
+
+    decorated: Any = run
+    for option in (*extra, target_options, json_option, reason_option, actor_option, bulk_options):
+        decorated = option(decorated)
+    return click.command(name, cls=Command, help=text)(decorated)
+
+
+hold: Final = _command("hold", "Put ready jobs aside until they are released.")
+release: Final = _command("release", "Let held jobs go on.")
+priority: Final = _command(
+    "priority",
+    "Change the priority of jobs that have not started; higher runs first.",
+    click.option("--to", "priority", type=int, required=True, metavar="N"),
+)
+move: Final = _command(
+    "move",
+    "Move jobs that have not started to another queue.",
+    click.option("--to", "to_queue", required=True, metavar="QUEUE"),
+)

@@ -1,0 +1,243 @@
+"""`holdfast cron`: see schedules and act on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from ..app import App
+from ..errors import HoldfastError, InvalidInput
+from ..model.schedule import MISSED, OVERLAP, Schedule
+from ..rules.blueprint import local_time
+from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
+from .cronview import print_schedule, print_schedules, schedule_data
+from .locate import find_app
+from .operator import Duration, actor_option, reason_option
+from .output import instant, print_json, print_table
+
+_INSTANT: Final = "an instant such as 2024-05-01T03:00 (in the schedule's zone) or 2024-05-01T03:00Z"
+
+
+@click.group(epilog=EXIT_CODES)
+def cron() -> None:
+    """See schedules, run, pause and edit them. Commands that take a NAME take several."""
+
+
+@cron.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every schedule, by name, with when it fires next."""
+    found = find_app(app_name, store).schedules.list()
+    if as_json:
+        print_json({"schedules": [schedule_data(schedule) for schedule in found]})
+    else:
+        print_schedules(found)
+
+
+@cron.command(cls=Command)
+@click.argument("name")
+@json_option
+@target_options
+def show(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Everything about a schedule, with its newest jobs."""
+    app = find_app(app_name, store)
+    schedule, ticks = app.schedules.get(name), app.schedules.ticks(name, 10)
+    if as_json:
+        made = [{"tick": instant(tick), "job": job_id} for tick, job_id in ticks]
+        print_json(schedule_data(schedule) | {"ticks": made})
+    else:
+        print_schedule(schedule, ticks)
+
+
+@cron.command("next", cls=Command)
+@click.argument("name", metavar="NAME|EXPRESSION")
+@click.option("--zone", metavar="ZONE", help="For an expression. [default: UTC]")
+@click.option("--count", type=click.IntRange(1, 1000), default=5, metavar="N", help="[default: 5]")
+@json_option
+@target_options
+def next_(
+    name: str, app_name: str | None, store: str | None, zone: str | None, count: int, as_json: bool, debug: bool
+) -> None:
+    """When a schedule fires next, or when an expression such as '0 3 * * MON' would."""
+    if " " in name or name.startswith("@"):
+        found = App(":memory:").schedules.preview(name, zone=zone or "UTC", after=datetime.now(UTC), count=count)
+    else:
+        found = find_app(app_name, store).schedules.next_runs(name, count)
+    if as_json:
+        print_json({"next": [at.astimezone(UTC).isoformat().replace("+00:00", "Z") for at in found]})
+        return
+    rows = [(at.isoformat(sep=" "), at.astimezone(UTC).isoformat(sep=" ").replace("+00:00", "Z")) for at in found]
+    print_table(("on its own clock", "UTC"), rows, empty="it is not active; it fires at no time")
+
+
+@cron.command(cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def run(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
+    """Make a job now. Where the last one still runs, the schedule's overlap policy holds (code 4 for a skip)."""
+
+    def one(app: App, name: str) -> tuple[str, str, int]:
+        ran = app.schedules.run_now(name, **by)
+        if ran.job_id is None:
+            return "skipped", f"was not run: job {ran.blocker} is not done", CONFLICT
+        return ran.job_id, f"made job {ran.job_id}", OK
+
+    _act(find_app(app_name, store), names, one, as_json=as_json)
+
+
+@cron.command(cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
+    """Fire no more. What it has enqueued goes on; redeploying does not resume it."""
+
+    def one(app: App, name: str) -> tuple[str, str, int]:
+        return str(app.schedules.pause(name, **by).state), "is paused", OK
+
+    _act(find_app(app_name, store), names, one, as_json=as_json)
+
+
+@cron.command(cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def resume(
+    names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
+) -> None:
+    """Fire again from the next tick on. What was due during the pause is not made up for; see backfill."""
+
+    def one(app: App, name: str) -> tuple[str, str, int]:
+        resumed = app.schedules.resume(name, **by)
+        return str(resumed.state), f"fires next at {instant(resumed.next_tick, exact=False)}", OK
+
+    _act(find_app(app_name, store), names, one, as_json=as_json)
+
+
+@cron.command(cls=Command)
+@click.argument("name")
+@click.option("--cron", metavar="EXPRESSION", help="Such as '0 3 * * MON-FRI'.")
+@click.option("--every", type=Duration(), metavar="DURATION", help="Instead of an expression: such as 90, 15m.")
+@click.option("--zone", metavar="ZONE", help="Such as Europe/Paris.")
+@click.option("--args", "arguments", metavar="JSON", help="An object: the task's arguments by name.")
+@click.option("--queue", metavar="NAME")
+@click.option("--priority", type=int, metavar="N")
+@click.option("--missed", type=click.Choice(MISSED))
+@click.option("--max-missed", type=int, metavar="N")
+@click.option("--overlap", type=click.Choice(OVERLAP))
+@click.option("--jitter", type=Duration(), metavar="DURATION")
+@click.option("--cooldown", type=Duration(), metavar="DURATION")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def edit(
+    name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, arguments: str | None, **given: Any
+) -> None:
+    """Change a schedule. Redeployed code leaves alone what was changed here."""
+    app = find_app(app_name, store)
+    edited = app.schedules.edit(name, arguments=_object(arguments), **given)
+    if as_json:
+        print_json(schedule_data(edited))
+    else:
+        print_schedule(edited, [])
+
+
+@cron.command(cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def delete(
+    names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
+) -> None:
+    """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+
+    def one(app: App, name: str) -> tuple[str, str, int]:
+        schedule = app.schedules.get(name)
+        app.schedules.delete(name, **by)
+        back = "; code declares it, so it comes back when a worker starts" if schedule.origin == "code" else ""
+        return "deleted", f"is deleted{back}", OK
+
+    _act(find_app(app_name, store), names, one, as_json=as_json)
+
+
+@cron.command(cls=Command)
+@click.argument("name")
+@click.option("--from", "start", required=True, metavar="INSTANT", help="The first tick is here or later.")
+@click.option("--to", "end", required=True, metavar="INSTANT", help="The last tick is before this.")
+@click.option("--dry-run", is_flag=True, help="Say which ticks would make a job, and make none.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def backfill(
+    name: str, app_name: str | None, store: str | None, start: str, end: str, as_json: bool, debug: bool, **given: Any
+) -> None:
+    """Make the jobs of past ticks that have none, at most 1,000 at once, whatever the overlap policy."""
+    app = find_app(app_name, store)
+    schedule = app.schedules.get(name)
+    done = app.schedules.backfill(name, _instant(start, schedule), _instant(end, schedule), **given)
+    if as_json:
+        made, existing = ([instant(tick) for tick in ticks] for ticks in (done.made, done.existing))
+        print_json({"name": name, "made": made, "existing": existing, "dry_run": given["dry_run"]})
+        return
+    for tick in done.made:
+        click.echo(local_time(tick, schedule.zone).isoformat(sep=" "))
+    would = "would make" if given["dry_run"] else "made"
+    click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} ticks have theirs")
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as wrong:
+        raise InvalidInput(f"--args is not JSON: {wrong}") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("--args must be a JSON object: the task's arguments by name")
+    return value
+
+
+def _instant(text: str, schedule: Schedule) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not {_INSTANT}") from None
+    return found if found.tzinfo else found.replace(tzinfo=local_time(0, schedule.zone).tzinfo)
+
+
+def _act(app: App, names: Sequence[str], one: Callable[[App, str], tuple[str, str, int]], *, as_json: bool) -> None:
+    """Each in turn, in a transaction of its own; the exit code is that of the first that did not go well."""
+    results: list[dict[str, Any]] = []
+    code = OK
+    for name in names:
+        try:
+            word, phrase, worth = one(app, name)
+        except HoldfastError as error:
+            worth = exit_code(error)
+            results.append({"name": name, "error": as_data(error)})
+            if not as_json:
+                click.echo(f"error: {describe(error)}", err=True)
+        else:
+            results.append({"name": name, "outcome": word})
+            if not as_json:
+                click.echo(f"{name} {phrase}")
+        code = code or worth
+    if as_json:
+        print_json({"results": results})
+    raise SystemExit(code)

@@ -1,0 +1,97 @@
+"""`holdfast stats`: how the queues fare, now and in the last minutes."""
+
+from __future__ import annotations
+
+import click
+
+from ..client.stats import Throughput
+from ..model.stats import LABELS, QueueStats, StoreStats
+from .command import Command, json_option, target_options
+from .figures import age, number, queue_data, share, size, store_data, throughput_data
+from .locate import find_app
+from .output import console_for, print_json, print_table
+
+
+@click.command(cls=Command)
+@click.option("--queue", metavar="QUEUE", help="Only this one.")
+@click.option("--minutes", type=click.IntRange(1, 2000), default=5, help="How far the rates look back. [default: 5]")
+@json_option
+@target_options
+def stats(
+    queue: str | None, minutes: int, app_name: str | None, store: str | None, as_json: bool, debug: bool
+) -> None:
+    """How the queues fare: jobs by label, rates and latencies of the last closed minutes, the store's health.
+
+    ~ marks an estimate. Rates are per minute; of latencies the worst minute is shown.
+    """
+    app = find_app(app_name, store)
+    queues = [app.stats.queue(queue)] if queue is not None else app.stats.queues()
+    rates = [rate for rate in app.stats.throughput(minutes) if queue in (None, rate.queue)]
+    health = app.stats.store()
+    if as_json:
+        print_json(
+            {
+                "queues": [queue_data(one) for one in queues],
+                "minutes": minutes,
+                "throughput": [throughput_data(rate) for rate in rates],
+                "store": store_data(health),
+            }
+        )
+        return
+    _show_queues(queues)
+    _show_rates(rates, minutes)
+    _show_store(health)
+
+
+def _show_queues(queues: list[QueueStats]) -> None:
+    shown = [label for label in LABELS if any(queue.count(label) for queue in queues)]
+    rows = [
+        (
+            queue.name,
+            state_of(queue),
+            *(number(queue, label) for label in shown),
+            age(queue.oldest_due_age),
+            f"{queue.running}/{queue.slots}",
+            share(queue.utilisation),
+        )
+        for queue in queues
+    ]
+    columns = ("queue", "state", *(f"{label}#" for label in shown), "oldest due#", "slots#", "used#")
+    print_table(columns, rows, empty="no queues")
+
+
+def state_of(queue: QueueStats) -> str:
+    return f"cooling {age(queue.cooling)}" if queue.cooling and queue.state == "active" else queue.state
+
+
+def _show_rates(rates: list[Throughput], minutes: int) -> None:
+    console = console_for()
+    console.print(f"\nper minute, over the last {minutes} closed; latencies of the worst of them", style="bold")
+    rows = [
+        (
+            rate.queue,
+            *(f"{rate.per_minute(name):.4g}" for name in ("enqueued", "started", "succeeded", "failed", "retried")),
+            *(_spread(rate, name) for name in ("wait", "run", "total")),
+        )
+        for rate in rates
+    ]
+    columns = ("queue", "enqueued#", "started#", "succeeded#", "failed#", "retried#")
+    latencies = ("wait p50/p95/p99#", "run p50/p95/p99#", "total p50/p95/p99#")
+    print_table((*columns, *latencies), rows, empty="nothing happened, or no worker keeps the numbers")
+
+
+def _spread(rate: Throughput, name: str) -> str:
+    point = rate.latencies.get(name)
+    return "" if point is None else " / ".join(age(value) for value in (point.p50, point.p95, point.p99))
+
+
+def _show_store(health: StoreStats) -> None:
+    facts = [f"{health.backend} {size(health.bytes)}"]
+    facts += [f"{size(health.wal_bytes)} of WAL"] if health.wal_bytes else []
+    facts += [f"{size(health.free_bytes)} empty"] if health.free_bytes else []
+    facts += [f"{health.dead_rows:,} dead rows"] if health.dead_rows else []
+    if health.oldest_transaction:
+        facts.append(f"oldest transaction {age(health.oldest_transaction)}")
+    if health.claim_p50 is not None:
+        facts.append(f"claims {age(health.claim_p50)} / {age(health.claim_p99)} (p50 / p99)")
+    console_for().print("\nstore: " + ", ".join(facts))

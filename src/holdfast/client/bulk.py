@@ -1,0 +1,170 @@
+"""Act on many jobs: who is meant is settled once, then batches of 500 follow, each a transaction with its own record.
+
+The steps are written once, as a generator that asks for reads and writes; the blocking and the awaiting caller answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from ..errors import InvalidInput
+from ..model.answers import JobFilter
+from ..model.bulk import Action, BulkReport, Fate, Order
+from ..model.job import JobState
+from ..names import check_duration, check_instant, check_name, check_priority, check_queue
+from ..storage.ops import bulk as ops
+from ..storage.ops.finding import find_ids
+from ..storage.port import Op, Store
+
+Steps: TypeAlias = Generator[tuple[bool, Op[Any]], Any, BulkReport]
+"""Each step says whether it writes, and what it asks."""
+
+_PAGE: Final = 5_000
+_INSTANTS: Final = ("created_after", "created_before", "finished_after", "finished_before")
+FIELDS: Final = tuple(f.name for f in fields(JobFilter) if f.name not in ("before", "limit"))
+
+
+def run(store: Store, steps: Steps) -> BulkReport:
+    """For a blocking caller."""
+    answer: Any = None
+    while True:
+        try:
+            writes, op = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        answer = store.write(op) if writes else store.read(op)
+
+
+async def arun(store: Store, steps: Steps) -> BulkReport:
+    """For an awaiting one. Others have the loop between two batches."""
+    answer: Any = None
+    while True:
+        try:
+            writes, op = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        answer = await (store.awrite(op) if writes else store.aread(op))
+
+
+def steps(
+    order: Order, wanted: JobFilter | None, ids: Sequence[str] | None, *, dry_run: bool, actor: str, reason: str
+) -> Steps:
+    """Settle who is meant, then act in batches."""
+    if ids is None:
+        assert wanted is not None
+        order = replace(order, only_state=wanted.state, only_queue=wanted.queue)
+        chosen = yield from _choose(wanted)
+    else:
+        chosen = list(dict.fromkeys(ids))
+    yield False, Op(lambda tx: ops.check_target(tx, order))
+    fates: dict[str, Fate] = {}
+    for batch in (chosen[start : start + ops.BATCH] for start in range(0, len(chosen), ops.BATCH)):
+        target = batch[0] if len(chosen) == 1 else _describe(wanted, len(chosen))
+        fates |= yield _batch(batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
+    by_id = fates if ids is not None else {}
+    return BulkReport(order.action, len(chosen), dict(Counter(fates.values())), dry_run, by_id)
+
+
+def order_of(action: str, *, priority: object, queue: object, force: bool) -> Order:
+    """The action, with what it needs and nothing else."""
+    if action not in list(Action):
+        raise InvalidInput(f"there is no action {action!r}; use one of {', '.join(Action)}")
+    if (priority is not None) != (action == Action.PRIORITY):
+        raise InvalidInput("priority belongs to the action 'priority', and that needs it")
+    if (queue is not None) != (action == Action.MOVE):
+        raise InvalidInput("to_queue belongs to the action 'move', and that needs it")
+    if force and action != Action.CANCEL:
+        raise InvalidInput("force belongs to the action 'cancel'")
+    return Order(
+        Action(action),
+        None if priority is None else check_priority(priority),
+        None if queue is None else check_queue(queue),
+        force,
+    )
+
+
+def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
+    """Jobs are named, or described, not both."""
+    if ids is not None and (given is not None or all):
+        raise InvalidInput("ids name the jobs already; leave the filter out")
+    if isinstance(ids, str):
+        raise InvalidInput("ids must be a list of ids; write ids=[…]")
+
+
+def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> JobFilter:
+    """Who is meant. No filter at all means everybody only where that is said."""
+    wanted = given if isinstance(given, JobFilter) else JobFilter(**_checked(given or {}))
+    check_filter(wanted)
+    is_empty = all_of(wanted)
+    if is_empty and not all:
+        raise InvalidInput("no filter is given, which would mean every job; say so by all=True, or give a filter")
+    if all and not is_empty:
+        raise InvalidInput("all=True means every job, but a filter is given; leave one of them out")
+    return replace(wanted, before=None)
+
+
+def all_of(wanted: JobFilter) -> bool:
+    """Whether nothing narrows the filter."""
+    return all(getattr(wanted, name) is None for name in FIELDS)
+
+
+def check_filter(wanted: JobFilter) -> None:
+    """Refuse what cannot be meant."""
+    if wanted.state is not None and wanted.state not in list(JobState):
+        raise InvalidInput(f"there is no state {wanted.state!r}; use one of {', '.join(JobState)}")
+
+
+def _choose(wanted: JobFilter) -> Generator[tuple[bool, Op[Any]], Any, list[str]]:
+    """Every job that fits now, oldest first: what comes later is not meant."""
+    found: list[str] = []
+    page: list[str] | None = None
+    while page is None or len(page) == _PAGE:
+        before = page[-1] if page else None
+        page = yield False, _page(wanted, before)
+        found += page or ()
+    return found[::-1]
+
+
+def _page(wanted: JobFilter, before: str | None) -> Op[list[str]]:
+    return Op(lambda tx: find_ids(tx, wanted, before=before, n=_PAGE))
+
+
+def _batch(
+    batch: Sequence[str], order: Order, target: str, *, dry_run: bool, actor: str, reason: str
+) -> tuple[bool, Op[dict[str, Fate]]]:
+    if dry_run:
+        return False, Op(lambda tx: ops.expect(tx, batch, order))
+    return True, Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target))
+
+
+def _describe(wanted: JobFilter | None, n: int) -> str:
+    if wanted is None:
+        return f"{n} jobs"
+    return " ".join(f"{f}={value}" for f in FIELDS if (value := getattr(wanted, f)) is not None) or "all"
+
+
+def _checked(given: Mapping[str, object]) -> dict[str, Any]:
+    if unknown := sorted(set(given) - set(FIELDS)):
+        raise InvalidInput(f"there is no filter {', '.join(map(str, unknown))}; use {', '.join(FIELDS)}")
+    return {name: _value(name, value) for name, value in given.items() if value is not None}
+
+
+def _value(name: str, value: object) -> str | int:
+    if name in _INSTANTS:
+        return check_instant(name, _instant(name, value))
+    if name == "older_than":
+        return check_duration(name, value)
+    return check_name(f"the filter {name}", value) if value != "" else ""
+
+
+def _instant(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidInput(f"{name} is {value!r}; write it such as 2026-11-15T09:00:00+00:00") from None

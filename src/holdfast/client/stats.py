@@ -1,0 +1,192 @@
+"""Numbers: `app.stats` and `app.errors`. Each method has an awaiting twin."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..errors import InvalidInput
+from ..model.stats import (
+    COUNTERS, LATENCIES, MINUTE, ErrorGroup, LimitStats, MetricPoint, QueueStats, StoreStats, WorkerStats,
+)  # fmt: skip
+from ..names import check_queue
+from ..storage.ops import errors, insight, rollup, stats
+from ..storage.port import Op, Store, Tx
+
+MOST_MINUTES: Final = 2_000
+"""What one call reads of a series; further back by `before`."""
+_MOST_POINTS: Final = 50_000
+_MOST_ERRORS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """What a queue did in the last closed minutes."""
+
+    queue: str
+    minutes: int
+    counts: dict[str, int]
+    """In all of them, by counter."""
+    latencies: dict[str, MetricPoint]
+    """The worst minute's, by the 99th percentile: percentiles of several minutes cannot be put together."""
+
+    def per_minute(self, counter: str) -> float:
+        return self.counts.get(counter, 0) / self.minutes
+
+
+class Stats:
+    """How the queues, workers and the store of one app fare."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def queues(self) -> builtins.list[QueueStats]:
+        """Every queue now: counts by label, the oldest due job, slots in use."""
+        return self._store().read(Op(stats.queues))
+
+    async def aqueues(self) -> builtins.list[QueueStats]:
+        return await self._store().aread(Op(stats.queues))
+
+    def queue(self, name: str) -> QueueStats:
+        """One queue now; one that nobody has heard of is empty."""
+        return _pick(self.queues(), check_queue(name))
+
+    async def aqueue(self, name: str) -> QueueStats:
+        return _pick(await self.aqueues(), check_queue(name))
+
+    def throughput(self, minutes: int = 5) -> builtins.list[Throughput]:
+        """What each queue did in the last closed minutes."""
+        op, count = _window(minutes), _checked_minutes(minutes)
+        return summed(self._store().read(op), count)
+
+    async def athroughput(self, minutes: int = 5) -> builtins.list[Throughput]:
+        op, count = _window(minutes), _checked_minutes(minutes)
+        return summed(await self._store().aread(op), count)
+
+    def series(
+        self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
+    ) -> builtins.list[MetricPoint]:
+        """One metric of one queue, minute by minute, oldest first; minutes in which nothing happened are left out.
+
+        `before` is an instant in microseconds, such as the first minute of the last answer, to page back.
+        """
+        return self._store().read(_series(queue, metric, minutes, before))
+
+    async def aseries(
+        self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
+    ) -> builtins.list[MetricPoint]:
+        return await self._store().aread(_series(queue, metric, minutes, before))
+
+    def limits(self) -> builtins.list[LimitStats]:
+        """Every limit and how much of it is in use, the most saturated first."""
+        return self._store().read(Op(stats.limits))
+
+    async def alimits(self) -> builtins.list[LimitStats]:
+        return await self._store().aread(Op(stats.limits))
+
+    def workers(self) -> builtins.list[WorkerStats]:
+        """Every registered worker, whether it lives, and how its process fares."""
+        return self._store().read(Op(stats.workers))
+
+    async def aworkers(self) -> builtins.list[WorkerStats]:
+        return await self._store().aread(Op(stats.workers))
+
+    def store(self) -> StoreStats:
+        """The database's health: its size, what could be cleaned, how long claims take."""
+        store = self._store()
+        return _with_wal(*store.read(Op(lambda tx: stats.store(tx, store.backend))))
+
+    async def astore(self) -> StoreStats:
+        store = self._store()
+        return _with_wal(*await store.aread(Op(lambda tx: stats.store(tx, store.backend))))
+
+
+class Errors:
+    """What went wrong, by kind: same task, same exception, same way through the code."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def list(
+        self, *, task: str | None = None, since: int | None = None, limit: int = 50
+    ) -> builtins.list[ErrorGroup]:
+        """The kinds, the last seen first. `since` is an instant in microseconds."""
+        return self._store().read(_errors(task, since, limit))
+
+    async def alist(
+        self, *, task: str | None = None, since: int | None = None, limit: int = 50
+    ) -> builtins.list[ErrorGroup]:
+        return await self._store().aread(_errors(task, since, limit))
+
+    def show(self, fingerprint: str) -> ErrorGroup:
+        """One kind, with the traceback of its newest."""
+        return self._store().read(Op(lambda tx: errors.get_error(tx, fingerprint), single=True))
+
+    async def ashow(self, fingerprint: str) -> ErrorGroup:
+        return await self._store().aread(Op(lambda tx: errors.get_error(tx, fingerprint), single=True))
+
+
+def summed(points: list[MetricPoint], minutes: int) -> list[Throughput]:
+    """Counts are added; of latencies the worst minute stands."""
+    found: dict[str, Throughput] = {}
+    for point in points:
+        total = found.setdefault(
+            point.queue, Throughput(queue=point.queue, minutes=minutes, counts={}, latencies={})
+        )
+        if point.metric in COUNTERS:
+            total.counts[point.metric] = total.counts.get(point.metric, 0) + point.count
+            continue
+        before = total.latencies.get(point.metric)
+        if before is None or (point.p99 or 0.0) >= (before.p99 or 0.0):
+            total.latencies[point.metric] = point
+    return [found[queue] for queue in sorted(found)]
+
+
+def _pick(found: list[QueueStats], name: str) -> QueueStats:
+    return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
+
+
+def _window(minutes: int) -> Op[list[MetricPoint]]:
+    span = _checked_minutes(minutes) * MINUTE
+
+    async def run(tx: Tx) -> list[MetricPoint]:
+        until = await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
+        return await rollup.window(tx, until - span, until, _MOST_POINTS)
+
+    return Op(run)
+
+
+def _series(queue: str, metric: str, minutes: int, before: int | None) -> Op[list[MetricPoint]]:
+    name, span = check_queue(queue), _checked_minutes(minutes) * MINUTE
+    if metric not in (*COUNTERS, *LATENCIES):
+        raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
+
+    async def run(tx: Tx) -> list[MetricPoint]:
+        until = before if before is not None else await insight.clock(tx)
+        return await rollup.series(tx, name, metric, until - span, until)
+
+    return Op(run)
+
+
+def _errors(task: str | None, since: int | None, limit: int) -> Op[list[ErrorGroup]]:
+    if not 1 <= limit <= _MOST_ERRORS:
+        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST_ERRORS:,}")
+    return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=limit), single=True)
+
+
+def _checked_minutes(minutes: int) -> int:
+    if not 1 <= minutes <= MOST_MINUTES:
+        raise InvalidInput(f"minutes is {minutes}; use 1 to {MOST_MINUTES:,}")
+    return minutes
+
+
+def _with_wal(health: StoreStats, file: str | None) -> StoreStats:
+    if file is None:
+        return health
+    try:
+        return replace(health, wal_bytes=os.stat(f"{file}-wal").st_size)
+    except OSError:
+        return replace(health, wal_bytes=0)

@@ -1,0 +1,1 @@
+"""Bridges to other programs' worlds. Each module needs what its extra installs, and nothing is imported unasked."""

@@ -1,0 +1,212 @@
+"""Metrics for Prometheus: `render(app)` is the page, `serve(app, port)` shows it on loopback.
+
+What the store knows is the same in every process: scrape it from one. What starts with `holdfast_worker_` is counted in
+this process since it began.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ConfigError, HoldfastError
+from ..model.stats import COUNTERS, LABELS, LATENCIES
+from ..telemetry import BUCKETS
+from .exposition import CONTENT_TYPE, Family, Page
+
+if TYPE_CHECKING:
+    from ..app import App
+
+__all__ = ["CONTENT_TYPE", "FAMILIES", "MetricsServer", "render", "serve"]
+
+logger: Final = logging.getLogger("holdfast.metrics")
+
+_QUEUE: Final = ("queue",)
+JOBS: Final = Family("holdfast_jobs", "gauge", "Jobs by queue and label.", ("queue", "label"))
+ESTIMATED: Final = Family(
+    "holdfast_jobs_estimated", "gauge", "1 where the count of that label is not exact.", ("queue", "label")
+)
+OLDEST: Final = Family(
+    "holdfast_oldest_due_age_seconds", "gauge", "How long the oldest job that could start now has waited.", _QUEUE
+)
+PAUSED: Final = Family("holdfast_queue_paused", "gauge", "1 while the queue hands out no jobs.", _QUEUE)
+COOLING: Final = Family("holdfast_queue_cooling_seconds", "gauge", "Seconds until a throttled queue goes on.", _QUEUE)
+SLOTS: Final = Family("holdfast_queue_slots", "gauge", "Slots of the live workers that serve the queue.", _QUEUE)
+SERVED: Final = Family("holdfast_queue_workers", "gauge", "Live workers that serve the queue.", _QUEUE)
+USED: Final = Family("holdfast_queue_utilisation_ratio", "gauge", "Running jobs per slot.", _QUEUE)
+MINUTE_JOBS: Final = Family(
+    "holdfast_minute_jobs", "gauge", "What happened in the last closed minute.", ("queue", "event")
+)
+MINUTE_SECONDS: Final = Family(
+    "holdfast_minute_latency_seconds",
+    "gauge",
+    "Percentiles of the last closed minute: wait from due to start, run from start to end, total from enqueue to end.",
+    ("queue", "span", "quantile"),
+)
+LIMIT: Final = Family("holdfast_limit_saturation_ratio", "gauge", "How much of a limit is in use.", ("kind", "key"))
+LIMITED: Final = Family("holdfast_limit_waiting_jobs", "gauge", "Jobs parked behind a limit.", ("kind", "key"))
+WORKERS: Final = Family("holdfast_workers", "gauge", "Registered workers by state.", ("state",))
+STORE_BYTES: Final = Family("holdfast_store_bytes", "gauge", "Size of the database.")
+STORE_FREE: Final = Family("holdfast_store_free_bytes", "gauge", "Empty pages inside it (SQLite).")
+STORE_WAL: Final = Family("holdfast_store_wal_bytes", "gauge", "Size of the write-ahead log (SQLite).")
+STORE_DEAD: Final = Family("holdfast_store_dead_rows", "gauge", "Rows for vacuum to remove (Postgres).")
+STORE_OLDEST: Final = Family(
+    "holdfast_store_oldest_transaction_seconds", "gauge", "Age of the oldest open transaction (Postgres)."
+)
+CLAIM: Final = Family(
+    "holdfast_store_claim_seconds", "gauge", "What a claim took in the last minute, on the worst worker.", ("quantile",)
+)
+ERRORS: Final = Family(
+    "holdfast_error_runs_total", "counter", "Failed runs of the kinds of error seen last.", ("task", "type", "fingerprint")
+)
+RUNS: Final = Family(
+    "holdfast_worker_runs_total", "counter", "Runs that ended in this process.", ("queue", "task", "outcome")
+)
+RUN_SECONDS: Final = Family(
+    "holdfast_worker_run_seconds", "histogram", "How long runs took in this process.", ("queue", "task")
+)
+
+FAMILIES: Final[Sequence[Family]] = (
+    JOBS, ESTIMATED, OLDEST, PAUSED, COOLING, SLOTS, SERVED, USED, MINUTE_JOBS, MINUTE_SECONDS, LIMIT, LIMITED, WORKERS,
+    STORE_BYTES, STORE_FREE, STORE_WAL, STORE_DEAD, STORE_OLDEST, CLAIM, ERRORS, RUNS, RUN_SECONDS,
+)  # fmt: skip
+_MOST: Final = 100
+"""Of limits and of kinds of error: labels without bounds would burden whoever stores them."""
+
+
+def render(app: App) -> str:
+    """The page, read from the store and from this process."""
+    page = Page()
+    _add_queues(page, app)
+    _add_minute(page, app)
+    _add_limits(page, app)
+    _add_store(page, app)
+    _add_process(page, app)
+    return page.text()
+
+
+def serve(app: App, ports: Sequence[int], host: str = "127.0.0.1") -> MetricsServer:
+    """Show the page under /metrics on the first of these ports that is free, from a thread of its own."""
+    return MetricsServer(app, ports, host)
+
+
+class MetricsServer:
+    """A page on loopback. It ends with `close`, or with the process."""
+
+    def __init__(self, app: App, ports: Sequence[int], host: str) -> None:
+        self._server = _bind(host, ports, _handler(app))
+        self.port: Final[int] = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="holdfast-metrics", daemon=True)
+        self._thread.start()
+        logger.info("metrics are at http://%s:%d/metrics", host, self.port)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _add_queues(page: Page, app: App) -> None:
+    for queue in app.stats.queues():
+        for label in LABELS:
+            page.add(JOBS, queue.count(label), queue.name, label)
+        for label in sorted(queue.estimated):
+            page.add(ESTIMATED, 1, queue.name, label)
+        page.add(OLDEST, queue.oldest_due_age or 0.0, queue.name)
+        page.add(PAUSED, int(queue.is_paused), queue.name)
+        page.add(COOLING, queue.cooling, queue.name)
+        page.add(SLOTS, queue.slots, queue.name)
+        page.add(SERVED, queue.workers, queue.name)
+        page.add(USED, queue.utilisation, queue.name)
+
+
+def _add_minute(page: Page, app: App) -> None:
+    for minute in app.stats.throughput(1):
+        for counter in COUNTERS:
+            page.add(MINUTE_JOBS, minute.counts.get(counter, 0), minute.queue, counter)
+        for span in LATENCIES:
+            if point := minute.latencies.get(span):
+                for quantile, value in (("0.5", point.p50), ("0.95", point.p95), ("0.99", point.p99), ("1", point.max)):
+                    page.add(MINUTE_SECONDS, value, minute.queue, span, quantile)
+
+
+def _add_limits(page: Page, app: App) -> None:
+    for limit in app.stats.limits()[:_MOST]:
+        page.add(LIMIT, limit.saturation, limit.kind, limit.key)
+        page.add(LIMITED, limit.waiting, limit.kind, limit.key)
+
+
+def _add_store(page: Page, app: App) -> None:
+    workers = app.stats.workers()
+    for state in sorted({"alive", *(worker.state for worker in workers)}):
+        page.add(WORKERS, sum(worker.state == state for worker in workers), state)
+    store = app.stats.store()
+    page.add(STORE_BYTES, store.bytes)
+    page.add(STORE_FREE, store.free_bytes)
+    page.add(STORE_WAL, store.wal_bytes)
+    page.add(STORE_DEAD, store.dead_rows)
+    page.add(STORE_OLDEST, store.oldest_transaction)
+    page.add(CLAIM, store.claim_p50, "0.5")
+    page.add(CLAIM, store.claim_p99, "0.99")
+    for group in app.errors.list(limit=_MOST):
+        page.add(ERRORS, group.count, group.task, group.type, group.fingerprint)
+
+
+def _add_process(page: Page, app: App) -> None:
+    # Copied at once: the worker's loop goes on counting.
+    for (queue, task, outcome), count in sorted(list(app.tally.outcomes.items())):
+        page.add(RUNS, count, queue, task, outcome)
+    for (queue, task), times in sorted(list(app.tally.times.items()), key=lambda item: item[0]):
+        page.add_histogram(RUN_SECONDS, BUCKETS, list(times.counts), times.sum, queue, task)
+
+
+def _bind(host: str, ports: Sequence[int], handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    for port in ports:
+        try:
+            server = _Server((host, port), handler)
+        except OSError:
+            continue
+        return server
+    span = f"port {ports[0]} is" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]} are"
+    raise ConfigError(f"{span} in use; give another --metrics-port")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Another process that listens there must be noticed, not joined.
+    allow_reuse_port = False
+
+
+def _handler(app: App) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version = "holdfast"
+        sys_version = ""
+        timeout = 10
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self._answer(404, "there is only /metrics here\n")
+                return
+            try:
+                text = render(app)
+            except HoldfastError as error:
+                logger.warning("the metrics could not be read: %s", error)
+                self._answer(503, f"the store does not answer: {error.code}\n")
+                return
+            self._answer(200, text, CONTENT_TYPE)
+
+        def _answer(self, code: int, text: str, kind: str = "text/plain; charset=utf-8") -> None:
+            body = text.encode()
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            logger.debug(format, *args)
+
+    return Handler

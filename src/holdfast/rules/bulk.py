@@ -1,0 +1,73 @@
+"""What an operator's action does to a job as it is now. The statements repeat these rules as their guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.bulk import Action, Fate
+from ..model.job import JobState
+from .lifecycle import MAX_GENERATION
+
+HELD = "operator"
+"""The reason of a job that an operator holds."""
+_NOT_MENDED_BY_HAND = frozenset({"dependencies", "budget", "quota", "route"})
+_S = JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What counts of a job."""
+
+    id: str
+    state: JobState
+    queue: str
+    route: int
+    due: int | None
+    reason: str | None
+    generation: int
+    held: str | None
+    """The dedupe key that it would hold again."""
+    twin: bool
+    """Whether another job holds that key."""
+
+
+def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
+    """What would become of it."""
+    match action:
+        case Action.RETRY:
+            return _retried(job)
+        case Action.CANCEL:
+            return _cancelled(job, force=force)
+        case Action.DELETE:
+            if job.state is _S.RUNNING:
+                return Fate.REQUESTED
+            return Fate.CANCELLED if job.state is _S.SUSPENDED else Fate.DELETED
+        case Action.RUN_NOW:
+            return _run_now(job)
+        case Action.PRIORITY:
+            return Fate.CHANGED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
+        case Action.MOVE:
+            return Fate.MOVED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
+        case Action.HOLD:
+            return Fate.HELD if job.state is _S.READY else Fate.NOT_ALLOWED
+        case Action.RELEASE:
+            return Fate.RELEASED if job.state is _S.BLOCKED and job.reason == HELD else Fate.NOT_ALLOWED
+
+
+def _retried(job: Look) -> Fate:
+    if not job.state.is_terminal or job.generation >= MAX_GENERATION:
+        return Fate.NOT_ALLOWED
+    return Fate.NOT_REQUEUED if job.twin else Fate.RETRIED
+
+
+def _cancelled(job: Look, *, force: bool) -> Fate:
+    if job.state.is_terminal:
+        return Fate.FINISHED
+    return Fate.REQUESTED if job.state is _S.RUNNING and not force else Fate.CANCELLED
+
+
+def _run_now(job: Look) -> Fate:
+    if job.state is _S.READY:
+        return Fate.DUE if job.due == 0 else Fate.ALREADY_DUE
+    mended = job.state is _S.BLOCKED and job.reason not in _NOT_MENDED_BY_HAND
+    return Fate.DUE if mended else Fate.NOT_ALLOWED

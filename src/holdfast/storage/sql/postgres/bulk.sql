@@ -1,0 +1,40 @@
+-- These differ in how a list is passed, in the name of a function, and only Postgres locks rows.
+
+-- name: look_at_jobs
+select id, state, queue, route, due, reason, generation,
+       case when dedupe_key is not null then tenant || chr(31) || dedupe_scope || chr(31) || dedupe_key end,
+       case when dedupe_key is not null then
+            exists (select 1 from holdfast_job as twin
+                     where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                       and twin.id <> job.id) else false end
+  from holdfast_job as job where id = any(array(select json_array_elements_text(:ids::json))) order by id;
+
+-- name: lock_jobs
+-- In one order for everybody: jobs by id.
+select count(*)
+  from (select 1 from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)))
+         order by id for update) as locked;
+
+-- name: replay_each
+-- Keyless jobs only: a key may be taken meanwhile, which is looked at one by one.
+update holdfast_job as job
+   set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
+       attempts = 0, crashes = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
+       finished_at = null, finished_epoch = null, result = null, deadline = null
+  from unnest(:id::text[]) with ordinality as item(id, n)
+ where job.id = item.id and finished_at is not null and generation < :max_generation and dedupe_key is null
+returning item.n, job.id;
+
+-- name: cancel_each
+update holdfast_job as job
+   set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
+       dedupe_held = null, finished_at = :now
+  from unnest(:id::text[]) with ordinality as item(id, n)
+ where job.id = item.id and state in ('ready', 'blocked', 'suspended')
+returning item.n, job.id;
+
+-- name: delete_each
+delete from holdfast_job as job
+ using unnest(:id::text[]) with ordinality as item(id, n)
+ where job.id = item.id and state <> 'running' and state <> 'suspended'
+returning item.n, job.id;

@@ -1,0 +1,33 @@
+-- These differ in how a list is passed, in the name of a function, and only Postgres locks rows.
+
+-- name: look_at_jobs
+select id, state, queue, route, due, reason, generation,
+       case when dedupe_key is not null then tenant || char(31) || dedupe_scope || char(31) || dedupe_key end,
+       case when dedupe_key is not null then
+            exists (select 1 from holdfast_job as twin
+                     where twin.dedupe_held = job.tenant || char(31) || job.dedupe_scope || char(31) || job.dedupe_key
+                       and twin.id <> job.id) else 0 end
+  from holdfast_job as job where id in (select value from json_each(:ids)) order by id;
+
+-- name: lock_jobs
+-- The write lock is held.
+select count(:ids);
+
+-- name: replay_each
+-- Keyless jobs only: a key may be taken meanwhile, which is looked at one by one.
+update holdfast_job
+   set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
+       attempts = 0, crashes = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
+       finished_at = null, finished_epoch = null, result = null, deadline = null
+ where id = :id and finished_at is not null and generation < :max_generation and dedupe_key is null
+returning id;
+
+-- name: cancel_each
+update holdfast_job
+   set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
+       dedupe_held = null, finished_at = :now
+ where id = :id and state in ('ready', 'blocked', 'suspended')
+returning id;
+
+-- name: delete_each
+delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' returning id;
