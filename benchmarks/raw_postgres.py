@@ -74,7 +74,7 @@ class PostgresBench:
     def settings(self) -> dict[str, str]:
         names = ("server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections")
         with psycopg.connect(self._dsn) as connection:
-            found = {name: connection.execute(f"show {name}").fetchone()[0] for name in names}  # type: ignore[index, arg-type]
+            found = {name: connection.execute(f"show {name}").fetchone()[0] for name in names}  # type: ignore[index]
         return {"psycopg": f"{psycopg.__version__} ({psycopg.pq.__impl__})", **found}
 
     def enqueue_one(self, count: int) -> float:

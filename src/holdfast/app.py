@@ -209,6 +209,10 @@ class App:
             return [await self.aenqueue(request) for request in requests]
         return await self._enqueuer.amany(requests, self._tenant(), connection)
 
+    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
+        """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
+        return Job(self.jobs, job_id, created=False, task=task)
+
     def _check(self, request: JobRequest[Any]) -> None:
         if request.task.name not in self._tasks:
             known = ", ".join(sorted(self._tasks)) or "none"

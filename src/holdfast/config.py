@@ -15,7 +15,7 @@ from .names import check_queue
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
-_SWITCHES: Final = frozenset({"durable", "inline", "notify"})
+_SWITCHES: Final = frozenset({"durable", "inline", "notify", "prepare"})
 _WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
 
 
@@ -31,6 +31,14 @@ class Config:
     """Run jobs at once in their caller, without a store. For tests."""
     notify: bool = True
     """Wake workers by NOTIFY (Postgres). Without it they poll."""
+    pool_size: int = 8
+    """Connections for blocking callers, and again for each event loop (Postgres)."""
+    prepare: bool = True
+    """Prepare statements on the server (Postgres). Turn it off behind a PgBouncer before 1.21."""
+    schema: str | None = None
+    """The Postgres schema of the tables; None is the first of the search path."""
+    listen_dsn: str | None = None
+    """A direct address for LISTEN, where `store` goes through a pooler (Postgres)."""
     worker: WorkerSettings = field(default_factory=WorkerSettings)
 
 
@@ -53,6 +61,8 @@ def load(
     for name in _SWITCHES & given.keys():
         if not isinstance(given[name], bool):
             raise ConfigError(f"{name} is {given[name]!r}; use True or False")
+    if "pool_size" in given:
+        given["pool_size"] = _convert("pool_size", 1, given["pool_size"])
     return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
 
 

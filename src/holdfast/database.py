@@ -101,6 +101,7 @@ def migration_texts(dialect: Dialect) -> list[tuple[str, str]]:
     """The SQL of every migration by name, in order, each with the record that it has run."""
     texts = []
     for found in migrate.migrations(dialect):
-        record = f"insert into holdfast_migration (version, name, applied_at) values ({found.version}, '{found.name}', {_NOW[dialect]})"  # noqa: E501, S608
+        values = f"{found.version}, '{found.name}', {found.oldest_writer}, {_NOW[dialect]}"
+        record = f"insert into holdfast_migration (version, name, oldest_writer, applied_at) values ({values})"  # noqa: S608
         texts.append((found.name, f"{migrate.CREATE_TABLE};\n\n{found.text.rstrip()}\n\n{record};"))
     return texts

@@ -26,7 +26,15 @@ def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool
     if scheme in _POSTGRES:
         from .storage.postgres import PostgresStore
 
-        return PostgresStore(where, clock=clock, notify=config.notify)
+        return PostgresStore(
+            where,
+            clock=clock,
+            notify=config.notify,
+            pool_size=config.pool_size,
+            prepare=config.prepare,
+            schema=config.schema,
+            listen_dsn=config.listen_dsn,
+        )
     from .storage.sqlite import SqliteStore
 
     return SqliteStore(where, clock=clock, durable=config.durable, auto_migrate=auto_migrate)

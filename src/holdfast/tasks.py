@@ -44,6 +44,8 @@ class Enqueuer(Protocol):
 
     async def aenqueue(self, request: JobRequest[R]) -> Job[R]: ...
 
+    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]: ...
+
 
 class Task(Generic[P, R]):
     """A registered function. Call `enqueue` with its arguments, `options` to say when and how."""
@@ -76,6 +78,10 @@ class Task(Generic[P, R]):
     def job(self, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
         """The call as a value, checked and encoded, for `app.enqueue_many`."""
         return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
+
+    def handle(self, job_id: str) -> Job[R]:
+        """The handle of a job of this task that was enqueued before, perhaps elsewhere."""
+        return self.app.handle(job_id, task=self.name)
 
     def options(
         self,

@@ -53,8 +53,13 @@ def test_a_tick_is_named_by_its_nominal_time_however_late_it_is_fired(noon: Worl
 
 @pytest.mark.parametrize(
     ("missed", "late", "fired", "skipped"),
-    [("one", 600, ["16:00"], 4), ("skip", 600, [], 5), ("skip", 30, ["16:00"], 4), ("all", 600, ["14:00", "15:00", "16:00"], 2)],
-)  # fmt: skip
+    [
+        ("one", 600, ["16:00"], 4),
+        ("skip", 600, [], 5),
+        ("skip", 30, ["16:00"], 4),
+        ("all", 600, ["14:00", "15:00", "16:00"], 2),
+    ],
+)
 def test_missed_ticks_are_made_up_for_by_the_policy(
     each_store: World, missed: str, late: int, fired: list[str], skipped: int
 ) -> None:
@@ -289,7 +294,8 @@ def test_a_name_is_taken_once_and_an_unknown_one_is_not_found(noon: World) -> No
     create(noon)
     with pytest.raises(Conflict, match="already"):
         create(noon)
-    for act in (schedules.get_schedule, schedules.pause_schedule, schedules.delete_schedule, firing.run_now, firing.fire):
+    acts = (schedules.get_schedule, schedules.pause_schedule, schedules.delete_schedule, firing.run_now, firing.fire)
+    for act in acts:
         with pytest.raises(NotFound):
             noon.run(act, "nobody")
 

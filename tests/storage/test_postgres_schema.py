@@ -34,10 +34,18 @@ def test_a_blank_database_says_to_migrate(blank_postgres_dsn: str) -> None:
 
 def test_a_newer_schema_refuses_to_be_written(store: PostgresStore, noted_dsn: str) -> None:
     with psycopg.connect(noted_dsn) as connection:
-        connection.execute("insert into holdfast_migration values (9999, 'from the future', 0)")
+        connection.execute("insert into holdfast_migration values (9999, 'from the future', 0, 9999)")
     with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
         store.write(kit.insert("a"))
     assert store.read(kit.names()) == []
+
+
+def test_a_newer_schema_that_names_this_version_as_a_writer_is_written(store: PostgresStore, noted_dsn: str) -> None:
+    latest = migrate.migrations("postgres")[-1].version
+    with psycopg.connect(noted_dsn) as connection:
+        connection.execute("insert into holdfast_migration values (9999, 'from the future', 0, %s)", (latest,))
+    store.write(kit.insert("a"))
+    assert store.migrate() == []
 
 
 def test_processes_that_migrate_at_once_do_it_once(blank_postgres_dsn: str) -> None:

@@ -216,7 +216,7 @@ def test_a_newer_schema_may_be_read_but_not_written(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     prepare(SqliteStore(path)).close()
     with sqlite3.connect(path) as newer:
-        newer.execute("insert into holdfast_migration values (9999, '9999_future', 0)")
+        newer.execute("insert into holdfast_migration values (9999, '9999_future', 0, 9999)")
     newer.close()
     store = SqliteStore(path)
     assert store.read(TEXTS) == []
@@ -224,6 +224,20 @@ def test_a_newer_schema_may_be_read_but_not_written(tmp_path: Path) -> None:
         store.write(add("x"))
     with pytest.raises(SchemaMismatch):
         store.migrate()
+    store.close()
+
+
+def test_a_newer_schema_that_names_this_version_as_a_writer_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    store = prepare(SqliteStore(path))
+    latest = migrate.migrations("sqlite")[-1].version
+    with sqlite3.connect(path) as newer:
+        newer.execute("insert into holdfast_migration values (9999, '9999_future', 0, ?)", (latest,))
+    newer.close()
+    store.close()
+    store = SqliteStore(path)
+    store.write(add("x"))
+    assert store.migrate() == []
     store.close()
 
 
@@ -265,6 +279,6 @@ def test_pending_migrations_come_in_order_and_a_newer_version_is_refused() -> No
 
 def applied() -> Op[list[int]]:
     async def run(tx: Tx) -> list[int]:
-        return [version for (version,) in await tx.all(Statement("applied", migrate.SELECT_APPLIED, ""))]
+        return [version for (version,) in await tx.all(Statement("applied", migrate.select_applied("sqlite"), ""))]
 
     return Op(run)

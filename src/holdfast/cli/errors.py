@@ -20,9 +20,7 @@ def errors() -> None:
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, help="[default: 20]")
 @json_option
 @target_options
-def list_(
-    task: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool
-) -> None:
+def list_(task: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """The kinds of errors, the last seen first. Workers count them every few seconds."""
     found = find_app(app_name, store).errors.list(task=task, limit=limit)
     if as_json:
@@ -40,7 +38,8 @@ def list_(
         )
         for group in found
     ]
-    print_table(("fingerprint", "runs#", "task", "type", "first seen", "last seen", "message…"), rows, empty="no errors")
+    columns = ("fingerprint", "runs#", "task", "type", "first seen", "last seen", "message…")
+    print_table(columns, rows, empty="no errors")
 
 
 @errors.command(cls=Command)

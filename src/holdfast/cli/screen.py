@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.console import Group
 from rich.table import Table
@@ -15,24 +15,20 @@ from .output import cell, instant
 if TYPE_CHECKING:
     from .top import View
 
-_TABLES = 3
-_HEAD = 4
+_QUEUE_COLUMNS: Final = (
+    "queue", "state", "waiting#", "delayed#", "retrying#", "parked#", "running#", "failed#", "oldest due#", "in/min#",
+    "done/min#", "fail/min#", "wait p99#", "run p99#",
+)  # fmt: skip
+_TABLES: Final = 3
+_HEAD: Final = 4
 """Lines that the first line, headings and spaces take, of each table."""
 
 
 def draw(view: View, now: str, height: int | None) -> Group:
     """One frame of at most that many lines."""
     rows = _shares(height, (len(view.queues), len(view.workers), len(view.errors)))
-    parts = [
-        _title(view, now),
-        Text(),
-        _queues(view, rows[0]),
-        Text(),
-        _workers(view, rows[1]),
-        Text(),
-        _errors(view, rows[2]),
-    ]
-    return Group(*parts)
+    tables = (_queues(view, rows[0]), _workers(view, rows[1]), _errors(view, rows[2]))
+    return Group(_title(view, now), "", tables[0], "", tables[1], "", tables[2])
 
 
 def _title(view: View, now: str) -> Text:
@@ -47,8 +43,7 @@ def _title(view: View, now: str) -> Text:
 
 
 def _queues(view: View, most: int) -> Table:
-    table = _table("queue", "state", "waiting#", "delayed#", "retrying#", "parked#", "running#", "failed#", "oldest due#",
-                   "in/min#", "done/min#", "fail/min#", "wait p99#", "run p99#")  # fmt: skip
+    table = _table(*_QUEUE_COLUMNS)
     for queue in sorted(view.queues, key=lambda queue: (-(queue.oldest_due_age or -1), queue.name))[:most]:
         table.add_row(cell(queue.name), cell(_state(queue)), *(Text(text) for text in _queue_cells(view, queue)))
     return _or_nothing(table, "no queues")

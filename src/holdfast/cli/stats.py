@@ -17,9 +17,7 @@ from .output import console_for, print_json, print_table
 @click.option("--minutes", type=click.IntRange(1, 2000), default=5, help="How far the rates look back. [default: 5]")
 @json_option
 @target_options
-def stats(
-    queue: str | None, minutes: int, app_name: str | None, store: str | None, as_json: bool, debug: bool
-) -> None:
+def stats(queue: str | None, minutes: int, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """How the queues fare: jobs by label, rates and latencies of the last closed minutes, the store's health.
 
     ~ marks an estimate. Rates are per minute; of latencies the worst minute is shown.

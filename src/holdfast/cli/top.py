@@ -67,11 +67,12 @@ def top(
     if once or not console.is_terminal:
         console.print(_frame(app, minutes, console))
         return
-    with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live, suppress(KeyboardInterrupt):
-        while True:
-            live.update(_frame(app, minutes, console), refresh=True)
-            if _wait_for_quit(keys, every):
-                return
+    with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        with suppress(KeyboardInterrupt):
+            while True:
+                live.update(_frame(app, minutes, console), refresh=True)
+                if _wait_for_quit(keys, every):
+                    return
 
 
 def _frame(app: App, minutes: int, console: Console) -> Group | Text:

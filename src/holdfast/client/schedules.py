@@ -207,7 +207,7 @@ class Schedules:
         return await self._store().awrite(Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason))))
 
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> None:
-        """Remove a schedule; its jobs stay. One that code declares comes back when a worker starts: pause it instead."""
+        """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
         self._store().write(Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason))))
 
     async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> None:

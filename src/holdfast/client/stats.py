@@ -10,7 +10,15 @@ from typing import Final
 
 from ..errors import InvalidInput
 from ..model.stats import (
-    COUNTERS, LATENCIES, MINUTE, ErrorGroup, LimitStats, MetricPoint, QueueStats, StoreStats, WorkerStats,
+    COUNTERS,
+    LATENCIES,
+    MINUTE,
+    ErrorGroup,
+    LimitStats,
+    MetricPoint,
+    QueueStats,
+    StoreStats,
+    WorkerStats,
 )  # fmt: skip
 from ..names import check_queue
 from ..storage.ops import errors, insight, rollup, stats
@@ -110,9 +118,7 @@ class Errors:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def list(
-        self, *, task: str | None = None, since: int | None = None, limit: int = 50
-    ) -> builtins.list[ErrorGroup]:
+    def list(self, *, task: str | None = None, since: int | None = None, limit: int = 50) -> builtins.list[ErrorGroup]:
         """The kinds, the last seen first. `since` is an instant in microseconds."""
         return self._store().read(_errors(task, since, limit))
 
@@ -133,9 +139,7 @@ def summed(points: list[MetricPoint], minutes: int) -> list[Throughput]:
     """Counts are added; of latencies the worst minute stands."""
     found: dict[str, Throughput] = {}
     for point in points:
-        total = found.setdefault(
-            point.queue, Throughput(queue=point.queue, minutes=minutes, counts={}, latencies={})
-        )
+        total = found.setdefault(point.queue, Throughput(queue=point.queue, minutes=minutes, counts={}, latencies={}))
         if point.metric in COUNTERS:
             total.counts[point.metric] = total.counts.get(point.metric, 0) + point.count
             continue

@@ -57,7 +57,8 @@ class Page:
     def text(self) -> str:
         parts: list[str] = []
         for family, lines in self._lines.items():
-            parts += [f"# HELP {family.name} {_escaped_help(family.help)}", f"# TYPE {family.name} {family.kind}", *lines]
+            parts += [f"# HELP {family.name} {_escaped_help(family.help)}", f"# TYPE {family.name} {family.kind}"]
+            parts += lines
         return "\n".join([*parts, ""])
 
 

@@ -75,14 +75,14 @@ class _Consumer:
         self._tracer = tracer
         self._runs = meter.create_counter("holdfast.runs", "{run}", "Runs that ended here.")
         self._seconds = meter.create_histogram("holdfast.run.duration", "s", "How long runs took.")
-        self._age = meter.create_histogram("holdfast.job.age", "s", "From the enqueue of a job to the start of its run.")
+        self._age = meter.create_histogram("holdfast.job.age", "s", "From a job's enqueue to its start.")
 
     async def run(self, ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
         job, began = ctx.job, time.monotonic()
         labels = {"task": job.task, "queue": job.queue}
         self._age.record(max(0.0, time.time() - job.created_at / SECOND), labels)
         outcome = "raised"
-        attributes = {
+        attributes: dict[str, Any] = {
             "messaging.system": "holdfast", "messaging.operation.type": "process",
             "messaging.destination.name": job.queue, "messaging.message.id": job.id, "holdfast.task": job.task,
             "holdfast.attempt": job.attempt, "holdfast.tenant": job.tenant,

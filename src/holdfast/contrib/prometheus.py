@@ -60,7 +60,7 @@ CLAIM: Final = Family(
     "holdfast_store_claim_seconds", "gauge", "What a claim took in the last minute, on the worst worker.", ("quantile",)
 )
 ERRORS: Final = Family(
-    "holdfast_error_runs_total", "counter", "Failed runs of the kinds of error seen last.", ("task", "type", "fingerprint")
+    "holdfast_error_runs_total", "counter", "Failed runs by kind of error.", ("task", "type", "fingerprint")
 )
 RUNS: Final = Family(
     "holdfast_worker_runs_total", "counter", "Runs that ended in this process.", ("queue", "task", "outcome")
@@ -157,9 +157,10 @@ def _add_store(page: Page, app: App) -> None:
 
 def _add_process(page: Page, app: App) -> None:
     # Copied at once: the worker's loop goes on counting.
-    for (queue, task, outcome), count in sorted(list(app.tally.outcomes.items())):
+    outcomes, spans = dict(app.tally.outcomes), dict(app.tally.times)
+    for (queue, task, outcome), count in sorted(outcomes.items()):
         page.add(RUNS, count, queue, task, outcome)
-    for (queue, task), times in sorted(list(app.tally.times.items()), key=lambda item: item[0]):
+    for (queue, task), times in sorted(spans.items(), key=lambda item: item[0]):
         page.add_histogram(RUN_SECONDS, BUCKETS, list(times.counts), times.sum, queue, task)
 
 

@@ -31,6 +31,7 @@ def introduction(
         concurrency=settings.concurrency,
         version=VERSION,
         lease=round(settings.lease * SECOND),
+        capabilities=settings.capabilities,
     )
 
 
@@ -40,6 +41,6 @@ def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]])
     return settings.queues or tuple(own) or ("default",)
 
 
-def capabilities(tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
-    """What a worker is able to beyond serving its queues: the tasks that it has."""
-    return [f"task:{name}" for name, task in tasks.items() if task.fn]
+def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
+    """What a worker is able to beyond serving its queues: what it was told, and the tasks that it has."""
+    return [*settings.capabilities, *(f"task:{name}" for name, task in tasks.items() if task.fn)]

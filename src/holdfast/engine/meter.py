@@ -1,4 +1,4 @@
-"""Keeps the numbers: rolls the minutes that have closed, counts errors by kind, takes the census of finished jobs.
+"""Keeps the numbers: rolls the minutes that have closed, counts errors by kind.
 
 One worker does it, but two would do no harm: minutes roll to the same figures, and an error's mark moves only once.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from ..clock import Clock
 from ..model.stats import MINUTE
-from ..storage.ops import errors, insight, pulses, rollup, stats
+from ..storage.ops import errors, insight, pulses, rollup
 from ..storage.port import Op, Store, Tx
 
 ROLE: Final = "numbers"
@@ -25,9 +25,6 @@ _AGAIN: Final = 2 * MINUTE
 _MOST: Final = 10 * MINUTE
 _LOST: Final = 1440 * MINUTE
 """Minutes that closed so long ago are not caught up with."""
-_CENSUS_EVERY: Final = 60.0
-_CENSUS_SHARE: Final = 100
-"""A census that takes long is taken seldom: it is at work at most a hundredth of the time."""
 
 
 class Meter:
@@ -37,7 +34,6 @@ class Meter:
         self._store = store
         self._leads = leads
         self._clock = clock
-        self._next_census = float("-inf")
         self._pruned_at = float("-inf")
 
     async def run_once(self) -> float | None:
@@ -46,7 +42,6 @@ class Meter:
             return None
         more = await self._count_errors()
         more = await self._roll() or more
-        await self._take_census()
         await self._prune()
         return 0.0 if more else None
 
@@ -74,18 +69,6 @@ class Meter:
         groups = await asyncio.to_thread(errors.grouped, page)
         await self._store.awrite(Op(lambda tx: errors.note(tx, page, groups)))
         return page.is_full
-
-    async def _take_census(self) -> None:
-        started = self._clock.monotonic()
-        if started < self._next_census:
-            return
-        self._next_census = started + _CENSUS_EVERY
-        if not await self._store.aread(Op(stats.needs_census, single=True)):
-            return
-        counted = await self._store.aread(Op(stats.census, single=True))
-        await self._store.awrite(Op(lambda tx: stats.set_tally(tx, counted)))
-        took = self._clock.monotonic() - started
-        self._next_census = started + max(_CENSUS_EVERY, took * _CENSUS_SHARE)
 
     async def _prune(self) -> None:
         now = self._clock.monotonic()

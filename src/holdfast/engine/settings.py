@@ -15,6 +15,8 @@ class WorkerSettings:
 
     queues: tuple[str, ...] = ()
     """In order of preference; empty serves the queues of all registered tasks."""
+    capabilities: tuple[str, ...] = ()
+    """What this worker offers to tasks that ask for it by `requires`, such as gpu."""
     concurrency: int = 20
     """Jobs that run at once in this process."""
     lease: float = 30.0

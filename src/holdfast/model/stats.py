@@ -30,7 +30,7 @@ class QueueStats:
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many jobs have each label; a label that is missing has none."""
     estimated: frozenset[str] = frozenset()
-    """The labels whose count is not exact: of live jobs at least as many, of finished ones as of the last census."""
+    """The labels whose count is not exact: of live jobs at least as many."""
     oldest_due_age: float | None = None
     """For how long the oldest job that could start now has waited; None if there is none."""
     slots: int = 0

@@ -19,6 +19,7 @@ class WorkerSpec:
     concurrency: int
     version: str
     lease: int
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Worker:
     lease: int
     lease_until: int
     is_expired: bool
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

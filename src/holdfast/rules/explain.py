@@ -97,10 +97,11 @@ def _nobody(scene: Scene) -> list[Reason]:
         return [Reason("queue_not_served", f"no live worker serves queue {job.queue!r}; they serve {queues}")]
     if not any(job.task in w.tasks for w in serving):
         return [Reason("task_unknown", f"no live worker of queue {job.queue!r} knows the task {job.task!r}")]
-    # A worker announces no capabilities but the tasks that it has.
-    if missing := sorted(name for name in scene.route.requires if not name.startswith("task:")):
-        return [Reason("capability_missing", f"it requires {', '.join(missing)}, which no live worker has")]
-    return []
+    wanted = frozenset(name for name in scene.route.requires if not name.startswith("task:"))
+    if any(wanted <= frozenset(w.capabilities) for w in serving):
+        return []
+    needs = ", ".join(sorted(wanted))
+    return [Reason("capability_missing", f"it requires {needs}, which no live worker of queue {job.queue!r} has")]
 
 
 def _ended(job: JobRecord) -> Reason:

@@ -35,12 +35,23 @@ def label_of_later(reason: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """What a queue's row says about how it hands out jobs."""
+
+    state: str = "active"
+    cooling: int | None = None
+    """Microseconds until it goes on."""
+    max_workers: int | None = None
+    """Jobs at once over all workers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What else there is to say about queues."""
 
     now: int
-    switches: Mapping[str, tuple[str, int | None]]
-    """By queue: its state, and microseconds until it has cooled down."""
+    switches: Mapping[str, Switch]
+    """By queue."""
     workers: Sequence[Worker]
     lanes: Sequence[Lane]
 
@@ -67,6 +78,11 @@ def worst(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
+def least(*values: int | None) -> int | None:
+    """The smallest of those that are given."""
+    return min((value for value in values if value is not None), default=None)
+
+
 def _queue(
     name: str,
     found: QueueCounts,
@@ -74,17 +90,17 @@ def _queue(
     live: Sequence[Worker],
     capacities: Mapping[str, int | None],
 ) -> QueueStats:
-    state, cooling = around.switches.get(name, ("active", None))
+    switch = around.switches.get(name) or Switch()
     serving = [worker for worker in live if name in worker.queues]
     age = None if found.oldest_due is None else max(0, around.now - found.oldest_due) / SECOND
     return QueueStats(
         name=name,
-        state=state,
+        state=switch.state,
         counts={label: jobs for label, jobs in found.labels.items() if jobs},
         estimated=frozenset(found.estimated),
         oldest_due_age=age,
-        slots=sum(worker.concurrency for worker in serving),
+        slots=least(sum(worker.concurrency for worker in serving), switch.max_workers) or 0,
         workers=len(serving),
-        cooling=max(0, cooling or 0) / SECOND,
-        capacity=capacities.get(queue_lane(name)),
+        cooling=max(0, switch.cooling or 0) / SECOND,
+        capacity=least(capacities.get(queue_lane(name)), switch.max_workers),
     )

@@ -2,7 +2,8 @@
 
 A migration is `migrations/<dialect>/NNNN_name.sql`. Each runs once, in order, in one transaction with its row in
 `holdfast_migration`, under a lock that the dialect's runner takes. A version this code does not know was written by
-a newer one: nothing may be written then.
+a newer one. It says in its row which older code may still write beside it (a line `-- oldest writer: NNNN` in its
+file; without one, none may), so that a fleet can be upgraded process by process.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ Dialect: TypeAlias = Literal["sqlite", "postgres"]
 # Valid in both databases. The runner executes it first, under its lock.
 CREATE_TABLE: Final = (
     "create table if not exists holdfast_migration"
-    " (version integer not null primary key, name text not null, applied_at bigint not null)"
+    " (version integer not null primary key, name text not null, applied_at bigint not null,"
+    " oldest_writer integer not null)"
 )
-SELECT_APPLIED: Final = "select version from holdfast_migration order by version"
 
 _OBJECT = re.compile(
     r"^(create|drop) (?:unique )?(table|index|view) (?:if (?:not )?exists )?(holdfast_\w+)", re.MULTILINE
 )
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
+_OLDEST_WRITER = re.compile(r"^-- oldest writer: (\d{4})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,18 @@ class Migration:
     version: int
     name: str
     text: str
+
+    @property
+    def oldest_writer(self) -> int:
+        """The last version that code must know to write to a database that has this migration."""
+        match = _OLDEST_WRITER.search(self.text)
+        return int(match[1]) if match else self.version
+
+
+def select_applied(dialect: Dialect) -> str:
+    """The versions that concern this code: those it knows, and newer ones beside which it may not write."""
+    latest = migrations(dialect)[-1].version
+    return f"select version from holdfast_migration where version <= {latest} or oldest_writer > {latest} order by 1"
 
 
 def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:

@@ -46,7 +46,7 @@ async def count_jobs(tx: Tx) -> list[Count]:
     live += [Count(item.queue, "delayed", item.delayed) for item in waiting]
     live += [Count(queue, "running", jobs) for queue, jobs in await tx.all(sql.running_by_queue)]
     live += [Count(queue, state, jobs) for queue, state, jobs in await tx.all(sql.waiting_by_queue)]
-    counts = [count for count in live + await _ended(tx) if count.jobs]
+    counts = [count for count in live + await ended(tx) if count.jobs]
     return sorted(counts, key=lambda count: (count.queue, count.label))
 
 
@@ -85,7 +85,8 @@ async def _upto(tx: Tx) -> int:
     return min(upto for _, _, _, upto in await tx.all(sql.list_tallies))
 
 
-async def _ended(tx: Tx) -> list[Count]:
+async def ended(tx: Tx) -> list[Count]:
+    """Finished jobs by queue and state."""
     tallies = {(queue, state): (jobs, upto) for queue, state, jobs, upto in await tx.all(sql.list_tallies)}
     if not tallies or await tx.one(sql.ended_beyond, n=FEW) is None:
         return [Count(queue, state, jobs) for queue, state, jobs, _ in await tx.all(sql.ended_since, after=0)]

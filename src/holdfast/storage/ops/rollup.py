@@ -21,7 +21,6 @@ ROLLED: Final = "rolled"
 _SKEW: Final = 10 * SECOND
 """By how much the clock of whoever made an id may differ from the store's."""
 _LONG: Final = 10 * MINUTE
-_AGAIN: Final = {"failed": "retried", "timeout": "retried", "crashed": "retried", "lost": "retried"}
 _EMPTY: Final[dict[str, Value]] = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
 
 Key = tuple[str, str, int]
@@ -41,7 +40,7 @@ async def count_minutes(tx: Tx, since: int, until: int) -> Counter[Key]:
     for queue, minute, runs in await tx.all(sql.roll_started, later=until + _LONG, **window):
         found[queue, "started", minute] += int(runs)
     for queue, minute, outcome, runs in await tx.all(sql.roll_again, **window):
-        found[queue, _AGAIN.get(outcome, outcome), minute] += runs
+        found[queue, "throttled" if outcome == "throttled" else "retried", minute] += runs
     return found
 
 
@@ -52,9 +51,7 @@ async def measure_minutes(tx: Tx, since: int, until: int, counts: Counter[Key]) 
     for minute in range(since, until, MINUTE):
         strides = _strides(minute, counts, known)
         if strides:
-            found = await tx.all(
-                sql.roll_latencies, strides=json.dumps(strides), since=minute, until=minute + MINUTE
-            )
+            found = await tx.all(sql.roll_latencies, strides=json.dumps(strides), since=minute, until=minute + MINUTE)
             rows += [_latency(minute, row) for row in found]
     return rows
 

@@ -1,7 +1,7 @@
 """How things stand now. Every count is bounded: beyond its cap it is an estimate, and says so.
 
-Live jobs are counted on the partial indexes that hold nothing else, finished ones on the index of their ends up to a
-cap, and beyond it by the census that the leader takes now and then.
+Live jobs are counted on the partial indexes that hold nothing else, up to a cap; a great number of finished ones is
+known by tallies.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from ...clock import SECOND
 from ...model.limits import rate_lane
 from ...model.stats import MINUTE, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
 from ...model.worker import Worker
-from ...rules.numbers import QueueCounts, Surroundings, label_of_later, queue_stats, worst
-from ..port import Params, Tx
+from ...rules.numbers import QueueCounts, Surroundings, Switch, label_of_later, queue_stats, worst
+from ..port import Tx
 from ..statements import Statement, sql
 from . import rates
+from .counting import ended
 from .insight import clock
 from .lanes import list_lanes
 from .pulses import pulses
@@ -26,8 +27,8 @@ from .workers import list_workers
 READY_CAP: Final = 50_000
 """Of each route and priority: they are counted on an index alone."""
 LIVE_CAP: Final = 5_000
-"""Of delayed, parked, running, held and failed jobs: each one's row is looked at."""
-ENDED_CAP: Final = 25_000
+"""Of delayed, parked, running and held jobs: each one's row is looked at."""
+LANE_CAP: Final = 25_000
 
 _Counts = defaultdict[str, QueueCounts]
 
@@ -40,7 +41,7 @@ async def queues(tx: Tx) -> list[QueueStats]:
     await _count_ended(tx, found)
     around = Surroundings(
         now=await clock(tx),
-        switches={name: (state, cooling) for name, state, cooling in await tx.all(sql.queue_switches)},
+        switches={row[0]: Switch(*row[1:]) for row in await tx.all(sql.queue_switches)},
         workers=await list_workers(tx),
         lanes=await list_lanes(tx),
     )
@@ -49,7 +50,7 @@ async def queues(tx: Tx) -> list[QueueStats]:
 
 async def limits(tx: Tx) -> list[LimitStats]:
     """Every limit, the most saturated first."""
-    waiting = dict(await tx.all(sql.count_parked_lanes, cap=ENDED_CAP))
+    waiting: dict[str, int] = dict(await tx.all(sql.count_parked_lanes, cap=LANE_CAP))
     found = [
         LimitStats(
             kind="concurrency",
@@ -63,9 +64,7 @@ async def limits(tx: Tx) -> list[LimitStats]:
     for bucket in await rates.list_buckets(tx):
         used = bucket.capacity - max(0.0, bucket.tokens)
         parked = waiting.get(rate_lane(bucket.scope), 0)
-        found.append(
-            LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked)
-        )
+        found.append(LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked))
     return sorted(found, key=lambda limit: (-limit.saturation, limit.kind, limit.key))
 
 
@@ -97,24 +96,6 @@ async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
     return health, file or None
 
 
-async def needs_census(tx: Tx) -> bool:
-    """Whether there are more finished jobs than are counted one by one."""
-    rows = await tx.all(sql.count_ended, cap=ENDED_CAP)
-    return sum(jobs for _, _, jobs in rows) >= ENDED_CAP
-
-
-async def census(tx: Tx) -> list[Params]:
-    """All finished jobs by queue and state. Takes a while; for a reader's snapshot, never under the write lock."""
-    return [{"queue": queue, "state": state, "jobs": jobs} for queue, state, jobs in await tx.all(sql.take_census)]
-
-
-async def set_tally(tx: Tx, counted: list[Params]) -> None:
-    """Keep what the census found."""
-    await tx.one(sql.clear_tally)
-    for row in counted:
-        await tx.one(sql.set_tally, **row)
-
-
 async def _count_due(tx: Tx, found: _Counts) -> None:
     for queue, jobs, due in await tx.all(sql.count_ready, cap=READY_CAP):
         found[queue].add("waiting", jobs, due)
@@ -137,32 +118,19 @@ async def _count_live(tx: Tx, found: _Counts) -> None:
 
 async def _count(
     tx: Tx, found: _Counts, statement: Statement, read: Callable[..., tuple[Any, ...]], *labels: str
-) -> bool:
-    """Add what a bounded statement counts; whether it met its bound."""
+) -> None:
     rows = [read(*row) for row in await tx.all(statement, cap=LIVE_CAP)]
     for queue, label, jobs in rows:
         found[queue].add(label, jobs)
-    if is_capped := sum(row[2] for row in rows) >= LIVE_CAP:
+    if sum(row[2] for row in rows) >= LIVE_CAP:
         _mark(found, *labels)
-    return is_capped
 
 
 async def _count_ended(tx: Tx, found: _Counts) -> None:
-    rows = await tx.all(sql.count_ended, cap=ENDED_CAP)
-    if sum(jobs for _, _, jobs in rows) < ENDED_CAP:
-        for queue, state, jobs in rows:
-            found[queue].add(state, jobs)
-        return
-    # Before the first census there is nothing better than what was counted here.
-    tally = [row[:3] for row in await tx.all(sql.get_tally)] or rows
-    failed: _Counts = defaultdict(QueueCounts)
-    is_exact = not await _count(tx, failed, sql.count_dead, lambda queue, jobs: (queue, "failed", jobs))
-    for queue, state, jobs in tally:
-        if not (is_exact and state == "failed"):
-            found[queue].add(state, jobs)
-            found[queue].estimated.add(state)
-    for queue, counts in failed.items() if is_exact else ():
-        found[queue].add("failed", counts.labels["failed"])
+    for count in await ended(tx):
+        found[count.queue].add(count.label, count.jobs)
+        if count.estimated:
+            found[count.queue].estimated.add(count.label)
 
 
 def _mark(found: _Counts, *labels: str) -> None:
@@ -183,4 +151,3 @@ def _worker(worker: Worker, vitals: Vitals | None, now: int) -> WorkerStats:
         beat_age=max(0, now - worker.beat_at) / SECOND,
         vitals=vitals,
     )
-

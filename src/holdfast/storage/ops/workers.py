@@ -34,6 +34,7 @@ async def register(tx: Tx, spec: WorkerSpec) -> None:
         concurrency=spec.concurrency,
         version=spec.version,
         lease=spec.lease,
+        capabilities=json.dumps(spec.capabilities),
     )
 
 
@@ -98,7 +99,7 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
 def _worker(row: Row) -> Worker:
     fields = list(row)
     fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
-    fields[14] = bool(row[14])
+    fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))
     return Worker(*fields)
 
 

@@ -19,10 +19,10 @@ from .tx import PgTx
 # Any constant serves, as long as every version of Holdfast takes the same.
 _LOCK: Final = 4_851_637_209
 _HAS_TABLE: Final = Statement("has_migrations", "", "select to_regclass('holdfast_migration') is not null")
-_SELECT_APPLIED: Final = Statement("select_applied", "", migrate.SELECT_APPLIED)
+_SELECT_APPLIED: Final = Statement("select_applied", "", migrate.select_applied("postgres"))
 _RECORD: Final = (
-    "insert into holdfast_migration (version, name, applied_at)"
-    " values (%s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
+    "insert into holdfast_migration (version, name, oldest_writer, applied_at)"
+    " values (%s, %s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
 )
 # In an order in which nothing is dropped before what depends on it. The names come quoted.
 _OURS: Final = """
@@ -77,7 +77,7 @@ def _apply(connection: Connection, schema: str | None) -> list[str]:
     for migration in missing:
         # Without parameters the whole file goes in one simple query, which may hold many statements.
         connection.execute(migration.text.encode())
-        connection.execute(_RECORD, (migration.version, migration.name))
+        connection.execute(_RECORD, (migration.version, migration.name, migration.oldest_writer))
     return [migration.name for migration in missing]
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from typing import Final
 
 from .. import migrate
 from .connect import PATIENCE, patiently
+
+
+_RECORD: Final = "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (?, ?, ?, ?)"
 
 
 def applied(connection: sqlite3.Connection) -> list[int]:
@@ -15,7 +19,7 @@ def applied(connection: sqlite3.Connection) -> list[int]:
     known = "select 1 from sqlite_master where type = 'table' and name = 'holdfast_migration'"
     if not connection.execute(known).fetchall():
         return []
-    return [version for (version,) in connection.execute(migrate.SELECT_APPLIED).fetchall()]
+    return [version for (version,) in connection.execute(migrate.select_applied("sqlite")).fetchall()]
 
 
 def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
@@ -28,8 +32,8 @@ def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
         for migration in missing:
             for statement in statements(migration.text):
                 connection.execute(statement)
-            row = (migration.version, migration.name, now)
-            connection.execute("insert into holdfast_migration (version, name, applied_at) values (?, ?, ?)", row)
+            row = (migration.version, migration.name, now, migration.oldest_writer)
+            connection.execute(_RECORD, row)
         patiently(lambda: connection.execute("commit"), deadline)
     except BaseException:
         if connection.in_transaction:

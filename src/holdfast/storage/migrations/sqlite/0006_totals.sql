@@ -7,3 +7,6 @@ create table holdfast_share (
     slots  integer not null,
     primary key (queue, worker)
 );
+
+-- What a worker offers to tasks that ask for it, as JSON.
+alter table holdfast_worker add column capabilities text not null default '[]';

@@ -54,33 +54,8 @@ select queue, state, count(*)
   from (select queue, state from holdfast_job where state in ('blocked', 'suspended') order by id limit :cap) as few
  group by 1, 2;
 
--- name: count_dead
--- Index: holdfast_job_failed.
-select queue, count(*) from (select queue from holdfast_job where state = 'failed' order by id limit :cap) as few
- group by queue;
-
--- name: count_ended
--- Index: holdfast_job_ended, which has all that is read.
-select queue, state, count(*)
-  from (select queue, state from holdfast_job where finished_at is not null order by finished_at limit :cap) as few
- group by 1, 2;
-
--- name: take_census
--- The only one that looks at every finished job, by holdfast_job_ended alone. The leader does so now and then.
-select queue, state, count(*) from holdfast_job where finished_at is not null group by 1, 2;
-
--- name: get_tally
-select queue, state, jobs, counted_at from holdfast_tally;
-
--- name: set_tally
-insert into holdfast_tally (queue, state, jobs, counted_at) values (:queue, :state, :jobs, :now)
-    on conflict (queue, state) do update set jobs = excluded.jobs, counted_at = excluded.counted_at;
-
--- name: clear_tally
-delete from holdfast_tally;
-
 -- name: queue_switches
-select name, state, cool_until - :now from holdfast_queue;
+select name, state, cool_until - :now, max_workers from holdfast_queue;
 
 -- name: set_pulse
 insert into holdfast_pulse (worker, at, cpu, rss, claims, claim_p50, claim_p99, waiting)

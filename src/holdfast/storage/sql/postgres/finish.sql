@@ -1,14 +1,19 @@
 -- name: succeed_job
--- A success stands even where a cancel was requested meanwhile. Arrays: one statement for a whole batch. The worker's
+-- A success stands even where a cancel was requested meanwhile. One statement for a whole batch. The worker's
 -- row is locked before its jobs, as a rescue does: a turn that claims afterwards would otherwise deadlock with one.
+-- Rows are found by their ids, whatever the statistics say. By owner, for which `coalesce` closes the index, each batch
+-- would read the dead entries of all before it: 3,400 jobs/s over 20,000 jobs, against 11,000.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner for key share
+), item as materialized (
+    select * from json_to_recordset(:items::json) as i(n int, id text, epoch bigint, result text)
 )
 update holdfast_job as job
    set state = 'succeeded', result = item.result, reason = null, finished_at = :now, finished_epoch = job.epoch,
        epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
-  from json_to_recordset(:items::json) as item(n int, id text, epoch bigint, result text)
- where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
+  from item
+ where job.id = any(array(select id from item)) and job.id = item.id
+   and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
 returning item.n, 'succeeded', job.queue, job.holds;
 
@@ -43,7 +48,8 @@ update holdfast_job as job
               :terminal::int[])
        with ordinality
     as item(id, epoch, state, reason, delay, refund, crash, suspect, route, deadline, error, terminal, n)
- where job.id = item.id and job.state = 'running' and job.owner = :owner and job.epoch = item.epoch
+ where job.id = any(:id::text[]) and job.id = item.id
+   and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
 returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue, job.holds;
 
