@@ -67,12 +67,16 @@ def top(
     if once or not console.is_terminal:
         console.print(_frame(app, minutes, console))
         return
+    with suppress(KeyboardInterrupt):
+        _live(app, console, every, minutes)
+
+
+def _live(app: App, console: Console, every: float, minutes: int) -> None:
     with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-        with suppress(KeyboardInterrupt):
-            while True:
-                live.update(_frame(app, minutes, console), refresh=True)
-                if _wait_for_quit(keys, every):
-                    return
+        while True:
+            live.update(_frame(app, minutes, console), refresh=True)
+            if _wait_for_quit(keys, every):
+                return
 
 
 def _frame(app: App, minutes: int, console: Console) -> Group | Text:

@@ -1,0 +1,167 @@
+"""Lists and counts over many finished jobs: right, and by their indexes."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from itertools import product
+from typing import Any
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.ids import ids
+from holdfast.model.answers import Count, JobFilter
+from holdfast.model.job import JobState
+from holdfast.storage.ops import counting, finding, insight
+from holdfast.storage.statements import Statement, sql
+
+from .world import World, spec
+
+FILTERS: list[dict[str, Any]] = [
+    {name: value for name, value in (("state", s), ("queue", q), ("task", t)) if value}
+    for s, q, t in product([None, *map(str, JobState)], [None, "a", "none"], [None, "x", "none"])
+]
+# Statements with the index that they read instead of the table.
+INDEXES = {
+    "find_any": "holdfast_job_",
+    "find_ready": "holdfast_job_queued",
+    "find_running": "holdfast_job_owned",
+    "find_waiting": "holdfast_job_waiting",
+    "find_unsuccessful": "holdfast_job_unsuccessful",
+    "find_ended": "holdfast_job_history",
+    "queued_by_queue": "holdfast_job_queued",
+    "running_by_queue": "holdfast_job_owned",
+    "waiting_by_queue": "holdfast_job_waiting",
+    "ended_beyond": "holdfast_job_ended",
+    "ended_since": "holdfast_job_ended",
+    "page_of_ended": "holdfast_job_ended",
+    "lock_prunable": "holdfast_job_1|holdfast_job_pkey",
+    "delete_jobs_of": "holdfast_job_1|holdfast_job_pkey",
+    "expired_windows": "holdfast_dedupe_expiry",
+    "prune_audit": "holdfast_audit_at",
+    "list_audit_of": "holdfast_audit_target",
+}
+VALUES: dict[str, Any] = {
+    "state": "failed", "queue": "q1", "task": "t1", "before": "z", "n": 50, "after": 1_700_000_000_099_000, "kept": SECOND,
+    "now": 1_700_000_500_000_000, "ids": '["1", "2"]', "target_kind": "queue", "target": "mail",
+}  # fmt: skip
+
+
+def found(world: World, **wanted: Any) -> list[str]:
+    return world.run(finding.find_ids, JobFilter(**wanted), before=None, n=1000)
+
+
+@pytest.mark.parametrize("wanted", FILTERS, ids=[",".join(f.values()) or "everything" for f in FILTERS])
+def test_every_combination_of_filters_finds_what_a_look_at_every_row_finds(
+    each_store: World, wanted: dict[str, Any]
+) -> None:
+    world = each_store
+    for state in JobState:
+        for queue, task in (("a", "x"), ("b", "x"), ("a", "y")):
+            placed = world.place(state, task=task)
+            world.sql("update holdfast_job set queue = :queue where id = :id", queue=queue, id=placed.id)
+    where = " and ".join([f"{name} = :{name}" for name in wanted] or ["1 = 1"])
+    expected = [id for (id,) in world.sql(f"select id from holdfast_job where {where} order by id desc", **wanted)]
+    assert found(world, **wanted) == expected
+    page = world.run(insight.list_jobs, JobFilter(**wanted, limit=2))
+    assert [job.id for job in page] == expected[:2]
+    if page:
+        rest = world.run(insight.list_jobs, JobFilter(**wanted, before=page[-1].id))
+        assert [job.id for job in rest] == expected[2:]
+
+
+def test_times_and_reasons_narrow_too(world: World) -> None:
+    first = world.place(JobState.FAILED).id
+    world.clock.advance(10)
+    second = world.place(JobState.CANCELLED).id
+    now = world.now
+    assert found(world, reason="permanent") == [first]
+    assert found(world, created_after=now) == found(world, finished_after=now) == [second]
+    assert found(world, created_before=now) == found(world, finished_before=now) == [first]
+    assert found(world, older_than=10 * SECOND) == [first]
+    assert found(world, older_than=0, state="cancelled") == [second]
+
+
+def test_the_oldest_due_job_is_told_and_future_ones_are_not_due(world: World) -> None:
+    world.enqueue(spec(), spec(delay=5 * SECOND), spec(delay=60 * SECOND), spec(queue="later", delay=SECOND * 60))
+    world.clock.advance(20)
+    found = {item.queue: item for item in world.run(counting.backlogs)}
+    assert found["default"] == counting.Backlog("default", 2, 1, 20 * SECOND)
+    assert found["later"] == counting.Backlog("later", 0, 1, None)
+
+
+def test_many_finished_jobs_are_estimated_and_said_to_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "FEW", 2)
+    for _ in range(3):
+        world.place(JobState.SUCCEEDED)
+    world.sql("update holdfast_job set queue = 'q'")
+    assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3)]
+    world.run(counting.write_tallies, world.run(counting.measure, afresh=True))
+    assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3, estimated=True)]
+    world.clock.advance(1)
+    world.place(JobState.FAILED)
+    world.add(queue="q")
+    world.sql("update holdfast_job set queue = 'q'")
+    counts = [Count("q", "failed", 1, True), Count("q", "ready", 1), Count("q", "succeeded", 3, True)]
+    assert world.run(counting.count_jobs) == counts
+    world.run(counting.write_tallies, world.run(counting.measure, afresh=False))
+    assert world.run(counting.count_jobs) == counts
+    world.run(counting.lower_tallies, [("q", "succeeded"), ("q", "succeeded")])
+    assert Count("q", "succeeded", 1, True) in world.run(counting.count_jobs)
+
+
+# -- plans
+
+
+@pytest.fixture(scope="module")
+def crowd_on_postgres(ground: Any) -> World:
+    world: World = ground.open("postgres")
+    world.sql(
+        """insert into holdfast_job (id, task, queue, route, state, reason, rank, not_before, payload, max_attempts,
+                                     created_at, finished_at)
+           select lpad(i::text, 26, '0'), 't' || i % 5, 'q' || i % 3, 1, case when i % 50 = 0 then 'failed' else 'succeeded'
+                  end, null, 0, 0, '{}', 5, 0, 1700000000000000 + i
+             from generate_series(1, 100000) as i returning 0"""
+    )
+    world.enqueue(*(spec(id=id, queue="q1") for id in ids.many(300)))
+    with closing(world.connect()) as connection:
+        connection.autocommit = True
+        connection.execute("vacuum analyze holdfast_job")
+    return world
+
+
+@pytest.mark.parametrize(("name", "index"), INDEXES.items(), ids=INDEXES.keys())
+def test_on_postgres_no_list_count_or_purge_reads_the_whole_table(
+    crowd_on_postgres: World, name: str, index: str
+) -> None:
+    statement: Statement = getattr(sql, name)
+    text, names = statement.asyncpg_clocked
+    values = ", ".join(_literal(VALUES.get(parameter)) for parameter in names)
+    with closing(crowd_on_postgres.connect()) as connection:
+        # Neither of the two plans may be bad: the driver comes to use the one that does not know the values.
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            connection.execute(f"set plan_cache_mode = {mode}")
+            connection.execute(f"prepare it as {text}")
+            rows = connection.execute(f"explain execute it({values})" if values else "explain execute it").fetchall()
+            connection.execute("deallocate it")
+            plan = "\n".join(row[0] for row in rows)
+            assert not re.search(r"Seq Scan on holdfast_job\b", plan), plan
+            if name.split("_")[0] not in ("expired", "prune", "list", "running", "waiting"):  # empty tables are scanned
+                assert re.search(index, plan), plan
+        connection.rollback()
+
+
+@pytest.mark.parametrize(("name", "index"), INDEXES.items(), ids=INDEXES.keys())
+def test_on_sqlite_no_list_count_or_purge_reads_the_whole_table(on_sqlite: World, name: str, index: str) -> None:
+    statement: Statement = getattr(sql, name)
+    with closing(on_sqlite.connect()) as connection:
+        parameters = set(re.findall(r"(?<![:\w]):([a-z_]\w*)", statement.sqlite))
+        values = {parameter: VALUES.get(parameter) for parameter in parameters}
+        plan = "\n".join(row[3] for row in connection.execute(f"explain query plan {statement.sqlite}", values))
+    assert re.search(index, plan), plan
+    assert not re.search(r"SCAN (holdfast_job|job|found)\b(?! USING (COVERING )?INDEX holdfast_job_)", plan), plan
+
+
+def _literal(value: object) -> str:
+    return "null" if value is None else f"'{value}'" if isinstance(value, str) else str(value)

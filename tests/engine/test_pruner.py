@@ -1,0 +1,188 @@
+"""The pruner: what it removes, when, in which steps, and that it leaves the rest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import JobFilter
+from holdfast.engine.pruner import Pruner
+from holdfast.engine.settings import WorkerSettings
+from holdfast.storage.ops import counting, retention
+from holdfast.storage.port import Op
+
+from .worker_kit import Shop, live
+
+DAY = 86_400.0
+
+
+class Steps:
+    """Counts the rests between two transactions."""
+
+    def __init__(self) -> None:
+        self.rests = 0
+
+    async def __call__(self, seconds: float) -> None:
+        assert seconds > 0
+        self.rests += 1
+
+
+def pruner(shop: Shop, leads: Callable[[], bool] = lambda: True, rest: Any = None, **settings: Any) -> Pruner:
+    return Pruner(shop.store, WorkerSettings(**settings), leads, rest or Steps())  # type: ignore[arg-type]
+
+
+def work(shop: Shop, *numbers: int, queue: str = "default") -> None:
+    """Jobs that have ended: odd numbers fail."""
+    if "work" not in shop.app.tasks:
+
+        @shop.app.task(max_attempts=1)
+        def work(n: int) -> int:
+            if n % 2:
+                raise ValueError(n)
+            return n
+
+    task = shop.app.tasks["work"]
+    shop.app.enqueue_many([task.options(queue=queue).job(n) for n in numbers])
+
+
+async def ended(shop: Shop, *numbers: int, queue: str = "default") -> None:
+    work(shop, *numbers, queue=queue)
+    await shop.app.adrain(queues=[queue])
+
+
+async def left(shop: Shop, **wanted: Any) -> list[str]:
+    return sorted(str(job.state) for job in await shop.app.jobs.afind(JobFilter(**wanted)))
+
+
+@live
+async def test_successes_go_after_a_week_and_failures_after_a_month(shop: Shop) -> None:
+    await ended(shop, 0, 1, 2, 3)
+    pruning = pruner(shop)
+    shop.clock.advance(7 * DAY - 1)
+    await pruning.run_once()
+    assert await left(shop) == ["failed", "failed", "succeeded", "succeeded"]
+    shop.clock.advance(1)
+    await pruning.run_once()
+    assert await left(shop) == ["failed", "failed"]
+    shop.clock.advance(23 * DAY)
+    await pruning.run_once()
+    assert await left(shop) == []
+
+
+@live
+async def test_a_queue_may_keep_its_jobs_longer_or_not_at_all(shop: Shop) -> None:
+    await shop.app.queues.aset("brief", keep_succeeded=0, keep_failed=60)
+    await shop.app.queues.aset("long", keep_succeeded=30 * DAY)
+    for queue in ("brief", "long", "default"):
+        await ended(shop, 0, 1, queue=queue)
+    pruning = pruner(shop)
+    await pruning.run_once()
+    assert await left(shop, queue="brief") == ["failed"]
+    shop.clock.advance(8 * DAY)
+    await pruning.run_once()
+    assert await left(shop, queue="brief") == []
+    assert await left(shop, queue="default") == ["failed"]
+    assert await left(shop, queue="long") == ["failed", "succeeded"]
+
+
+@live
+async def test_a_shorter_retention_holds_for_what_the_walk_has_already_passed(shop: Shop) -> None:
+    await ended(shop, 0, 1)
+    pruning = pruner(shop)
+    shop.clock.advance(8 * DAY)
+    await pruning.run_once()
+    assert await left(shop) == ["failed"]
+    await shop.app.queues.aset("default", keep_failed=DAY)
+    await pruning.run_once()
+    assert await left(shop) == []
+
+
+@live
+async def test_results_go_before_their_jobs_where_a_queue_says_so(shop: Shop) -> None:
+    await shop.app.queues.aset("default", keep_result=60)
+    await ended(shop, 2)
+    pruning = pruner(shop)
+    shop.clock.advance(59)
+    await pruning.run_once()
+    assert [job.result for job in await shop.app.jobs.afind()] == ["2"]
+    shop.clock.advance(1)
+    await pruning.run_once()
+    assert [(job.state, job.result) for job in await shop.app.jobs.afind()] == [("succeeded", None)]
+
+
+@live
+async def test_live_jobs_stay_however_old_they_are(shop: Shop) -> None:
+    await ended(shop, 0)
+    work(shop, 0, 2)
+    shop.clock.advance(1000 * DAY)
+    await pruner(shop).run_once()
+    assert await left(shop) == ["ready", "ready"]
+
+
+@live
+async def test_it_deletes_in_batches_with_a_rest_after_each(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 3)
+    monkeypatch.setattr(retention, "PAGE", 4)
+    await ended(shop, *range(0, 22, 2))
+    shop.clock.advance(7 * DAY)
+    rest = Steps()
+    await pruner(shop, rest=rest).run_once()
+    assert await left(shop) == []
+    assert rest.rests >= 4
+
+
+@live
+async def test_many_ends_of_one_instant_are_all_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "PAGE", 4)
+    await ended(shop, *range(10))
+    shop.alter("update holdfast_job set finished_at = ?", shop.clock.now())
+    shop.clock.advance(7 * DAY)
+    await pruner(shop).run_once()
+    assert await left(shop, state="succeeded") == []
+    assert len(await left(shop, state="failed")) == 5
+
+
+@live
+async def test_only_the_leader_prunes(shop: Shop) -> None:
+    await ended(shop, 0)
+    shop.clock.advance(30 * DAY)
+    writes = shop.store.writes
+    await pruner(shop, leads=lambda: False).run_once()
+    assert shop.store.writes == writes
+    assert await left(shop) == ["succeeded"]
+
+
+@live
+async def test_two_who_prune_at_once_do_no_harm(shop: Shop) -> None:
+    await ended(shop, 0, 1, 2)
+    shop.clock.advance(7 * DAY)
+    first, second = pruner(shop), pruner(shop)
+    shop.store.before = second.run_once
+    await first.run_once()
+    assert await left(shop) == ["failed"]
+
+
+@live
+async def test_records_and_closed_windows_go_too(shop: Shop) -> None:
+    work(shop)
+    await shop.app.tasks["work"].options(dedupe_key="k", dedupe_until=60).aenqueue(0)
+    await shop.app.queues.apause("default")
+    shop.clock.advance(365 * DAY)
+    await pruner(shop).run_once()
+    assert await shop.app.audit.alist() == []
+    twin = await shop.app.tasks["work"].options(dedupe_key="k", dedupe_until=60, id="twin").aenqueue(0)
+    assert twin.created is False  # the first job is live and holds its key
+
+
+@live
+async def test_great_numbers_are_counted_for_those_who_ask(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "FEW", 2)
+    await ended(shop, 0, 2, 4)
+    await pruner(shop).run_once()
+    (count,) = await shop.app.jobs.acounts()
+    assert (count.label, count.jobs, count.estimated) == ("succeeded", 3, True)
+    shop.clock.advance(7 * DAY)
+    await pruner(shop).run_once()
+    assert await shop.store.aread(Op(counting.count_jobs)) == []
