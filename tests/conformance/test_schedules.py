@@ -364,3 +364,28 @@ def test_a_schedule_that_two_processes_fire_at_once_makes_one_job(two_worlds: tu
         assert sorted(len(result.jobs) for result in results) == [0, 1]
     assert first.jobs() == 20
     assert job_of(first, ticks(first)[0])
+
+
+def test_two_who_run_a_schedule_now_at_once_do_not_overlap(two_worlds: tuple[World, World]) -> None:
+    first, second = two_worlds
+    create(first, overlap="skip")
+    for _ in range(10):
+        first.clock.advance(3600)
+        calls = [lambda: first.run(firing.run_now, "nightly"), lambda: second.run(firing.run_now, "nightly")]
+        all_at_once([*calls, lambda: fire(first), lambda: fire(second)])
+        (live,) = first.sql("select id from holdfast_job where finished_at is null")
+        first.run(control.cancel, live[0])
+    assert first.jobs() == 10
+
+
+def test_an_edit_and_a_firing_at_once_both_happen_and_no_tick_comes_twice(two_worlds: tuple[World, World]) -> None:
+    first, second = two_worlds
+    create(first, missed="all")
+    for priority in range(10):
+        first.clock.advance(3600)
+        change = replace(plan(), missed="all", options=json.dumps({"route": {}, "priority": priority}))
+        edit = lambda change=change: second.run(schedules.edit_schedule, "nightly", lambda old: change)  # noqa: E731
+        all_at_once([lambda: fire(first), edit])
+    fire(first)
+    assert (first.jobs(), len(ticks(first)), get(first).skipped) == (10, 10, 0)
+    assert get(first).version == 11

@@ -181,8 +181,8 @@ def test_bad_schedules_are_refused_where_they_are_written(small_shop: Shop) -> N
         lambda: app.cron("0 3 * * *", args=["x"])(needs),
         lambda: app.every(0.5, args=[1])(needs),
         lambda: app.every(float("nan"), args=[1])(needs),
-        lambda: app.every(60, args=[1], missed="never")(needs),  # type: ignore[typeddict-item]
-        lambda: app.every(60, args=[1], overlap="hope")(needs),  # type: ignore[typeddict-item]
+        lambda: app.every(60, args=[1], missed="never")(needs),  # type: ignore[arg-type]
+        lambda: app.every(60, args=[1], overlap="hope")(needs),  # type: ignore[arg-type]
         lambda: app.every(60, args=[1], missed="all", max_missed=0)(needs),
         lambda: app.every(60, args=[1], jitter=-1)(needs),
         lambda: app.every(60, args=[1])(needs.options(id="same")),

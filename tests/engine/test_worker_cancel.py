@@ -71,19 +71,19 @@ async def test_a_process_that_does_not_heed_a_cancel_is_killed_after_the_grace(s
 
 
 @live
-async def test_processes_that_heed_a_cancel_end_within_the_grace(shop: Shop, pipe: Path) -> None:
-    app = shop.borrow(isolated_tasks.app)
-    async with shop.working() as worker:
+async def test_processes_that_heed_a_cancel_end_within_the_grace(small_shop: Shop, pipe: Path) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
+    async with small_shop.working() as worker:
         job = await app.aenqueue(isolated_tasks.waits_for_cancel.job(str(pipe)))
         await heard(pipe)
         await job.acancel()
-        await shop.beat(worker)
+        await small_shop.beat(worker)
         assert await job.aresult(10) == "cancelled True"
         job = await app.aenqueue(isolated_tasks.waits_async.job(str(pipe)))
         await heard(pipe)
         await job.acancel()
-        await shop.beat(worker)
-        assert (await shop.until_ended(job)).state == "cancelled"
+        await small_shop.beat(worker)
+        assert (await small_shop.until_ended(job)).state == "cancelled"
 
 
 @live
@@ -130,9 +130,9 @@ async def _snooze() -> None:
 @pytest.mark.parametrize("ends", [_fail, _retry, _snooze])
 @live
 async def test_whatever_else_a_cancelled_handler_does_its_job_ends_cancelled(
-    shop: Shop, ends: Callable[[], Awaitable[Any]]
+    small_shop: Shop, ends: Callable[[], Awaitable[Any]]
 ) -> None:
-    app = shop.app
+    app = small_shop.app
     begun, go = asyncio.Event(), asyncio.Event()
 
     @app.task(retry=AT_ONCE)
@@ -143,12 +143,12 @@ async def test_whatever_else_a_cancelled_handler_does_its_job_ends_cancelled(
         except asyncio.CancelledError:
             await ends()
 
-    async with shop.working() as worker:
+    async with small_shop.working() as worker:
         seen = await ends_otherwise.aenqueue()
         await begun.wait()
         await seen.acancel()
-        await shop.beat(worker)
-        assert (await shop.until_ended(seen)).state == "cancelled"
+        await small_shop.beat(worker)
+        assert (await small_shop.until_ended(seen)).state == "cancelled"
         assert (await seen.astatus()).attempts == 1
 
 
@@ -174,8 +174,8 @@ async def test_a_failure_that_crosses_a_cancel_the_worker_has_not_heard_of_is_no
 
 
 @live
-async def test_a_coroutine_that_ignores_a_cancel_is_given_up_after_the_grace(shop: Shop) -> None:
-    app = shop.app
+async def test_a_coroutine_that_ignores_a_cancel_is_given_up_after_the_grace(small_shop: Shop) -> None:
+    app = small_shop.app
     begun, free, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -188,14 +188,14 @@ async def test_a_coroutine_that_ignores_a_cancel_is_given_up_after_the_grace(sho
                 told.set()
         return f"late {ctx.cancelled}"
 
-    async with shop.working(cancel_grace=5) as worker:
+    async with small_shop.working(cancel_grace=5) as worker:
         job = await ignores.aenqueue()
         await begun.wait()
         await job.acancel()
-        await shop.beat(worker)
+        await small_shop.beat(worker)
         await told.wait()
-        await shop.pass_time(5, worker)
-        assert (await shop.until_ended(job)).state == "cancelled"
+        await small_shop.pass_time(5, worker)
+        assert (await small_shop.until_ended(job)).state == "cancelled"
         free.set()
 
 

@@ -112,14 +112,20 @@ async def test_a_ring_that_comes_while_a_claim_is_under_way_is_not_forgotten(sho
         while worker.turns.hungry:
             await asyncio.sleep(0.005)
 
+        feed, fed = worker.turns.feed, asyncio.Event()
+
+        def hear() -> None:
+            feed()
+            fed.set()
+
         async def enqueue_behind_its_back() -> None:
             # The claim has committed and found nothing; its reply is on the way.
+            worker.turns.feed = hear  # type: ignore[method-assign]
             await note.aenqueue()
-            while not worker.turns.hungry:
-                await asyncio.sleep(0.005)
+            await fed.wait()
 
         shop.store.after = enqueue_behind_its_back
-        worker.turns.feed()
+        feed()
         async with asyncio.timeout(5):
             await started.wait()
 

@@ -454,10 +454,10 @@ async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) 
 
 @live
 async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    small_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with shop.working() as worker:
-        await stranger(shop, worker, process_key="gone")
+    async with small_shop.working() as worker:
+        await stranger(small_shop, worker, process_key="gone")
         tried: list[str] = []
 
         async def rescue_all(store: object, worker_id: str, **_: object) -> int:
@@ -466,7 +466,7 @@ async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
                 raise RuntimeError("corrupt")
             return 0
 
-        second = shop.worker()
+        second = small_shop.worker()
         await second.start()
         monkeypatch.setattr(rescuing, "is_gone", lambda key: True)
         monkeypatch.setattr(rescuing, "rescue_all", rescue_all)
@@ -478,16 +478,16 @@ async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
 
 @live
 async def test_a_worker_waits_for_a_store_that_is_down_at_its_start(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    small_shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shop.store.down = True
-    worker = shop.worker()
+    small_shop.store.down = True
+    worker = small_shop.worker()
     starting = asyncio.create_task(worker.start())
     while "the store is not there yet" not in caplog.text:
         await asyncio.sleep(0.01)
     # Longer than its lease, which has not begun yet.
-    shop.clock.advance(100)
-    shop.store.down = False
+    small_shop.clock.advance(100)
+    small_shop.store.down = False
     await starting
     assert not worker.floor.fenced
     assert "no renewal" not in caplog.text

@@ -43,8 +43,8 @@ async def test_a_coroutine_past_its_timeout_is_cancelled_and_the_attempt_counts(
 
 
 @live
-async def test_a_coroutine_that_ignores_its_cancellation_is_given_up_after_the_grace(shop: Shop) -> None:
-    app = shop.app
+async def test_a_coroutine_that_ignores_its_cancellation_is_given_up_after_the_grace(small_shop: Shop) -> None:
+    app = small_shop.app
     begun, stubborn, free = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @app.task(timeout=10, max_attempts=1)
@@ -57,14 +57,14 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_given_up_after_the_g
             await asyncio.shield(free.wait())
         return "late"
 
-    async with shop.working(cancel_grace=5, concurrency=1) as worker:
+    async with small_shop.working(cancel_grace=5, concurrency=1) as worker:
         job = await ignores.aenqueue()
         await begun.wait()
-        await shop.pass_time(10, worker)
+        await small_shop.pass_time(10, worker)
         await stubborn.wait()
         assert (await job.astatus()).state == "running"
-        await shop.pass_time(5, worker)
-        record = await shop.until_ended(job)
+        await small_shop.pass_time(5, worker)
+        record = await small_shop.until_ended(job)
         assert (record.state, record.reason, record.attempts) == ("failed", "timeout", 1)
         free.set()
     assert (await job.astatus()).state == "failed"
@@ -93,9 +93,9 @@ async def test_a_thread_is_asked_to_end_at_its_timeout(shop: Shop) -> None:
 
 @live
 async def test_a_thread_that_does_not_end_becomes_a_zombie_whose_slot_is_replaced(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    small_shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = shop.app
+    app = small_shop.app
     begun, release = threading.Event(), threading.Event()
 
     @app.task(timeout=10, max_attempts=1)
@@ -109,12 +109,12 @@ async def test_a_thread_that_does_not_end_becomes_a_zombie_whose_slot_is_replace
         return "ran"
 
     try:
-        async with shop.working(concurrency=1, cancel_grace=5) as worker:
+        async with small_shop.working(concurrency=1, cancel_grace=5) as worker:
             job = await hangs.aenqueue()
             await asyncio.to_thread(begun.wait)
-            await shop.pass_time(10, worker)
-            await shop.pass_time(5, worker)
-            record = await shop.until_ended(job)
+            await small_shop.pass_time(10, worker)
+            await small_shop.pass_time(5, worker)
+            record = await small_shop.until_ended(job)
             assert (record.state, record.reason) == ("failed", "timeout")
             assert "its slot is given up" in caplog.text
             assert await (await quick.aenqueue()).aresult(10) == "ran"
@@ -212,8 +212,8 @@ async def test_a_job_past_its_deadline_is_never_started(shop: Shop) -> None:
 
 
 @live
-async def test_the_shorter_of_timeout_and_deadline_counts(shop: Shop) -> None:
-    app = shop.app
+async def test_the_shorter_of_timeout_and_deadline_counts(small_shop: Shop) -> None:
+    app = small_shop.app
     begun: list[int] = []
     both = asyncio.Event()
 
@@ -224,13 +224,13 @@ async def test_the_shorter_of_timeout_and_deadline_counts(shop: Shop) -> None:
             both.set()
         await asyncio.Event().wait()
 
-    async with shop.working() as worker:
+    async with small_shop.working() as worker:
         timed = await slow.options(timeout=20, deadline=30).aenqueue(1)
         dated = await slow.options(timeout=30, deadline=20).aenqueue(2)
         await both.wait()
-        await shop.pass_time(20, worker)
-        assert (await shop.until_ended(timed)).reason == "timeout"
-        assert (await shop.until_ended(dated)).state == "expired"
+        await small_shop.pass_time(20, worker)
+        assert (await small_shop.until_ended(timed)).reason == "timeout"
+        assert (await small_shop.until_ended(dated)).state == "expired"
 
 
 @pytest.mark.parametrize("way", ["fails", "times out", "is rescued"])

@@ -28,21 +28,21 @@ class Broken(Exception):
 
 
 @live
-async def test_the_turns_survive_errors_of_any_kind(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    app = shop.app
+async def test_the_turns_survive_errors_of_any_kind(small_shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    app = small_shop.app
 
     @app.task
     async def note() -> str:
         return "ran"
 
-    async with shop.working() as worker:
+    async with small_shop.working() as worker:
         while worker.turns.hungry:
             await asyncio.sleep(0.005)
 
         async def broken() -> None:
             raise Broken("unheard of")
 
-        shop.store.before = broken
+        small_shop.store.before = broken
         worker.turns.feed()
         job = await note.aenqueue()
         assert await job.aresult(10) == "ran"
@@ -66,14 +66,14 @@ async def test_the_heartbeat_survives_errors_of_any_kind(shop: Shop, monkeypatch
 
 
 @live
-async def test_the_ears_survive_errors_of_any_kind(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    app = shop.app
+async def test_the_ears_survive_errors_of_any_kind(small_shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    app = small_shop.app
 
     @app.task
     async def note() -> str:
         return "ran"
 
-    async with shop.working(poll=0.05) as worker:
+    async with small_shop.working(poll=0.05) as worker:
         real = worker.ears.run_once
         failed = asyncio.Event()
 
@@ -204,8 +204,8 @@ async def test_a_finished_job_leaves_no_deadline_behind(small_shop: Shop) -> Non
 
 
 @live
-async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context(shop: Shop) -> None:
-    app = shop.borrow(isolated_tasks.app)
+async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
     seen: list[str] = []
 
     @app.middleware
@@ -230,7 +230,7 @@ async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context
 
     current = [""]
     requests = {"here": here.job(), "on_thread": on_thread.job(), "apart_async": isolated_tasks.apart_async.job("x")}
-    async with shop.working() as worker:
+    async with small_shop.working() as worker:
         for (name, request), result in zip(requests.items(), (1, 2, "X"), strict=True):
             seen.clear()
             worker.floor.closing = True
@@ -243,8 +243,8 @@ async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context
 
 
 @live
-async def test_middleware_can_fail_a_job_change_its_result_and_is_told_of_failures(shop: Shop) -> None:
-    app = shop.borrow(isolated_tasks.app)
+async def test_middleware_can_fail_a_job_change_its_result_and_is_told_of_failures(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
     told: list[str] = []
 
     @app.middleware
@@ -265,24 +265,24 @@ async def test_middleware_can_fail_a_job_change_its_result_and_is_told_of_failur
     def fails() -> None:
         raise ValueError
 
-    async with shop.working():
+    async with small_shop.working():
         assert await (await greets.aenqueue()).aresult(10) == "<hello>"
-        refused = await shop.until_ended(await greets.options(tenant="blocked").aenqueue())
+        refused = await small_shop.until_ended(await greets.options(tenant="blocked").aenqueue())
         assert (refused.state, refused.reason) == ("failed", "permanent")
-        failed = await shop.until_ended(await fails.aenqueue())
+        failed = await small_shop.until_ended(await fails.aenqueue())
         assert (failed.state, failed.reason) == ("failed", "exhausted")
         # A failure in a child process comes through as what it is.
         parked = await app.aenqueue(isolated_tasks.says.job("park"))
-        record = await shop.until(parked, lambda r: r.state == "blocked")
+        record = await small_shop.until(parked, lambda r: r.state == "blocked")
         assert (record.reason, record.attempts) == ("credentials", 0)
-        died = await shop.until_ended(await app.aenqueue(isolated_tasks.exits_hard.job()))
+        died = await small_shop.until_ended(await app.aenqueue(isolated_tasks.exits_hard.job()))
         assert (died.state, died.reason) == ("failed", "worker_lost")
     assert told == ["fails", "says", "exits_hard"]
 
 
 @live
-async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(shop: Shop) -> None:
-    app = shop.app
+async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(small_shop: Shop) -> None:
+    app = small_shop.app
     begun, release = threading.Event(), threading.Event()
 
     @app.middleware
@@ -301,20 +301,20 @@ async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(sh
         release.wait()
 
     try:
-        async with shop.working(cancel_grace=5) as worker:
+        async with small_shop.working(cancel_grace=5) as worker:
             job = await saves.aenqueue()
             await asyncio.to_thread(begun.wait)
             await job.acancel()
-            await shop.beat(worker)
+            await small_shop.beat(worker)
             assert await job.aresult(10) == "saved"
             begun.clear()
             job = await deaf.aenqueue()
             await asyncio.to_thread(begun.wait)
             await job.acancel()
-            await shop.beat(worker)
+            await small_shop.beat(worker)
             assert (await job.astatus()).state == "running"
-            await shop.pass_time(5, worker)
-            assert (await shop.until_ended(job)).state == "cancelled"
+            await small_shop.pass_time(5, worker)
+            assert (await small_shop.until_ended(job)).state == "cancelled"
             assert worker._threads.zombies == 1
             release.set()
     finally:
@@ -322,8 +322,8 @@ async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(sh
 
 
 @live
-async def test_middleware_that_hangs_before_its_handler_is_ended_by_the_timeout(shop: Shop) -> None:
-    app = shop.borrow(isolated_tasks.app)
+async def test_middleware_that_hangs_before_its_handler_is_ended_by_the_timeout(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
     begun = asyncio.Event()
 
     @app.middleware
@@ -331,19 +331,19 @@ async def test_middleware_that_hangs_before_its_handler_is_ended_by_the_timeout(
         begun.set()
         await asyncio.Event().wait()
 
-    async with shop.working() as worker:
+    async with small_shop.working() as worker:
         job = await app.aenqueue(isolated_tasks.apart.options(timeout=10, max_attempts=1).job([1]))
         await begun.wait()
-        await shop.pass_time(10, worker)
-        assert (await shop.until_ended(job)).reason == "timeout"
+        await small_shop.pass_time(10, worker)
+        assert (await small_shop.until_ended(job)).reason == "timeout"
 
 
 # -- logs and context
 
 
 @live
-async def test_log_records_carry_job_task_and_attempt(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    app = shop.app
+async def test_log_records_carry_job_task_and_attempt(small_shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    app = small_shop.app
     caplog.set_level(logging.INFO)
     caplog.handler.addFilter(JobFilter())
     mine = logging.getLogger("mine")
@@ -360,7 +360,7 @@ async def test_log_records_carry_job_task_and_attempt(shop: Shop, caplog: pytest
         mine.info("on thread")
         ctx.log.info("by context")
 
-    async with shop.working():
+    async with small_shop.working():
         first, second = await here.aenqueue(), await on_thread.aenqueue()
         await first.await_(10)
         await second.await_(10)
@@ -423,15 +423,15 @@ async def test_the_fence_grows_with_each_owner(shop: Shop) -> None:
 
 
 @live
-async def test_the_error_of_a_failed_job_names_the_line_that_failed(shop: Shop) -> None:
-    app = shop.app
+async def test_the_error_of_a_failed_job_names_the_line_that_failed(small_shop: Shop) -> None:
+    app = small_shop.app
 
     @app.task(max_attempts=1)
     def fails() -> None:
         raise LookupError("no such thing")
 
-    async with shop.working():
-        record = await shop.until_ended(await fails.aenqueue())
+    async with small_shop.working():
+        record = await small_shop.until_ended(await fails.aenqueue())
     error = json.loads(record.error or "")
     assert (error["type"], error["message"]) == ("LookupError", "no such thing")
     assert "in fails" in error["traceback"]

@@ -64,8 +64,8 @@ async def test_async_def_and_isolated_tasks_run_and_record_their_results(shop: S
 
 
 @live
-async def test_typed_arguments_arrive_typed_and_results_come_back_typed(shop: Shop) -> None:
-    app = shop.app
+async def test_typed_arguments_arrive_typed_and_results_come_back_typed(small_shop: Shop) -> None:
+    app = small_shop.app
     seen: list[object] = []
 
     @app.task
@@ -78,7 +78,7 @@ async def test_typed_arguments_arrive_typed_and_results_come_back_typed(shop: Sh
         seen.append(ctx.id)
         return order
 
-    async with shop.working():
+    async with small_shop.working():
         assert await (await keep.aenqueue(ORDER, 1, 2, blob=b"\x00\xff")).aresult(10) == ORDER
         job = await keep_sync.aenqueue(ORDER)
         assert await job.aresult(10) == ORDER
@@ -119,8 +119,8 @@ async def test_whatever_a_handler_raises_is_a_failure_of_its_job_alone(shop: Sho
 
 
 @live
-async def test_a_result_that_cannot_be_stored_fails_the_job_without_another_run(shop: Shop) -> None:
-    app = shop.app
+async def test_a_result_that_cannot_be_stored_fails_the_job_without_another_run(small_shop: Shop) -> None:
+    app = small_shop.app
     runs: list[str] = []
 
     @app.task(retry=AT_ONCE)
@@ -137,9 +137,9 @@ async def test_a_result_that_cannot_be_stored_fails_the_job_without_another_run(
     async def large() -> str:
         return "x" * 300_000
 
-    async with shop.working():
+    async with small_shop.working():
         for task in (here, on_thread, large):
-            record = await shop.until_ended(await task.aenqueue())
+            record = await small_shop.until_ended(await task.aenqueue())
             assert (record.state, record.reason, record.attempts) == ("failed", "bad_result", 1)
     assert runs == ["here", "on thread"]
 
@@ -218,18 +218,18 @@ async def test_each_signal_costs_what_it_says(shop: Shop) -> None:
 
 
 @live
-async def test_signals_raised_in_a_child_process_mean_the_same(shop: Shop) -> None:
-    app = shop.borrow(isolated_tasks.app)
-    async with shop.working(queues=("default", "fail", "snooze", "throttle", "park")):
+async def test_signals_raised_in_a_child_process_mean_the_same(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
+    async with small_shop.working(queues=("default", "fail", "snooze", "throttle", "park")):
         for kind in ("fail", "snooze", "throttle", "park"):
             state, reason, _, attempts, history = SIGNALS[kind]
             job = await app.aenqueue(isolated_tasks.says.options(queue=kind).job(kind))
-            record = await shop.until(job, lambda r, reason=reason: r.reason == reason)
+            record = await small_shop.until(job, lambda r, reason=reason: r.reason == reason)
             assert (record.state, record.attempts) == (state, attempts)
             assert [a.outcome for a in await app.jobs.aattempts(job.id)] == [history]
         ends = {"retry": ("exhausted", 3), "exit": ("exhausted", 3), "unencodable": ("bad_result", 1)}
         for kind, end in ends.items():
-            record = await shop.until_ended(await app.aenqueue(isolated_tasks.says.job(kind)))
+            record = await small_shop.until_ended(await app.aenqueue(isolated_tasks.says.job(kind)))
             assert (record.state, (record.reason, record.attempts)) == ("failed", end)
 
 
@@ -314,8 +314,8 @@ async def test_a_job_past_its_age_limit_is_given_up_with_attempts_left(shop: Sho
 
 
 @live
-async def test_exceptions_named_permanent_are_not_retried(shop: Shop) -> None:
-    app = shop.borrow(isolated_tasks.app)
+async def test_exceptions_named_permanent_are_not_retried(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
 
     class Hopeless(LookupError):
         pass
@@ -328,9 +328,9 @@ async def test_exceptions_named_permanent_are_not_retried(shop: Shop) -> None:
     def on_thread() -> None:
         raise KeyError("never")
 
-    async with shop.working():
+    async with small_shop.working():
         for task in (here, on_thread):
-            record = await shop.until_ended(await task.aenqueue())
+            record = await small_shop.until_ended(await task.aenqueue())
             assert (record.state, record.reason, record.attempts) == ("failed", "permanent", 1)
 
 
@@ -357,8 +357,8 @@ async def test_an_outcome_that_the_store_refuses_fails_its_job_and_spares_its_ne
 
 
 @live
-async def test_a_handler_that_cancels_itself_is_retried_like_any_failure(shop: Shop) -> None:
-    app = shop.app
+async def test_a_handler_that_cancels_itself_is_retried_like_any_failure(small_shop: Shop) -> None:
+    app = small_shop.app
     runs: list[int] = []
 
     @app.task(max_attempts=2, retry=AT_ONCE)
@@ -370,6 +370,6 @@ async def test_a_handler_that_cancels_itself_is_retried_like_any_failure(shop: S
             raise asyncio.CancelledError
         return "done"
 
-    async with shop.working():
+    async with small_shop.working():
         assert await (await cancels_itself.aenqueue()).aresult(10) == "done"
     assert runs == [1, 2]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 from ..clock import SECOND
-from ..codec import encode
+from ..codec import decode, encode
 from ..errors import InvalidArguments, InvalidInput
 from ..model.schedule import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
 from ..names import check_duration, check_name, check_priority, check_queue
@@ -129,7 +129,7 @@ def changed(
     if queue is not None:
         changes["queue"] = check_queue(queue)
     if priority is not None:
-        options = {**json.loads(schedule.options), "priority": check_priority(priority)}
+        options = {**decode(schedule.options, dict[str, Any]), "priority": check_priority(priority)}
         changes["options"] = json.dumps(options, sort_keys=True)
     return checked(replace(schedule.spec, **changes))
 

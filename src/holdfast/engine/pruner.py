@@ -66,20 +66,26 @@ class Pruner:
             self._cursors.clear()
 
     async def _walk(self, span: Span, rules: Retention) -> int:
-        pruned = 0
         what, kept = span
+        pruned = skip = 0
         while self._leads():
             after = self._cursors.get(span, 0)
-            page = await self._store.aread(Op(lambda tx, after=after: ops.page_of_ended(tx, after, kept), single=True))  # type: ignore[misc]
+            page = await self._page(after, kept, skip)
             whole, upto = _whole(page)
             ids = [id for id, queue, state, _ in whole if _is_due(what, kept, queue, state, rules)]
             deleted = await self._delete(what, ids, kept)
             pruned += deleted
-            if upto > after and not (deleted and _is_one_instant(page)):
-                self._cursors[span] = upto
+            if _is_one_instant(page):
+                # More ends of this instant may lie beyond the page: past those that stay, and no further.
+                skip += len(page) - (deleted if what == "jobs" else 0)
+                continue
+            self._cursors[span], skip = max(after, upto), 0
             if len(page) < ops.PAGE:
                 break
         return pruned
+
+    async def _page(self, after: int, kept: int, skip: int) -> list[Row]:
+        return await self._store.aread(Op(lambda tx: ops.page_of_ended(tx, after, kept, skip), single=True))
 
     async def _delete(self, what: str, ids: Sequence[str], kept: int) -> int:
         prune = ops.prune_jobs if what == "jobs" else ops.prune_results
@@ -124,7 +130,6 @@ def _whole(page: Sequence[Row]) -> tuple[Sequence[Row], int]:
 
 
 def _is_one_instant(page: Sequence[Row]) -> bool:
-    """Whether more ends of the same instant may lie beyond this page."""
     return len(page) == ops.PAGE and page[0][3] == page[-1][3]
 
 

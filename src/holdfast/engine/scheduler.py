@@ -49,9 +49,10 @@ class Scheduler:
         if not self._leads():
             self._launched_at = None
             return None
-        if self._launched_at is None:
-            self._launched_at = await self._store.aread(Op(insight.clock))
-        rest = await self._fire_all(self._launched_at)
+        launched_at = self._launched_at
+        if launched_at is None:
+            launched_at = self._launched_at = await self._store.aread(Op(insight.clock))
+        rest = await self._fire_all(launched_at)
         await self._prune()
         return rest
 

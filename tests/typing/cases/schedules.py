@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import assert_type
 
 import holdfast
-from holdfast.tasks import AsyncTask, SyncTask
 
 app = holdfast.App(":memory:")
 
@@ -25,10 +24,8 @@ async def beat(ctx: holdfast.Context, region: str = "eu") -> str:
 async def report(user: int) -> None: ...
 
 
-assert_type(nightly, SyncTask[[], int])
 assert_type(nightly.enqueue().result(), int)
 assert_type(beat.enqueue("us").result(), str)
-assert_type(report, AsyncTask[[int], None])
-report.enqueue(1)
-report.enqueue("one")  # error
-app.every(60, overlap="hope")  # error
+assert_type(report.enqueue(1).result(), None)
+report.enqueue("one")  # error: arg-type / reportArgumentType
+app.every(60, overlap="hope")  # error: arg-type / reportArgumentType

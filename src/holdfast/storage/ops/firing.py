@@ -22,7 +22,7 @@ from ..statements import sql
 from .control import cancel
 from .enqueue import enqueue
 from .insight import clock
-from .schedules import APP, Operator, read_schedule
+from .schedules import APP, Operator, hold_schedule
 
 PAGE: Final = 200
 MOST_AT_ONCE: Final = 1_000
@@ -46,7 +46,7 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
 
     `launched_at` is when the caller began to look: an interval that was overdue then waits for its cool-down first.
     """
-    schedule, now = await read_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.ACTIVE:
         return Firing()
     try:
@@ -72,7 +72,7 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
 
 async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
     """Make a job beside the ticks, under the same overlap policy. When the schedule fires next does not change."""
-    schedule, now = await read_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, name)
     blocker = await _make_room(tx, schedule, schedule.last_job)
     answer = RanNow(None, blocker)
     if blocker is None:
@@ -88,7 +88,7 @@ async def backfill(
     tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False
 ) -> Backfill:
     """Make the jobs of the ticks from `start` up to `end` that have none, whatever the overlap policy."""
-    schedule, now = await read_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, name)
     _check_range(schedule, start, end, now)
     ticks = ticks_between(schedule.timing, start, end, MOST_AT_ONCE)
     known = {tick for (tick,) in await tx.all(sql.ticks_between, schedule=name, start=start, until=end)}

@@ -30,9 +30,9 @@ async def retention(tx: Tx, base: Retention) -> Retention:
     return with_queues(base, await list_queues(tx))
 
 
-async def page_of_ended(tx: Tx, after: int, kept: int) -> list[Row]:
+async def page_of_ended(tx: Tx, after: int, kept: int, skip: int = 0) -> list[Row]:
     """Jobs that ended after an instant and at least `kept` µs ago, oldest first: id, queue, state, finished_at."""
-    return await tx.all(sql.page_of_ended, after=after, kept=kept, n=PAGE)
+    return await tx.all(sql.page_of_ended, after=after, kept=kept, skip=skip, n=PAGE)
 
 
 async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:

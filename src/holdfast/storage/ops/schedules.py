@@ -40,12 +40,15 @@ APP: Final = Operator()
 
 
 async def get_schedule(tx: Tx, name: str) -> Schedule:
-    return (await read_schedule(tx, name))[0]
-
-
-async def read_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
-    """A schedule, and the time of the look."""
     row = await tx.one(sql.get_schedule, name=name)
+    if row is None:
+        raise NotFound("schedule", name)
+    return _schedule(row)
+
+
+async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
+    """A schedule that nobody else changes or fires until the end of this transaction, and the time of the look."""
+    row = await tx.one(sql.hold_schedule, name=name)
     if row is None:
         raise NotFound("schedule", name)
     return _schedule(row), row[-1]
@@ -91,7 +94,7 @@ async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
 
 async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -> Schedule:
     """Change a schedule as an operator: code leaves alone what was changed. Ticks of the past are not made again."""
-    schedule, now = await read_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, name)
     wanted = change(schedule)
     touched = _differences(schedule, wanted)
     if not touched:
@@ -106,7 +109,7 @@ async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -
 
 async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
     """Fire no more. What it has enqueued goes on."""
-    schedule = await get_schedule(tx, name)
+    schedule, _ = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.PAUSED:
         await _write(tx, replace(schedule, state=ScheduleState.PAUSED, next_tick=None))
         await by.record(tx, "schedule.pause", name, str(schedule.state), str(ScheduleState.PAUSED))
@@ -115,7 +118,7 @@ async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
 
 async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
     """Fire again, from the next tick on: what was due during the pause is not made up for."""
-    schedule, now = await read_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.ACTIVE:
         await _write(tx, _seeded(schedule, now))
         await by.record(tx, "schedule.resume", name, str(schedule.state), str(ScheduleState.ACTIVE))
@@ -125,7 +128,7 @@ async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
 
 async def delete_schedule(tx: Tx, name: str, by: Operator = APP) -> None:
     """Remove a schedule and the memory of its ticks; its jobs stay. What code declares comes back with its worker."""
-    schedule = await get_schedule(tx, name)
+    schedule, _ = await hold_schedule(tx, name)
     await tx.one(sql.delete_schedule, name=name)
     await tx.one(sql.delete_ticks, schedule=name)
     await by.record(tx, "schedule.delete", name, _fields(schedule.spec), None)
@@ -155,7 +158,7 @@ async def _insert(tx: Tx, spec: ScheduleSpec, origin: str, now: int) -> bool:
 
 
 async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
-    schedule, now = await read_schedule(tx, spec.name)
+    schedule, now = await hold_schedule(tx, spec.name)
     if schedule.origin == "runtime":
         return False
     kept = {name: getattr(schedule, name) for name in schedule.edited}
@@ -175,7 +178,7 @@ def _consistent(kept: dict[str, Any], schedule: Schedule) -> dict[str, Any]:
 
 async def _store(tx: Tx, old: Schedule, wanted: ScheduleSpec, *, edited: tuple[str, ...], now: int) -> None:
     new = replace(old, **_fields(wanted), edited=edited)
-    if TIMING_FIELDS & set(_differences(old, wanted)):
+    if TIMING_FIELDS & set(_differences(old, wanted)) or old.state is ScheduleState.BROKEN:
         paused = old.state is ScheduleState.PAUSED
         new = _seeded(new, now)
         new = replace(new, state=ScheduleState.PAUSED, next_tick=None) if paused else new

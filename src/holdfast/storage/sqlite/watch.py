@@ -99,7 +99,7 @@ class Watch:
         """Look soon after a write to the log, then ever later. A new write begins anew.
 
         An event of our own last commit leads up the whole ladder, since nothing more comes of it. A stranger that
-        wrote meanwhile was found at the next rung only: 18 ms at the median, against 1.
+        wrote meanwhile was found at the next rung only: 18 ms from enqueue to start at the median, against 4.5.
         """
         before = self._commits()
         rung = 0

@@ -2,8 +2,8 @@
 -- Oldest first, from the index alone but for the id. Index: holdfast_job_ended.
 select id, queue, state, finished_at from holdfast_job
  where finished_at > :after and finished_at <= :now - :kept
- order by finished_at
- limit :n;
+ order by finished_at, queue, state
+ limit :n offset :skip;
 
 -- name: prune_audit
 delete from holdfast_audit

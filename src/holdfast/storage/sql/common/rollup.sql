@@ -102,4 +102,4 @@ select fingerprint, task, type, message, traceback, last_job, first_seen, last_s
 -- The oldest, and whatever is beyond the cap: a text that defies grouping must not fill the store.
 delete from holdfast_error
  where last_seen < :now - :kept
-    or last_seen < (select last_seen from holdfast_error order by last_seen desc limit 1 offset :cap);
+    or last_seen <= (select last_seen from holdfast_error order by last_seen desc limit 1 offset :cap);

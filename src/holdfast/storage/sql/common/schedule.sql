@@ -6,6 +6,14 @@ select name, task, payload, queue, options, tick_argument, expression, every, zo
        :now
   from holdfast_schedule where name = :name;
 
+-- name: hold_schedule
+-- The same, and its row is locked: whoever acts on a schedule next sees what this transaction did.
+update holdfast_schedule set version = version where name = :name
+returning name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
+       jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,
+       last_error, pruned_to, created_at, updated_at,
+       :now;
+
 -- name: list_schedules
 select name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
        jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,

@@ -2,7 +2,8 @@
 -- A success stands even where a cancel was requested meanwhile. One statement for a whole batch. The worker's
 -- row is locked before its jobs, as a rescue does: a turn that claims afterwards would otherwise deadlock with one.
 -- Rows are found by their ids, whatever the statistics say. By owner, for which `coalesce` closes the index, each batch
--- would read the dead entries of all before it: 3,400 jobs/s over 20,000 jobs, against 11,000.
+-- would read the dead entries of all before it. By id: 1.05 to 2.0 times the rate in five pairs of drains, 1.7 at the
+-- median, on a busy machine.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner for key share
 ), item as materialized (
