@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
 from .client.audit import Audit
@@ -23,18 +21,15 @@ from .client.queues import Queues
 from .client.schedules import Schedules
 from .client.stats import Errors, Stats
 from .clock import Clock
-from .context import Context, SyncContext
-from .decorate import TaskDecorator
 from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
 from .engine.executor import Middleware
-from .errors import ConfigError, UnknownTask
+from .errors import ConfigError
 from .handle import Job
 from .opening import open_store
-from .options import Isolate, Seconds, TaskOptions
-from .rules.retry import RetryPolicy
+from .registry import Registry
 from .storage.port import Op, Store
-from .tasks import AsyncTask, JobRequest, SyncTask, Task
+from .tasks import JobRequest
 from .telemetry import Tally
 
 P = ParamSpec("P")
@@ -44,7 +39,7 @@ M = TypeVar("M", bound=Middleware)
 logger: Final = logging.getLogger("holdfast")
 
 
-class App:
+class App(Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
@@ -60,12 +55,11 @@ class App:
         tenant: Callable[[], str] | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__()
         self._code = {**settings, "store": os.fspath(store) if store is not None else None}
         self.config = configuration.load(self._code)
         self._clock = clock
         self._tenant = tenant or (lambda: "")
-        self._tasks: dict[str, Task[Any, Any]] = {}
-        self._middleware: list[Middleware] = []
         self._opened: Store | None = None
         self._opening = threading.Lock()
         self.jobs: Final = Jobs(self.open, self._tasks)
@@ -83,53 +77,6 @@ class App:
         self._enqueuer = Enqueuer(self.open, self.jobs)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
-    # -- tasks
-
-    @overload
-    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
-    @overload
-    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
-    @overload
-    def task(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
-    @overload
-    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
-    @overload
-    def task(
-        self,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        max_attempts: int | None = 5,
-        retry: RetryPolicy | None = None,
-        timeout: Seconds | None = None,
-        isolate: Isolate | None = None,
-        concurrency: int | None = None,
-        rate: str | None = None,
-        requires: Sequence[str] = (),
-        permanent_on: tuple[type[BaseException], ...] = (),
-    ) -> TaskDecorator: ...
-
-    def task(self, *function: Any, **options: Any) -> Any:
-        """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
-
-        The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
-        """
-        name = options.pop("name", None)
-        options["requires"] = frozenset(options.get("requires", ()))
-        wanted = TaskOptions(**options)
-
-        def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
-            if not callable(fn):
-                raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
-            return self._register(fn, name or fn.__name__, wanted)
-
-        return decorate(*function) if function else decorate
-
-    def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
-        """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
-        return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
-
     def rate(self, scope: str, *, capacity: float, per_second: float) -> str:
         """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
 
@@ -144,36 +91,9 @@ class App:
         limits = [declare_concurrency(name, n) for name, n in limited if n is not None]
         return [*self._rates.values(), *limits, *self.schedules.declarations()]
 
-    def middleware(self, layer: M) -> M:
-        """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
-        self._middleware.append(layer)
-        return layer
-
     def around_enqueue(self, around: Around) -> None:
-        """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace to their runs."""
+        """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace along."""
         self._enqueuer.around = around
-
-    @property
-    def tasks(self) -> Mapping[str, Task[Any, Any]]:
-        """The registered and declared tasks by name."""
-        return MappingProxyType(self._tasks)
-
-    def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
-        if options.isolate == "process" and fn.__module__ == "__main__":
-            raise ConfigError(
-                f"task {name!r} has isolate='process', but a child process cannot import it from __main__; "
-                "move it to a module of its own"
-            )
-        if not self._tasks and self.config.inline:
-            logger.warning("inline mode: jobs run at once in their caller; nothing is stored and no worker is used")
-        kind = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
-        return self._keep(kind(self, fn, name, options))
-
-    def _keep(self, task: Task[Any, Any]) -> Task[Any, Any]:
-        if task.name in self._tasks:
-            raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
-        self._tasks[task.name] = task
-        return task
 
     # -- enqueue
 
@@ -212,11 +132,6 @@ class App:
     def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
-
-    def _check(self, request: JobRequest[Any]) -> None:
-        if request.task.name not in self._tasks:
-            known = ", ".join(sorted(self._tasks)) or "none"
-            raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
 
     # -- work
 

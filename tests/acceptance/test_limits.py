@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 
 import holdfast
+from holdfast import JobFilter
 from tests.acceptance.fleet import Fleet, Line, until
 
 OPTIONS = ("--queues", "limited", "--concurrency", "20")
@@ -15,29 +16,32 @@ PROCESSES = 4
 
 
 @pytest.mark.timeout(180)
-def test_a_rate_is_kept_by_four_processes_and_used_up(app: holdfast.App, workers: Fleet) -> None:
+def test_a_rate_is_kept_by_four_processes_and_used(app: holdfast.App, workers: Fleet) -> None:
     app.limits.set_rate("api", capacity=100, per_second=100)
     task = app.tasks["mark"].options(rate="api")
     for _ in range(3):
         app.enqueue_many([task.job() for _ in range(800)])
     for _ in range(PROCESSES):
         workers.start(*OPTIONS)
-    until(lambda: len(workers.lines()) >= 3_000, 90, "fifteen seconds of work", workers.log)
+    until(lambda: len(workers.lines()) >= 2_600, 90, "thirteen seconds of work", workers.log)
     workers.stop_all()
-    starts = sorted(line.at for line in workers.lines() if line.mark == "S")
-    _check_rate(starts, capacity=100, per_second=100)
-    # Once the first burst is spent, the rate itself is what is left, and it is used.
-    steady = [at - starts[200] for at in starts[200:1_400]]
-    assert len(steady) / steady[-1] > 0.95 * 100
+    claims = sorted(job.claimed_at / 1e6 for job in app.jobs.find(JobFilter(state="succeeded", limit=10_000)) if job.claimed_at)
+    _check_rate(claims, capacity=100, per_second=100)
+    # Once the first burst is spent, the rate itself is what is left, and most of it is used even on a busy machine.
+    steady = [at - claims[200] for at in claims[200:1_200]]
+    assert len(steady) / steady[-1] > 0.75 * 100
 
 
-def _check_rate(starts: list[float], *, capacity: float, per_second: float) -> None:
-    """From any start on, no more than the bucket held and what flowed in since; a start is noted a little late."""
-    slack = 0.25 * per_second
-    for first in range(0, len(starts), 37):
-        for last in range(first + 1, len(starts), 41):
-            allowed = capacity + per_second * (starts[last] - starts[first]) + 1 + slack
-            assert last - first + 1 <= allowed, (first, last, starts[last] - starts[first])
+def _check_rate(claims: list[float], *, capacity: float, per_second: float) -> None:
+    """From any claim on, no more than the bucket held and what flowed in since, to one token.
+
+    A claim is noted by the statement before the one that takes the token, a few milliseconds apart.
+    """
+    slack = 0.05 * per_second
+    for first in range(0, len(claims), 7):
+        for last in range(first + 1, len(claims), 11):
+            allowed = capacity + per_second * (claims[last] - claims[first]) + 1 + slack
+            assert last - first + 1 <= allowed, (first, last, claims[last] - claims[first])
 
 
 @pytest.mark.timeout(240)

@@ -5,50 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast import Context, SyncContext
-from holdfast.engine import rescuer as rescuing
 from holdfast.engine.process import is_gone
-from holdfast.engine.worker import Worker
-from holdfast.model.worker import WorkerSpec
-from holdfast.storage.ops import claims, workers
+from holdfast.storage.ops import claims
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
 
 from . import isolated_tasks
-from .worker_kit import AT_ONCE, Shop, heard, key_of, live
+from .worker_kit import AT_ONCE, Shop, endless, heard, key_of, live
 
 LEASE = 30.0
-
-
-async def stranger(
-    shop: Shop, worker: Worker, *, claims_jobs: int = 0, process_key: str = "", lease: float = LEASE
-) -> str:
-    """Another worker, which registers, perhaps claims, and is never heard of again."""
-    spec = WorkerSpec(
-        id="stranger", name="elsewhere:1", host="elsewhere", pid=1, process_key=process_key, queues=("default",),
-        tasks=(), concurrency=1, version="0", lease=round(lease * 1e6),
-    )  # fmt: skip
-    await shop.store.awrite(Op(lambda tx: workers.register(tx, spec)))
-    if claims_jobs:
-        request = ClaimRequest(owner=spec.id, token="t", routes=worker.routes.encoded, n=claims_jobs)
-        assert len(await shop.store.awrite(Op(lambda tx: claims.claim(tx, request)))) == claims_jobs
-    return spec.id
-
-
-def endless(shop: Shop) -> tuple[Any, asyncio.Queue[str]]:
-    """A task that runs until it is cancelled, and tells by whom it was begun."""
-    begun: asyncio.Queue[str] = asyncio.Queue()
-
-    @shop.app.task(retry=AT_ONCE, name="endless")
-    async def endless(ctx: Context) -> None:
-        begun.put_nowait(ctx.fence)
-        await asyncio.Event().wait()
-
-    return endless, begun
 
 
 # -- what a beat reveals
@@ -295,185 +264,6 @@ async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
             await asyncio.sleep(0.01)
         shop.store.down = False
         assert await job.aresult(10) == 3
-
-
-# -- declared dead
-
-
-@live
-async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_outcomes_change_nothing(
-    shop: Shop, caplog: pytest.LogCaptureFixture
-) -> None:
-    app = shop.app
-    begun, go = asyncio.Event(), asyncio.Event()
-    runs: list[int] = []
-
-    @app.task(retry=AT_ONCE)
-    async def slow(ctx: Context) -> str:
-        runs.append(ctx.attempt)
-        if ctx.attempt > 1:
-            return "second"
-        begun.set()
-        try:
-            await go.wait()
-        except asyncio.CancelledError:
-            return "first"
-        return "first"
-
-    async with shop.working() as worker:
-        old = worker.id
-        job = await slow.aenqueue()
-        await begun.wait()
-        assert await asyncio.to_thread(app.workers.bury, old) == 1
-        assert not await shop.beat(worker)
-        assert await job.aresult(10) == "second"
-        assert worker.id != old
-        assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
-        await shop.until(job, lambda _: not worker.turns.pending)
-        assert await shop.beat(worker)
-    record = await job.astatus()
-    assert (record.state, record.attempts) == ("succeeded", 2)
-    assert runs == [1, 2]
-    assert "going on under a new identity" in caplog.text
-    assert app.workers.list() == []
-
-
-@live
-async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: Shop) -> None:
-    app = shop.app
-
-    @app.task
-    async def note() -> str:
-        return "ran"
-
-    async with shop.working() as worker:
-        worker.floor.closing = True
-        await shop.until(await note.aenqueue(), lambda r: r.state == "ready")
-        old = worker.id
-
-        async def bury() -> None:
-            await asyncio.to_thread(app.workers.bury, old)
-
-        shop.store.before = bury
-        worker.floor.closing = False
-        worker.turns.feed()
-        job = await note.aenqueue()
-        await shop.until(job, lambda _: shop.store.before is None)
-        assert (await job.astatus()).state == "ready"
-        await shop.beat(worker)
-        assert await job.aresult(10) == "ran"
-
-
-# -- rescuing others
-
-
-@live
-async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(shop: Shop) -> None:
-    task, begun = endless(shop)
-    async with shop.working() as worker:
-        worker.floor.closing = True
-        job = await task.aenqueue()
-        await stranger(shop, worker, claims_jobs=1, lease=60)
-        shop.clock.advance(20)
-        # A hiccup of our own: only from here on our word about others counts.
-        shop.store.down = True
-        assert not await shop.beat(worker)
-        shop.store.down = False
-        for _ in range(5):
-            assert await shop.beat(worker)
-            shop.clock.advance(9.9)
-            await worker.rescuer.run_once()
-        # Its lease of 60 s ran out at 60; we are steady for only 49.5.
-        assert (await job.astatus()).state == "running"
-        for _ in range(2):
-            assert await shop.beat(worker)
-            shop.clock.advance(9.9)
-        await worker.rescuer.run_once()
-        record = await job.astatus()
-        assert (record.state, record.reason, record.attempts) == ("ready", "rescue", 1)
-        assert (record.suspect, record.crashes) == (1, 0)
-        assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
-        worker.floor.closing = False
-        worker.turns.feed()
-        assert await begun.get()
-
-
-@live
-async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    task, _ = endless(shop)
-    async with shop.working() as worker:
-        worker.floor.closing = True
-        job = await task.aenqueue()
-        for _ in range(4):
-            assert await shop.beat(worker)
-            shop.clock.advance(9)
-        await stranger(shop, worker, claims_jobs=1)
-        assert await shop.beat(worker)
-        shop.clock.step(3600)
-        assert await shop.beat(worker)
-        await worker.rescuer.run_once()
-        assert (await job.astatus()).state == "running"
-        assert "the clock stepped by 3600.0 s" in caplog.text
-        for _ in range(4):
-            shop.clock.advance(9)
-            assert await shop.beat(worker)
-        await worker.rescuer.run_once()
-        assert (await job.astatus()).state == "ready"
-
-
-@live
-async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task, begun = endless(shop)
-    async with shop.working() as worker:
-        worker.floor.closing = True
-        job = await task.aenqueue()
-        await stranger(shop, worker, claims_jobs=1, process_key="that one")
-        await worker.rescuer.run_once()
-        assert (await job.astatus()).state == "running"
-        monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "that one")
-        await worker.rescuer.run_once()
-        assert (await job.astatus()).state == "ready"
-        worker.floor.closing = False
-        worker.turns.feed()
-        await begun.get()
-
-
-@live
-async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) -> None:
-    task, _ = endless(shop)
-    async with shop.working() as worker:
-        worker.floor.closing = True
-        job = await task.aenqueue()
-        dead = await stranger(shop, worker, claims_jobs=1)
-        await job.acancel()
-        await asyncio.to_thread(shop.app.workers.bury, dead)
-        assert (await job.astatus()).state == "cancelled"
-
-
-@live
-async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
-    small_shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with small_shop.working() as worker:
-        await stranger(small_shop, worker, process_key="gone")
-        tried: list[str] = []
-
-        async def rescue_all(store: object, worker_id: str, **_: object) -> int:
-            tried.append(worker_id)
-            if worker_id == "stranger":
-                raise RuntimeError("corrupt")
-            return 0
-
-        second = small_shop.worker()
-        await second.start()
-        monkeypatch.setattr(rescuing, "is_gone", lambda key: True)
-        monkeypatch.setattr(rescuing, "rescue_all", rescue_all)
-        with pytest.raises(RuntimeError, match="corrupt"):
-            await worker.rescuer.run_once()
-        assert set(tried) == {"stranger", second.id}
-        await second.stop()
 
 
 @live

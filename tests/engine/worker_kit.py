@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast import App, Job
+from holdfast import App, Context, Job
 from holdfast.clock import SYSTEM_CLOCK, ManualClock
 from holdfast.engine.process import process_key
 from holdfast.engine.settings import WorkerSettings
@@ -211,3 +211,15 @@ def key_of(pid: str) -> str:
     scope = process_key().rsplit(":", 2)[0]
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return f"{scope}:{pid}:{ticks}"
+
+
+def endless(shop: Shop) -> tuple[Any, asyncio.Queue[str]]:
+    """A task that runs until it is cancelled, and tells by whom it was begun."""
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    @shop.app.task(retry=AT_ONCE, name="endless")
+    async def endless(ctx: Context) -> None:
+        begun.put_nowait(ctx.fence)
+        await asyncio.Event().wait()
+
+    return endless, begun

@@ -19,7 +19,7 @@ from .settings import WorkerSettings
 logger: Final = logging.getLogger("holdfast.engine")
 
 _WALKS_UNTIL_AFRESH: Final = 500
-_PAUSE: Final = 0.02
+_PAUSE: Final = 0.01
 """Seconds between two transactions: claims and finishes go first."""
 
 Span = tuple[str, int]

@@ -16,7 +16,7 @@ from ..statements import sql
 from .counting import lower_tallies
 from .queues import list_queues
 
-BATCH: Final = 500
+BATCH: Final = 200
 """Rows that one transaction deletes at most."""
 PAGE: Final = 2_000
 """Rows that are looked at in one step."""

@@ -1,0 +1,111 @@
+"""The tasks of an app: what `@app.task` registers and how jobs find it again."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+
+from .config import Config
+from .context import Context, SyncContext
+from .decorate import TaskDecorator
+from .engine.executor import Middleware
+from .errors import ConfigError, UnknownTask
+from .options import Isolate, Seconds, TaskOptions
+from .rules.retry import RetryPolicy
+from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound=Middleware)
+
+logger: Final = logging.getLogger("holdfast")
+
+
+class Registry(Enqueuer):
+    """Tasks by name, and what is wrapped around them. The app adds a store to it."""
+
+    config: Config
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[Any, Any]] = {}
+        self._middleware: list[Middleware] = []
+
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int | None = 5,
+        retry: RetryPolicy | None = None,
+        timeout: Seconds | None = None,
+        isolate: Isolate | None = None,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        requires: Sequence[str] = (),
+        permanent_on: tuple[type[BaseException], ...] = (),
+    ) -> TaskDecorator: ...
+
+    def task(self, *function: Any, **options: Any) -> Any:
+        """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
+
+        The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
+        """
+        name = options.pop("name", None)
+        options["requires"] = frozenset(options.get("requires", ()))
+        wanted = TaskOptions(**options)
+
+        def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
+            if not callable(fn):
+                raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
+            return self._register(fn, name or fn.__name__, wanted)
+
+        return decorate(*function) if function else decorate
+
+    def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
+        """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
+        return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
+
+    def middleware(self, layer: M) -> M:
+        """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
+        self._middleware.append(layer)
+        return layer
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The registered and declared tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
+        if options.isolate == "process" and fn.__module__ == "__main__":
+            raise ConfigError(
+                f"task {name!r} has isolate='process', but a child process cannot import it from __main__; "
+                "move it to a module of its own"
+            )
+        if not self._tasks and self.config.inline:
+            logger.warning("inline mode: jobs run at once in their caller; nothing is stored and no worker is used")
+        kind = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
+        return self._keep(kind(self, fn, name, options))
+
+    def _keep(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        if task.name in self._tasks:
+            raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
+        self._tasks[task.name] = task
+        return task
+
+    def _check(self, request: JobRequest[Any]) -> None:
+        if request.task.name not in self._tasks:
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
