@@ -30,13 +30,18 @@ def workers(store_url: str, tmp_path: Path) -> Iterator[Fleet]:
 def app(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdfast.App]:
     """The tasks of the workers, as their producer sees them."""
     monkeypatch.setenv("HOLDFAST_STORE", store_url)
+    producer = producer_for(store_url)
+    yield producer
+    producer.close()
+
+
+def producer_for(store_url: str) -> holdfast.App:
     producer = holdfast.App(store_url)
     for name, task in jobs.app.tasks.items():
         assert task.fn is not None
-        producer.task(name=name, queue=task.task_options.queue, max_attempts=task.task_options.max_attempts,
-                      retry=task.task_options.retry)(task.fn)  # fmt: skip
-    yield producer
-    producer.close()
+        own = task.task_options
+        producer.task(name=name, queue=own.queue, max_attempts=own.max_attempts, retry=own.retry)(task.fn)
+    return producer
 
 
 def url_of(dsn: str) -> str:

@@ -61,14 +61,6 @@ async def neighbour(ctx: holdfast.Context, seconds: float) -> None:
     note("E", ctx)
 
 
-@app.task(queue="stuck")
-async def block_the_loop(ctx: holdfast.Context) -> None:
-    """Code that should not be in an `async def`, and never ends."""
-    note("S", ctx)
-    while True:
-        time.sleep(60)
-
-
 @app.task(max_attempts=None, queue="limited")
 async def mark(ctx: holdfast.Context) -> None:
     note("S", ctx)
