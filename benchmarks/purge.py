@@ -43,9 +43,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="holdfast-purge-") as folder:
             _report("SQLite", str(Path(folder) / "jobs.db"), options)
     if options.store in ("both", "postgres"):
-        with _server(None) as dsn:
-            with PostgresBench(dsn).fresh() as url:
-                _report("Postgres", url, options)
+        with _server(None) as dsn, PostgresBench(dsn).fresh() as url:
+            _report("Postgres", url, options)
 
 
 def _report(name: str, url: str, options: argparse.Namespace) -> None:

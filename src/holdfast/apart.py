@@ -45,6 +45,7 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
     """The outcome of one run: its `kind`, and a result or an error. The worker decides what follows from it."""
     # Imported here: a child must start fast, and most runs need neither.
     from .model.outcome import Snoozed
+    from .outcomes import JobSignal
     from .rules.failure import classify, error_text
 
     kind = Context if task.is_async else SyncContext
@@ -59,7 +60,14 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
         failure = classify(error, task.task_options.permanent_on)
         if isinstance(failure, Snoozed):
             return {"kind": "snoozed", "delay": failure.delay}
-        return {"kind": failure.kind, "error": failure.error, "after": failure.after, "reason": failure.reason, "cools": failure.cools}
+        return {
+            "kind": failure.kind,
+            "error": failure.error,
+            "after": failure.after,
+            "reason": failure.reason,
+            "cools": failure.cools,
+            "on_purpose": isinstance(error, JobSignal),
+        }
     try:
         return {"kind": "done", "result": task.signature.encode_result(value)}
     except HoldfastError as error:

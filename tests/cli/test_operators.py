@@ -27,6 +27,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
         url = f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
     app = App(url)
     app.declare("mail", queue="mail")
+    app.migrate()
     yield app
     app.close()
 

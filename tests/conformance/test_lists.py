@@ -120,8 +120,8 @@ def crowd_on_postgres(ground: Any) -> World:
     world.sql(
         """insert into holdfast_job (id, task, queue, route, state, reason, rank, not_before, payload, max_attempts,
                                      created_at, finished_at)
-           select lpad(i::text, 26, '0'), 't' || i % 5, 'q' || i % 3, 1, case when i % 50 = 0 then 'failed' else 'succeeded'
-                  end, null, 0, 0, '{}', 5, 0, 1700000000000000 + i
+           select lpad(i::text, 26, '0'), 't' || i % 5, 'q' || i % 3, 1,
+                  case when i % 50 = 0 then 'failed' else 'succeeded' end, null, 0, 0, '{}', 5, 0, 1700000000000000 + i
              from generate_series(1, 100000) as i returning 0"""
     )
     world.enqueue(*(spec(id=id, queue="q1") for id in ids.many(300)))

@@ -98,5 +98,8 @@ def test_every_change_is_recorded_with_who_why_and_what(world: World) -> None:
     world.run(queues.change_queue, "mail", {"keep_failed": 7}, action="queue.set", **WHO)
     newest, oldest = world.run(audit.list_audit, AuditFilter(target_kind="queue", target="mail"))
     assert (oldest.actor, oldest.action, oldest.reason) == ("ada", "queue.move", "maintenance")
-    assert (json.loads(oldest.before or ""), json.loads(oldest.after or "")) == ({"state": "active"}, {"state": "paused"})
+    assert (json.loads(oldest.before or ""), json.loads(oldest.after or "")) == (
+        {"state": "active"},
+        {"state": "paused"},
+    )
     assert (newest.at, json.loads(newest.before or "")) == (world.now, {"keep_failed": None})

@@ -80,7 +80,8 @@ def test_a_page_has_what_ended_after_an_instant_oldest_first(world: World) -> No
         world.clock.advance(1)
     rows = world.run(retention.page_of_ended, 0, SECOND)
     assert [(row[0], row[1], row[2]) for row in rows] == [
-        (placed.id, placed.queue, state) for placed, state in zip(ends, ("failed", "succeeded", "cancelled"), strict=True)
+        (placed.id, placed.queue, state)
+        for placed, state in zip(ends, ("failed", "succeeded", "cancelled"), strict=True)
     ]
     assert [row[0] for row in world.run(retention.page_of_ended, rows[0][3], 2 * SECOND)] == [ends[1].id]
 

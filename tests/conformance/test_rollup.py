@@ -44,9 +44,8 @@ def latency(world: World, metric: str, minute: int, queue: str = "default") -> M
     return point
 
 
-def run_job(world: World, owner: str, outcome: Outcome, *, seconds: float = 1.0, wait: float = 0.0, **fields: object) -> str:
+def run_job(world: World, owner: str, outcome: Outcome, *, seconds: float = 1.0, **fields: object) -> str:
     job_id = world.add(**fields)
-    world.clock.advance(wait)
     (job,) = world.claim(owner, 1, queues=[str(fields.get("queue", "default"))])
     world.clock.advance(seconds)
     world.finish(owner, job, outcome)

@@ -1,4 +1,4 @@
-"""How things stand: counts by label, ages, slots, limits, the store's health. Every number is right or says that it is not."""
+"""How things stand: counts by label, ages, slots, limits, health. Every number is right or says that it is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def queue(world: World, name: str = "default") -> QueueStats:
 
 
 def test_d17_delayed_jobs_are_counted_apart_from_due_ones(world: World) -> None:
-    world.enqueue(spec(), spec(), spec(delay=60 * SECOND), spec(at=world.now + 3600 * SECOND), spec(at=world.now - SECOND))
+    world.enqueue(
+        spec(), spec(), spec(delay=60 * SECOND), spec(at=world.now + 3600 * SECOND), spec(at=world.now - SECOND)
+    )
     assert queue(world).counts == {"waiting": 3, "delayed": 2}
     world.clock.advance(60)
     assert queue(world).counts == {"waiting": 4, "delayed": 1}

@@ -138,11 +138,11 @@ async def test_a_leader_that_leaves_lets_the_next_worker_lead_at_once(real_shop:
     settings: dict[str, Any] = {"lead_interval": 0.05, "schedule_interval": 5.0}
     declare(real_shop.app)
     async with real_shop.working(**settings) as first:
-        while not first.leader.holds("schedules"):
+        while not first.chores.leader.holds("schedules"):
             await asyncio.sleep(0)
     async with real_shop.working(**settings) as second:
         async with asyncio.timeout(5):
-            while not second.leader.holds("schedules"):
+            while not second.chores.leader.holds("schedules"):
                 await asyncio.sleep(0)
 
 

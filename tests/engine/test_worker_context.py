@@ -10,6 +10,7 @@ import pytest
 from holdfast import Context, SyncContext
 from holdfast.telemetry import JobFilter
 
+from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, live
 
 
@@ -45,6 +46,22 @@ async def test_log_records_carry_job_task_and_attempt(small_shop: Shop, caplog: 
     assert ("by context", second.id, "on_thread", 1) in said
     assert (f"job {first.id} (here) failed", first.id, "here", 1) in said
     assert ("outside", "", "", "") in said
+
+
+@live
+async def test_a_failure_in_a_child_process_is_logged_with_the_line_that_failed(
+    small_shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
+    async with small_shop.working():
+        for kind in ("unheard of", "exit", "fail"):
+            job = await app.aenqueue(isolated_tasks.says.options(max_attempts=1).job(kind))
+            assert await job.await_(20) == "failed"
+    said = [r.getMessage() for r in caplog.records if "failed in its process" in r.getMessage()]
+    # Not what a handler says on purpose.
+    assert len(said) == 2
+    assert "raise ValueError(kind)" in said[0]
+    assert "SystemExit: 3" in said[1]
 
 
 @live

@@ -131,7 +131,7 @@ async def test_two_workers_in_one_process_share_the_work_and_do_not_rescue_each_
         assert [await job.aresult(10) for job in jobs] == ["met", "met"]
         for worker in (first, second):
             assert worker._worker is not None
-            await worker._worker.rescuer.run_once()
+            await worker._worker.chores.rescuer.run_once()
         assert {w.id for w in await asyncio.to_thread(app.workers.list)} == {first.id, second.id}
 
 

@@ -95,7 +95,7 @@ async def test_rescuer_and_expirer_survive_their_errors(small_shop: Shop, caplog
 
         return work
 
-    worker.rescuer.run_once = broken("rescuer")  # type: ignore[method-assign]
+    worker.chores.rescuer.run_once = broken("rescuer")  # type: ignore[method-assign]
     worker._expire = broken("expirer")  # type: ignore[method-assign,assignment]
     await worker.start()
     await enough.wait()
@@ -121,7 +121,7 @@ async def test_an_interval_of_zero_turns_rescuer_and_expirer_off(small_shop: Sho
         return work
 
     for name, worker in (("on", on), ("off", off)):
-        worker.rescuer.run_once = noted(f"{name} rescuer")  # type: ignore[method-assign]
+        worker.chores.rescuer.run_once = noted(f"{name} rescuer")  # type: ignore[method-assign]
         worker._expire = noted(f"{name} expirer")  # type: ignore[method-assign,assignment]
     await off.start()
     await on.start()

@@ -86,16 +86,17 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
     async with shop.working() as worker:
         worker.floor.closing = True
         await shop.until(await note.aenqueue(), lambda r: r.state == "ready")
-        old = worker.id
+        old, is_buried = worker.id, asyncio.Event()
 
         async def bury() -> None:
             await asyncio.to_thread(app.workers.bury, old)
+            is_buried.set()
 
         shop.store.before = bury
         worker.floor.closing = False
         worker.turns.feed()
         job = await note.aenqueue()
-        await shop.until(job, lambda _: shop.store.before is None)
+        await is_buried.wait()
         assert (await job.astatus()).state == "ready"
         await shop.beat(worker)
         assert await job.aresult(10) == "ran"
@@ -119,13 +120,13 @@ async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(
         for _ in range(5):
             assert await shop.beat(worker)
             shop.clock.advance(9.9)
-            await worker.rescuer.run_once()
+            await worker.chores.rescuer.run_once()
         # Its lease of 60 s ran out at 60; we are steady for only 49.5.
         assert (await job.astatus()).state == "running"
         for _ in range(2):
             assert await shop.beat(worker)
             shop.clock.advance(9.9)
-        await worker.rescuer.run_once()
+        await worker.chores.rescuer.run_once()
         record = await job.astatus()
         assert (record.state, record.reason, record.attempts) == ("ready", "rescue", 1)
         assert (record.suspect, record.crashes) == (1, 0)
@@ -148,13 +149,13 @@ async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.
         assert await shop.beat(worker)
         shop.clock.step(3600)
         assert await shop.beat(worker)
-        await worker.rescuer.run_once()
+        await worker.chores.rescuer.run_once()
         assert (await job.astatus()).state == "running"
         assert "the clock stepped by 3600.0 s" in caplog.text
         for _ in range(4):
             shop.clock.advance(9)
             assert await shop.beat(worker)
-        await worker.rescuer.run_once()
+        await worker.chores.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
 
 
@@ -167,10 +168,10 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
         worker.floor.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1, process_key="that one")
-        await worker.rescuer.run_once()
+        await worker.chores.rescuer.run_once()
         assert (await job.astatus()).state == "running"
         monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "that one")
-        await worker.rescuer.run_once()
+        await worker.chores.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
         worker.floor.closing = False
         worker.turns.feed()
@@ -208,6 +209,6 @@ async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
         monkeypatch.setattr(rescuing, "is_gone", lambda key: True)
         monkeypatch.setattr(rescuing, "rescue_all", rescue_all)
         with pytest.raises(RuntimeError, match="corrupt"):
-            await worker.rescuer.run_once()
+            await worker.chores.rescuer.run_once()
         assert set(tried) == {"stranger", second.id}
         await second.stop()

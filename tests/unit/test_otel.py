@@ -42,7 +42,9 @@ class Kit:
         data: Any = self._reader.get_metrics_data()
         metrics = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
         points = [point for metric in metrics for point in metric.data.data_points]
-        return {tuple(sorted(p.attributes.items())): getattr(p, "value", None) or getattr(p, "count", 0) for p in points}
+        return {
+            tuple(sorted(p.attributes.items())): getattr(p, "value", None) or getattr(p, "count", 0) for p in points
+        }
 
     def close(self) -> None:
         self.app.close()

@@ -80,7 +80,9 @@ def test_an_app_that_did_nothing_has_a_page(app: holdfast.App) -> None:
     assert value(render(app), "holdfast_workers", state="alive") == 0
 
 
-@pytest.mark.parametrize("text", ['a"b', "back\\slash", "line\nbreak", "\\n", 'mixed\\"\n', "é—✓", "{a=\"b\"}", "", " x "])
+@pytest.mark.parametrize(
+    "text", ['a"b', "back\\slash", "line\nbreak", "\\n", 'mixed\\"\n', "é—✓", '{a="b"}', "", " x "]
+)
 def test_labels_come_back_as_they_were(text: str) -> None:
     page = Page()
     page.add(Family("m", "gauge", "A help with \\ and\nnewline.", ("label",)), 1, text)

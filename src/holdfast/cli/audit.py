@@ -39,9 +39,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
     if as_json:
         print_json({"records": [_data(record) for record in found], "next": more})
         return
-    rows = [
-        (instant(r.at, exact=False), r.actor, r.action, r.target, r.before, r.after, r.reason, r.id) for r in found
-    ]
+    rows = [(instant(r.at, exact=False), r.actor, r.action, r.target, r.before, r.after, r.reason, r.id) for r in found]
     print_table(("at", "actor", "action", "target…", "before…", "after…", "reason…", "id"), rows, empty="no records")
     if more:
         click.echo(f"\nthere may be more: --before {more}")

@@ -16,7 +16,12 @@ from .output import print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_CODES: Final = {Fate.MISSING: NOT_FOUND, Fate.NOT_ALLOWED: CONFLICT, Fate.NOT_REQUEUED: CONFLICT, Fate.FINISHED: CONFLICT}
+_CODES: Final = {
+    Fate.MISSING: NOT_FOUND,
+    Fate.NOT_ALLOWED: CONFLICT,
+    Fate.NOT_REQUEUED: CONFLICT,
+    Fate.FINISHED: CONFLICT,
+}
 
 
 def bulk_options(command: F) -> F:
@@ -24,9 +29,9 @@ def bulk_options(command: F) -> F:
     for option in (
         click.option("--dry-run", is_flag=True, help="Only say what would become of them."),
         click.option("--all", "everything", is_flag=True, help="Every job of the store."),
-        click.option("--older-than", type=Duration(), metavar="DURATION", help="Jobs that ended so long ago, such as 30d."),
+        click.option("--older-than", type=Duration(), metavar="DURATION", help="Jobs that ended so long ago: 30d."),
         click.option(
-            "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help="Jobs that fit, instead of IDs; repeatable."
+            "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help="Jobs that fit, not IDs; repeatable."
         ),
         click.argument("ids", metavar="[ID]...", nargs=-1),
     ):

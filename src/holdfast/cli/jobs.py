@@ -100,7 +100,13 @@ def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json
 @json_option
 @target_options
 def retry(
-    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    ids: Sequence[str],
+    app_name: str | None,
+    store: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
     **chosen: Any,
 ) -> None:
     """Run finished jobs again: attempts from zero, history kept."""
@@ -124,8 +130,16 @@ def retry(
 @json_option
 @target_options
 def cancel(
-    ids: Sequence[str], app_name: str | None, store: str | None, force: bool, reason: str, actor: str, as_json: bool,
-    debug: bool, **chosen: Any,
+    *,
+    ids: Sequence[str],
+    app_name: str | None,
+    store: str | None,
+    force: bool,
+    reason: str,
+    actor: str,
+    as_json: bool,
+    debug: bool,
+    **chosen: Any,
 ) -> None:
     """Cancel a waiting job; ask a running one to stop. A success that comes first stands."""
     app = find_app(app_name, store)
@@ -151,7 +165,13 @@ def cancel(
 @json_option
 @target_options
 def delete(
-    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    ids: Sequence[str],
+    app_name: str | None,
+    store: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
     **chosen: Any,
 ) -> None:
     """Remove a job and its history. A running one is asked to stop instead (code 1): delete it again later."""
@@ -177,7 +197,13 @@ def delete(
 @json_option
 @target_options
 def run_now(
-    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool,
+    ids: Sequence[str],
+    app_name: str | None,
+    store: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
     **chosen: Any,
 ) -> None:
     """Let a job that is delayed or waits for a retry start at once."""

@@ -16,7 +16,7 @@ _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[Any]):
     """Seconds, or a number with s, m, h, d or w; with `default` also that word, for None."""
 
     name = "duration"
@@ -38,7 +38,7 @@ class Duration(click.ParamType):
 def actor_option(command: F) -> F:
     """`--actor`."""
     return click.option(
-        "--actor", envvar="HOLDFAST_ACTOR", default=whoami, metavar="NAME", help="Who acts. [default: you, and this host]"
+        "--actor", envvar="HOLDFAST_ACTOR", default=whoami, metavar="NAME", help="Who acts. [default: you, this host]"
     )(command)
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ..app import App
 
 
-class PortRange(click.ParamType[Any]):
+def as_ports(_context: click.Context, _parameter: click.Parameter, value: str | None) -> range | None:
     """PORT or FIRST-LAST, as a range."""
-
-    name = "port"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        if isinstance(value, range):
-            return value
-        first, dash, last = str(value).partition("-")
-        try:
-            ports = range(int(first), int(last if dash else first) + 1)
-        except ValueError:
-            self.fail(f"{value!r} is neither a port nor FIRST-LAST", param, ctx)
-        if not ports or ports[0] < 1 or ports[-1] > 65_535:
-            self.fail(f"{value!r} is no port; use 1 to 65535", param, ctx)
-        return ports
+    if value is None:
+        return None
+    first, dash, last = value.partition("-")
+    try:
+        ports = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a port nor FIRST-LAST") from None
+    if not ports or ports[0] < 1 or ports[-1] > 65_535:
+        raise click.BadParameter(f"{value!r} is no port; use 1 to 65535")
+    return ports
 
 
 def ports_of(ports: range, processes: int) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from ..app import App
 from ..client.queues import QueueView, seconds
 from ..errors import InvalidInput
 from ..model.queue import QueueSettings
@@ -64,48 +63,32 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
     print_facts(facts)
 
 
-@queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Accept jobs but start none, in every worker. What runs goes on."""
-    _each(find_app(app_name, store), names, "pause", who, as_json=as_json)
+def _switch(verb: str, text: str) -> None:
+    """A command that opens or closes queues."""
+
+    @queues.command(verb, cls=Command, help=text)
+    @click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+    @actor_option
+    @reason_option
+    @json_option
+    @target_options
+    def run(
+        names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+    ) -> None:
+        app = find_app(app_name, store)
+        # All are checked before the first is changed.
+        states = [getattr(app.queues, verb)(name, **who).state for name in [check_queue(name) for name in names]]
+        if as_json:
+            print_json({"queues": [{"name": n, "state": str(s)} for n, s in zip(names, states, strict=True)]})
+            return
+        for name, state in zip(names, states, strict=True):
+            click.echo(f"queue {name} is {state}")
 
 
-@queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def resume(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Accept and start jobs again."""
-    _each(find_app(app_name, store), names, "resume", who, as_json=as_json)
-
-
-@queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def drain(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Start what is there, and refuse new jobs."""
-    _each(find_app(app_name, store), names, "drain", who, as_json=as_json)
-
-
-@queues.command(cls=Command)
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def disable(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Start nothing, and refuse new jobs."""
-    _each(find_app(app_name, store), names, "disable", who, as_json=as_json)
+_switch("pause", "Accept jobs but start none, in every worker. What runs goes on.")
+_switch("resume", "Accept and start jobs again.")
+_switch("drain", "Start what is there, and refuse new jobs.")
+_switch("disable", "Start nothing, and refuse new jobs.")
 
 
 @queues.command("set", cls=Command)
@@ -117,12 +100,13 @@ def disable(names: Sequence[str], app_name: str | None, store: str | None, as_js
 @click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Keep jobs that were cancelled.")
 @click.option("--keep-expired", type=Duration(default=True), default=..., help="Keep jobs whose deadline passed.")
 @click.option("--keep-skipped", type=Duration(default=True), default=..., help="Keep jobs that were skipped.")
-@click.option("--keep-result", type=Duration(default=True), default=..., help="Keep the results of jobs that succeeded.")
+@click.option("--keep-result", type=Duration(default=True), default=..., help="Keep results of jobs that succeeded.")
 @actor_option
 @reason_option
 @json_option
 @target_options
 def set_(
+    *,
     name: str,
     app_name: str | None,
     store: str | None,
@@ -154,16 +138,6 @@ def settings_data(settings: QueueSettings) -> dict[str, Any]:
         "retry": decoded(settings.retry),
         **{field: seconds(getattr(settings, field)) for field in _DURATIONS},
     }
-
-
-def _each(app: App, names: Sequence[str], verb: str, who: dict[str, str], *, as_json: bool) -> None:
-    # All are checked before the first is changed.
-    states = [getattr(app.queues, verb)(name, **who).state for name in [check_queue(name) for name in names]]
-    if as_json:
-        print_json({"queues": [{"name": n, "state": str(s)} for n, s in zip(names, states, strict=True)]})
-        return
-    for name, state in zip(names, states, strict=True):
-        click.echo(f"queue {name} is {state}")
 
 
 def _policy(text: str) -> RetryPolicy:

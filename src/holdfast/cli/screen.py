@@ -36,7 +36,12 @@ def _title(view: View, now: str) -> Text:
     waiting = sum(queue.count("waiting") for queue in view.queues)
     live = sum(worker.is_live for worker in view.workers)
     store = view.store
-    facts = [f"{live} workers", f"{waiting:,} waiting", f"{running:,} running", f"{store.backend} {size(store.bytes)}"]
+    facts = [
+        f"{live} worker{'' if live == 1 else 's'}",
+        f"{waiting:,} waiting",
+        f"{running:,} running",
+        f"{store.backend} {size(store.bytes)}",
+    ]
     facts += [f"WAL {size(store.wal_bytes)}"] if store.wal_bytes else []
     facts += [f"claims p99 {age(store.claim_p99)}"] if store.claim_p99 is not None else []
     return Text.assemble(("holdfast top", "bold"), f"  {now}  ", "  ".join(facts), ("  q quits", "dim"))

@@ -16,7 +16,7 @@ from ..opening import database_file
 from .command import Command, target_options
 from .locate import find_app
 from .logs import set_up_logs
-from .ports import PortRange, ports_of, serve_metrics
+from .ports import as_ports, ports_of, serve_metrics
 
 logger: Final = logging.getLogger("holdfast.cli")
 
@@ -43,7 +43,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 )
 @click.option(
     "--metrics-port",
-    type=PortRange(),
+    callback=as_ports,
     metavar="PORT",
     envvar="HOLDFAST_METRICS_PORT",
     help="Show metrics for Prometheus on this port of loopback; FIRST-LAST takes the first free one.",

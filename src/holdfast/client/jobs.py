@@ -168,9 +168,7 @@ class Jobs:
 
 
 def _cancel(job_id: str, reason: str, force: bool, actor: str | None) -> Op[CancelResult]:
-    return _audited(
-        lambda tx: control.cancel(tx, job_id, reason=reason, force=force), "cancel", job_id, actor, reason
-    )
+    return _audited(lambda tx: control.cancel(tx, job_id, reason=reason, force=force), "cancel", job_id, actor, reason)
 
 
 def _audited(answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str) -> Op[T]:
@@ -191,5 +189,3 @@ def _checked(wanted: JobFilter) -> JobFilter:
     if not 1 <= wanted.limit <= 10_000:
         raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
     return wanted
-
-

@@ -18,7 +18,7 @@ from ..rules.retry import RetryPolicy, check_policy
 from ..storage.ops import counting, queues
 from ..storage.port import Op, Store, Tx, Value
 
-Keep: TypeAlias = "float | timedelta | None | EllipsisType"
+Keep: TypeAlias = "float | timedelta | EllipsisType | None"
 """Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
 
 _ACTIONS: Final = {
@@ -133,7 +133,8 @@ def _checked(name: str, value: object) -> Value:
 
 
 SETTINGS: Final[Sequence[str]] = (
-    "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped", "keep_result",
+    "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped",
+    "keep_result",
 )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from ..clock import Clock
 from ..errors import HoldfastError
 from ..model.outcome import Cancelled, Done, Expired, Failed, Outcome, Released, Snoozed
@@ -100,10 +102,14 @@ class Judge:
             case _ if run.stop.reason is not None:
                 return self.stopped(run)
             case "failed":
-                return self._decided(run, Failure(FailureClass.TRANSIENT, error_json(**_described(answer["error"]))))
+                failure = Failure(FailureClass.TRANSIENT, error_json(**_described(answer["error"])))
             case kind:
-                failure = Failure(FailureClass(kind), answer["error"], answer.get("after"), answer.get("reason", ""), answer.get("cools", True))
-                return self._decided(run, failure)
+                cools = answer.get("cools", True)
+                failure = Failure(FailureClass(kind), answer["error"], answer["after"], answer["reason"], cools)
+        if not answer.get("on_purpose"):
+            where = msgspec.json.decode(failure.error).get("traceback", "")
+            logger.warning("job %s (%s) failed in its process\n%s", run.job.id, run.job.task, where, extra=_bound(run))
+        return self._decided(run, failure)
 
     def value_of(self, run: Run, answer: dict[str, Any]) -> Any:
         """The result that a child process answered, for the middleware around it."""

@@ -14,7 +14,6 @@ from ..model.stats import MINUTE
 from ..storage.ops import errors, insight, pulses, rollup
 from ..storage.port import Op, Store, Tx
 
-ROLE: Final = "numbers"
 KEPT: Final = 30 * 86_400_000_000
 """How long minutes and errors are kept, in microseconds."""
 

@@ -30,7 +30,11 @@ class Pruner:
     """`leads` says whether this worker is the one that prunes; `rest` lets others have the store."""
 
     def __init__(
-        self, store: Store, settings: WorkerSettings, leads: Callable[[], bool], rest: Callable[[float], Awaitable[None]]
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        leads: Callable[[], bool],
+        rest: Callable[[float], Awaitable[None]],
     ) -> None:
         self._store = store
         self._base = settings.retention

@@ -44,7 +44,7 @@ class WorkerSettings:
     keep_succeeded: float = 7 * 86_400.0
     """How long jobs that succeeded are kept, unless their queue says otherwise."""
     keep_failed: float = 30 * 86_400.0
-    """How long jobs that failed, were cancelled, expired or were skipped are kept, unless their queue says otherwise."""
+    """The same for jobs that failed, were cancelled, expired or were skipped."""
     keep_audit: float = 365 * 86_400.0
     """How long the records of what operators did are kept."""
     meter_interval: float = 10.0
@@ -70,5 +70,6 @@ class WorkerSettings:
     @property
     def retention(self) -> Retention:
         """How long what is kept, before the queues' own settings."""
-        spans = (self.keep_succeeded, self.keep_failed, self.keep_audit)
-        return Retention(*(round(span * SECOND) for span in spans))
+        return Retention(
+            round(self.keep_succeeded * SECOND), round(self.keep_failed * SECOND), round(self.keep_audit * SECOND)
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import random as _random
 from collections.abc import Callable, Mapping, Sequence
@@ -13,26 +12,18 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError, SchemaMismatch
 from ..ids import token
 from ..model.worker import Owned
-from ..storage.ops import lanes, upkeep, workers
+from ..storage.ops import workers
 from ..storage.port import Op, Store
 from ..tasks import Task
 from .children import ChildPool
+from .chores import Chores
 from .ears import Ears
 from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
-from .leader import Leader
-from .meter import ROLE as NUMBERS
-from .meter import Meter
-from .pruner import Pruner
-from .rescuer import Rescuer
 from .routes import ServedRoutes
-from .scheduler import ROLE as SCHEDULES
-from .scheduler import Scheduler
-from .splitter import Splitter
-from .service import Pace, Service
 from .settings import WorkerSettings
 from .threads import ThreadPool
 from .timekeeper import Timekeeper
@@ -81,22 +72,15 @@ class Worker:
         self._children = ChildPool(settings.concurrency)
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
         self.turns: Final = Turns(store, self.floor, clock, patience=settings.lease / 2)
-        self.floor.turns = self.turns
-        self.floor.tally = getattr(app, "tally", None) or self.floor.tally
+        self.floor.turns, self.floor.tally = self.turns, getattr(app, "tally", self.floor.tally)
         self.physician: Final = Physician(clock, self.turns.claim_times, lambda: store.writes_waiting)
         self.floor.executor = Executor(
             app, Judge(clock, random), self._threads, self._children, self.floor.finished, middleware
         )
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
-        self.rescuer: Final = Rescuer(store, lambda: self.id, self, random)
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
-        self.leader: Final = Leader(store, lambda: self.id, clock)
-        leads = functools.partial(self.leader.holds, SCHEDULES)
-        self.scheduler: Final = Scheduler(store, leads, clock, longest_rest=settings.schedule_interval)
-        self.splitter: Final = Splitter(store, lambda: self.leader.holds("totals"))
-        self.pruner: Final = Pruner(store, settings, lambda: self.leader.holds("retention"), asyncio.sleep)
-        self.meter: Final = Meter(store, functools.partial(self.leader.holds, NUMBERS), clock)
+        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -109,29 +93,15 @@ class Worker:
         await self.ears.look()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
-        rescue = self.settings.rescue_interval
-        services = [
-            self._service("rescuer", self.rescuer.run_once, self.settings.lease / 3 if rescue is None else rescue),
-            self._service("expirer", self._expire, self.settings.expire_interval),
-            self._service("leader", self.leader.run_once, self.settings.lead_interval),
-            self._service("pruner", self.pruner.run_once, self.settings.prune_interval),
-            scheduling := self._service("scheduler", self.scheduler.run_once, self.settings.schedule_interval),
-            self._service("meter", self.meter.run_once, self.settings.meter_interval),
-            self._service("unparker", self._unpark, self.settings.unpark_interval),
-            self._service("splitter", self.splitter.run_once, self.settings.split_interval),
-        ]
-        self.leader.on_gain(SCHEDULES, scheduling.wake)
         work = [
             self.turns.run(self._is_over),
             self.ears.run(lambda: self._leaving),
             self._hear_cancels(),
-            self.scheduler.hear(scheduling.wake),
-            *(service.run() for service in services),
+            *self.chores.start(),
         ]
-        self._errands = [asyncio.create_task(job) for job in work]
-        logger.info(
-            "worker %s serves %s with %d slots", self.id, ", ".join(self.routes.queues), self.settings.concurrency
-        )
+        self._errands = [asyncio.ensure_future(job) for job in work]
+        queues = ", ".join(self.routes.queues)
+        logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
@@ -144,7 +114,7 @@ class Worker:
             # A beat after the farewell would find the worker gone, and mourn.
             await asyncio.to_thread(self.heartbeat.join)
             await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
-            await self.leader.resign()
+            await self.chores.leader.resign()
         finally:
             await self._close()
 
@@ -275,21 +245,11 @@ class Worker:
         finally:
             listener.close()
 
-    async def _expire(self) -> float | None:
-        ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
-        return None if len(ended) < upkeep.PAGE else 0.0
-
-    async def _unpark(self) -> None:
-        await self._store.awrite(Op(lanes.unpark_stalled))
-
     async def _try(self, op: Op[Any]) -> None:
         try:
             await self._store.awrite(op)
         except Exception as error:
             logger.error("the store failed while the worker left (%s); its lease will run out instead", error)
-
-    def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
-        return Service(name, work, Pace(interval=interval), random=self._random)
 
     def _start_watchdog(self) -> Watchdog | None:
         if not self.settings.block_warning:

@@ -74,6 +74,4 @@ class BulkReport:
         return sum(n for fate, n in self.fates.items() if fate not in UNCHANGED)
 
 
-UNCHANGED = frozenset(
-    {Fate.NOT_REQUEUED, Fate.FINISHED, Fate.ALREADY_DUE, Fate.NOT_ALLOWED, Fate.MISSING}
-)
+UNCHANGED = frozenset({Fate.NOT_REQUEUED, Fate.FINISHED, Fate.ALREADY_DUE, Fate.NOT_ALLOWED, Fate.MISSING})

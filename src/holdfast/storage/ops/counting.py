@@ -82,7 +82,7 @@ async def lower_tallies(tx: Tx, gone: Iterable[tuple[str, str]]) -> None:
 
 
 async def _upto(tx: Tx) -> int:
-    return min(upto for _, _, _, upto in await tx.all(sql.list_tallies))
+    return min(int(upto) for _, _, _, upto in await tx.all(sql.list_tallies))
 
 
 async def ended(tx: Tx) -> list[Count]:

@@ -38,7 +38,8 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     for queue in {spec.route.queue for spec in specs}:
         tx.ring(f"queue:{queue}")
     if None in rows:  # its queue is closed, or it was stored by this very call, repeated after an unknown outcome
-        return [Enqueued(spec.id, True) if row else await _refused(tx, spec) for spec, row in zip(specs, rows)]
+        pairs = zip(specs, rows, strict=True)
+        return [Enqueued(spec.id, True) if row else await _refused(tx, spec) for spec, row in pairs]
     return [Enqueued(spec.id, True) for spec in specs]
 
 

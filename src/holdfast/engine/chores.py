@@ -1,0 +1,75 @@
+"""The loops beside the work itself: each a service, some for every worker, some for whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from ..clock import Clock
+from ..storage.ops import lanes, upkeep
+from ..storage.port import Op, Store
+from .leader import Leader
+from .meter import Meter
+from .pruner import Pruner
+from .rescuer import Rescuer, Steady
+from .scheduler import ROLE as SCHEDULES
+from .scheduler import Scheduler
+from .service import Pace, Service
+from .settings import WorkerSettings
+from .splitter import Splitter
+
+
+class Chores:
+    """`own_id` names the worker, which may be born again under another name; `pulse` is its heartbeat."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        own_id: Callable[[], str],
+        pulse: Steady,
+        clock: Clock,
+        random: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._random = random
+        self.rescuer: Final = Rescuer(store, own_id, pulse, random)
+        self.leader: Final = Leader(store, own_id, clock)
+        leads = self.leader.holds
+        self.scheduler: Final = Scheduler(
+            store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
+        )
+        self.splitter: Final = Splitter(store, partial(leads, "totals"))
+        self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
+        self.meter: Final = Meter(store, partial(leads, "numbers"), clock)
+
+    def start(self) -> list[Awaitable[None]]:
+        """What to run until the worker leaves."""
+        its = self._settings
+        rescue = its.lease / 3 if its.rescue_interval is None else its.rescue_interval
+        scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
+        self.leader.on_gain(SCHEDULES, scheduling.wake)
+        services = [
+            self._service("rescuer", self.rescuer.run_once, rescue),
+            self._service("expirer", self._expire, its.expire_interval),
+            self._service("unparker", self._unpark, its.unpark_interval),
+            self._service("leader", self.leader.run_once, its.lead_interval),
+            self._service("splitter", self.splitter.run_once, its.split_interval),
+            self._service("pruner", self.pruner.run_once, its.prune_interval),
+            self._service("meter", self.meter.run_once, its.meter_interval),
+            scheduling,
+        ]
+        return [self.scheduler.hear(scheduling.wake), *(service.run() for service in services)]
+
+    async def _expire(self) -> float | None:
+        ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+        return None if len(ended) < upkeep.PAGE else 0.0
+
+    async def _unpark(self) -> None:
+        await self._store.awrite(Op(lanes.unpark_stalled))
+
+    def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
+        return Service(name, work, Pace(interval=interval), random=self._random)
