@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from .storage.migrate import Dialect
 from .storage.port import Store
 
 _POSTGRES: Final = ("postgres", "postgresql")
+_KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
 
 def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool = True) -> Store:
@@ -35,6 +37,8 @@ def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool
             schema=config.schema,
             listen_dsn=config.listen_dsn,
         )
+    if database_file(config) is None and _in_child():
+        raise ConfigError("a child process cannot reach a database in memory; give the app a file")
     from .storage.sqlite import SqliteStore
 
     return SqliteStore(where, clock=clock, durable=config.durable, auto_migrate=auto_migrate)
@@ -81,8 +85,16 @@ def redacted(where: str) -> str:
     return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
 
 
+def _in_child() -> bool:
+    """Whether this is the process of an isolated job."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == "holdfast.engine.child"
+
+
 def _scheme(where: str) -> str:
     scheme = where.split("://", 1)[0].lower() if "://" in where else ""
+    if not scheme and _KEYWORDS.search(where):
+        raise ConfigError("the store looks like Postgres keywords; write it as postgresql://user@host/dbname")
     if scheme not in (*_POSTGRES, "", "sqlite", "file"):
         raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
     return scheme

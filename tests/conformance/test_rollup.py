@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-
 import pytest
 
 from holdfast.clock import SECOND
@@ -29,9 +27,8 @@ def start_of_next_minute(world: World) -> int:
 
 
 def roll(world: World, since: int, until: int) -> None:
-    counts = world.read(rollup.count_minutes, since, until)
-    latencies = world.read(rollup.measure_minutes, since, until, counts)
-    world.run(rollup.put, counts, latencies)
+    for minute in range(since, until, MINUTE):
+        world.run(rollup.put, world.read(rollup.roll, minute))
 
 
 def rolled(world: World, minute: int, queue: str = "default") -> Counts:
@@ -158,8 +155,9 @@ def test_queues_are_kept_apart_and_a_sample_of_a_busy_one_leaves_the_others_whol
 
 def test_minutes_expire(world: World) -> None:
     minute = start_of_next_minute(world)
-    counts: Counter[rollup.Key] = Counter({("q", "succeeded", minute): 1, ("q", "succeeded", minute + MINUTE): 1})
-    world.run(rollup.put, counts, [])
+    empty = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
+    row = {"queue": "q", "metric": "succeeded", "count": 1, **empty}
+    world.run(rollup.put, [{**row, "minute": minute}, {**row, "minute": minute + MINUTE}])
     world.clock.advance(60)
     world.run(rollup.prune, 2 * MINUTE)
     assert len(world.run(rollup.window, 0, world.now + MINUTE, 10)) == 2

@@ -92,3 +92,8 @@ def where() -> int:
 @app.task(isolate="process", max_attempts=1)
 def exits_hard() -> None:
     os._exit(7)
+
+
+@app.task(isolate="process", max_attempts=1)
+def enqueues(ctx: SyncContext) -> None:
+    ctx.enqueue(apart.job([1]))

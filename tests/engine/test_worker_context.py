@@ -124,3 +124,13 @@ async def test_the_error_of_a_failed_job_names_the_line_that_failed(small_shop: 
     error = json.loads(record.error or "")
     assert (error["type"], error["message"]) == ("LookupError", "no such thing")
     assert "in fails" in error["traceback"]
+
+
+@live
+async def test_an_isolated_job_cannot_enqueue_into_a_database_in_memory(small_shop: Shop) -> None:
+    app = small_shop.borrow(isolated_tasks.app)
+    async with small_shop.working():
+        job = await app.aenqueue(isolated_tasks.enqueues.job())
+        record = await small_shop.until_ended(job)
+    assert record.state == "failed"
+    assert "cannot reach a database in memory" in str(record.error)

@@ -96,7 +96,7 @@ async def test_rescuer_and_expirer_survive_their_errors(small_shop: Shop, caplog
         return work
 
     worker.chores.rescuer.run_once = broken("rescuer")  # type: ignore[method-assign]
-    worker._expire = broken("expirer")  # type: ignore[method-assign,assignment]
+    worker.chores.expire = broken("expirer")  # type: ignore[method-assign,assignment]
     await worker.start()
     await enough.wait()
     await worker.stop()
@@ -122,7 +122,7 @@ async def test_an_interval_of_zero_turns_rescuer_and_expirer_off(small_shop: Sho
 
     for name, worker in (("on", on), ("off", off)):
         worker.chores.rescuer.run_once = noted(f"{name} rescuer")  # type: ignore[method-assign]
-        worker._expire = noted(f"{name} expirer")  # type: ignore[method-assign,assignment]
+        worker.chores.expire = noted(f"{name} expirer")  # type: ignore[method-assign,assignment]
     await off.start()
     await on.start()
     await both.wait()
@@ -136,10 +136,10 @@ async def test_the_expirer_ends_jobs_that_wait_past_their_deadline(shop: Shop) -
     task = shop.app.declare("elsewhere")
     job = await task.options(deadline=60, delay=100).aenqueue()
     async with shop.working() as worker:
-        assert await worker._expire() is None
+        assert await worker.chores.expire() is None
         assert (await job.astatus()).state == "ready"
         await shop.pass_time(60, worker)
-        await worker._expire()
+        await worker.chores.expire()
         record = await job.astatus()
         assert (record.state, record.reason) == ("expired", "deadline")
 

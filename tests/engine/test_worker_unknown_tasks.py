@@ -79,10 +79,10 @@ async def test_a_job_that_no_worker_knows_fails_as_such_at_its_deadline_and_neve
         for job in jobs:
             await shop.until_again(job, "no_handler")
         await shop.pass_time(59, worker)
-        await worker._expire()
+        await worker.chores.expire()
         assert {(await job.astatus()).state for job in jobs} == {"ready"}
         await shop.pass_time(1, worker)
-        await worker._expire()
+        await worker.chores.expire()
         for job in jobs:
             record = await job.astatus()
             assert (record.state, record.reason) == ("failed", "no_handler")

@@ -54,8 +54,8 @@ class Chores:
         self.leader.on_gain(SCHEDULES, scheduling.wake)
         services = [
             self._service("rescuer", self.rescuer.run_once, rescue),
-            self._service("expirer", self._expire, its.expire_interval),
-            self._service("unparker", self._unpark, its.unpark_interval),
+            self._service("expirer", self.expire, its.expire_interval),
+            self._service("unparker", self.unpark, its.unpark_interval),
             self._service("leader", self.leader.run_once, its.lead_interval),
             self._service("splitter", self.splitter.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
@@ -64,11 +64,13 @@ class Chores:
         ]
         return [self.scheduler.hear(scheduling.wake), *(service.run() for service in services)]
 
-    async def _expire(self) -> float | None:
+    async def expire(self) -> float | None:
+        """End the jobs whose deadline has passed and that nobody runs."""
         ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
         return None if len(ended) < upkeep.PAGE else 0.0
 
-    async def _unpark(self) -> None:
+    async def unpark(self) -> None:
+        """Let go what is parked in lanes that have room."""
         await self._store.awrite(Op(lanes.unpark_stalled))
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:

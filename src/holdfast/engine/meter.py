@@ -12,7 +12,7 @@ from typing import Final
 from ..clock import Clock
 from ..model.stats import MINUTE
 from ..storage.ops import errors, insight, pulses, rollup
-from ..storage.port import Op, Store, Tx
+from ..storage.port import Op, Params, Store, Tx
 
 KEPT: Final = 30 * 86_400_000_000
 """How long minutes and errors are kept, in microseconds."""
@@ -33,6 +33,8 @@ class Meter:
         self._store = store
         self._leads = leads
         self._clock = clock
+        self._seen: dict[int, rollup.Signs] = {}
+        """What the minutes looked like when they were rolled here."""
         self._pruned_at = float("-inf")
 
     async def run_once(self) -> float | None:
@@ -45,7 +47,7 @@ class Meter:
         return 0.0 if more else None
 
     async def _roll(self) -> bool:
-        """Roll what has closed since the last time, and what may have changed since then; whether more is left."""
+        """Roll what has closed since the last time, and what has changed since then; whether more is left."""
         now = await self._store.aread(Op(insight.clock, single=True))
         mark = before = await self._store.aread(Op(rollup.rolled_to, single=True))
         closed = (now - _SETTLING) // MINUTE * MINUTE
@@ -55,11 +57,19 @@ class Meter:
             mark = 0
         since = max(mark - _AGAIN, closed - _LOST) if mark else closed - _AGAIN - MINUTE
         until = min(closed, since + _MOST)
-        counts = await self._store.aread(Op(lambda tx: rollup.count_minutes(tx, since, until)))
-        latencies = await self._store.aread(Op(lambda tx: rollup.measure_minutes(tx, since, until, counts)))
-        await self._store.awrite(Op(lambda tx: rollup.put(tx, counts, latencies)))
+        rows = [row for minute in range(since, until, MINUTE) for row in await self._roll_minute(minute)]
+        await self._store.awrite(Op(lambda tx: rollup.put(tx, rows)))
         await self._store.awrite(Op(lambda tx: rollup.set_rolled(tx, before, until), single=True))
+        self._seen = {minute: signs for minute, signs in self._seen.items() if minute >= until - _MOST}
         return until < closed
+
+    async def _roll_minute(self, minute: int) -> list[Params]:
+        """Nothing if the minute is as it was when it was last rolled here."""
+        signs, running = await self._store.aread(Op(lambda tx: rollup.signs_of(tx, minute), single=True))
+        if self._seen.get(minute) == signs or (signs.is_empty and not running):
+            return []
+        self._seen[minute] = signs
+        return await self._store.aread(Op(lambda tx: rollup.roll(tx, minute)))
 
     async def _count_errors(self) -> bool:
         page = await self._store.aread(Op(errors.page))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ...clock import SECOND
@@ -15,7 +17,7 @@ from ...model.stats import COUNTERS, MINUTE, MetricPoint
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
 
-SAMPLE: Final = 50_000
+SAMPLE: Final = 10_000
 """Of more runs than this in one minute of one queue, only every n-th is looked at for its latencies."""
 ROLLED: Final = "rolled"
 _SKEW: Final = 10 * SECOND
@@ -23,47 +25,45 @@ _SKEW: Final = 10 * SECOND
 _LONG: Final = 10 * MINUTE
 _EMPTY: Final[dict[str, Value]] = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
 
-Key = tuple[str, str, int]
-"""Queue, metric, minute."""
+Key = tuple[str, str]
+"""Queue and metric."""
 
 
-async def count_minutes(tx: Tx, since: int, until: int) -> Counter[Key]:
-    """How much of everything there was from one minute up to another."""
-    found: Counter[Key] = Counter()
-    window: dict[str, Value] = {"since": since, "until": until}
-    for queue, state, minute, jobs in await tx.all(sql.roll_ended, **window):
-        if state in COUNTERS:
-            found[queue, state, minute] += jobs
-    first, last = first_id_of(since - _SKEW), first_id_of(until + _SKEW)
-    for queue, minute, jobs in await tx.all(sql.roll_enqueued, first_id=first, last_id=last, **window):
-        found[queue, "enqueued", minute] += jobs
-    for queue, minute, runs in await tx.all(sql.roll_started, later=until + _LONG, **window):
-        found[queue, "started", minute] += int(runs)
-    for queue, minute, outcome, runs in await tx.all(sql.roll_again, **window):
-        found[queue, "throttled" if outcome == "throttled" else "retried", minute] += runs
-    return found
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a look at the indexes tells about a minute: how much ended, was enqueued, and did not succeed."""
+
+    ended: int
+    made: int
+    failed: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.ended or self.made or self.failed)
 
 
-async def measure_minutes(tx: Tx, since: int, until: int, counts: Counter[Key]) -> list[Params]:
-    """The latencies of those minutes in which more runs ended than they were last measured on."""
-    known = {(queue, minute): runs for queue, minute, runs in await tx.all(sql.rolled_counts, since=since, until=until)}
-    rows: list[Params] = []
-    for minute in range(since, until, MINUTE):
-        strides = _strides(minute, counts, known)
-        if strides:
-            found = await tx.all(sql.roll_latencies, strides=json.dumps(strides), since=minute, until=minute + MINUTE)
-            rows += [_latency(minute, row) for row in found]
-    return rows
+async def signs_of(tx: Tx, minute: int) -> tuple[Signs, int]:
+    """What tells whether a minute must be rolled again; and how many of the jobs that run now began in it."""
+    first, last = first_id_of(minute - _SKEW), first_id_of(minute + MINUTE)
+    row = await tx.one(sql.signs_of_minute, first_id=first, last_id=last, since=minute, until=minute + MINUTE)
+    assert row is not None
+    return Signs(*row[:3]), row[3]
 
 
-async def put(tx: Tx, counts: Counter[Key], latencies: list[Params]) -> None:
-    """Keep what was found. A minute is never lowered: what it counted may have been deleted or replayed since."""
+async def roll(tx: Tx, minute: int) -> list[Params]:
+    """Everything about one minute, from its slices of the indexes."""
+    counts = await _count(tx, minute)
     rows: list[Params] = [
         {"queue": queue, "metric": metric, "minute": minute, "count": count, **_EMPTY}
-        for (queue, metric, minute), count in sorted(counts.items())
+        for (queue, metric), count in sorted(counts.items())
     ]
-    if rows or latencies:
-        await tx.each(sql.put_metric, [*rows, *latencies])
+    return rows + await _measure(tx, minute, counts)
+
+
+async def put(tx: Tx, rows: Sequence[Params]) -> None:
+    """Keep what was rolled. A minute is never lowered: what it counted may have been deleted or replayed since."""
+    if rows:
+        await tx.each(sql.put_metric, rows)
 
 
 async def prune(tx: Tx, kept: int) -> None:
@@ -92,19 +92,32 @@ async def series(tx: Tx, queue: str, metric: str, since: int, until: int) -> lis
     return [_point(row) for row in rows]
 
 
-def _strides(minute: int, counts: Counter[Key], known: dict[tuple[str, int], int]) -> dict[str, int]:
-    """By queue: every how many-th run to look at; only queues that have news."""
+async def _count(tx: Tx, minute: int) -> Counter[Key]:
+    found: Counter[Key] = Counter()
+    slice_: dict[str, Value] = {"since": minute, "until": minute + MINUTE}
+    for queue, state, jobs in await tx.all(sql.roll_ended, **slice_):
+        if state in COUNTERS:
+            found[queue, state] += jobs
+    first, last = first_id_of(minute - _SKEW), first_id_of(minute + MINUTE + _SKEW)
+    for queue, jobs in await tx.all(sql.roll_enqueued, first_id=first, last_id=last, **slice_):
+        found[queue, "enqueued"] += jobs
+    for queue, runs in await tx.all(sql.roll_started, later=minute + _LONG, **slice_):
+        found[queue, "started"] += int(runs)
+    for queue, outcome, runs in await tx.all(sql.roll_again, **slice_):
+        found[queue, "throttled" if outcome == "throttled" else "retried"] += runs
+    return found
+
+
+async def _measure(tx: Tx, minute: int, counts: Counter[Key]) -> list[Params]:
     ended: Counter[str] = Counter()
-    for (queue, metric, when), jobs in counts.items():
-        if when == minute and metric in ("succeeded", "failed"):
+    for (queue, metric), jobs in counts.items():
+        if metric in ("succeeded", "failed"):
             ended[queue] += jobs
-    strides = {queue: -(-jobs // SAMPLE) for queue, jobs in ended.items()}
-    # Of a sample the count is about a share of the whole; that it grew by less than one per cent is no news.
-    return {
-        queue: stride
-        for queue, stride in strides.items()
-        if ended[queue] > known.get((queue, minute), 0) * stride * (1.01 if stride > 1 else 1)
-    }
+    if not ended:
+        return []
+    strides = json.dumps({queue: -(-jobs // SAMPLE) for queue, jobs in ended.items()})
+    rows = await tx.all(sql.roll_latencies, strides=strides, since=minute, until=minute + MINUTE)
+    return [_latency(minute, row) for row in rows]
 
 
 def _latency(minute: int, row: Row) -> Params:

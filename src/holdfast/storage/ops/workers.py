@@ -93,7 +93,7 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
         tx.ring("finished")
     else:
         await tx.one(sql.delete_worker, id=worker_id)
-    return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=bool(rows))
+    return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=any(changed))
 
 
 def _worker(row: Row) -> Worker:

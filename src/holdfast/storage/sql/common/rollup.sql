@@ -1,47 +1,49 @@
+-- name: signs_of_minute
+-- Whether there is anything to roll, and whether that has changed: each counted on an index alone, but for running jobs.
+select (select count(*) from holdfast_job where finished_at >= :since and finished_at < :until),
+       (select count(*) from holdfast_job where id >= :first_id and id < :last_id),
+       (select count(*) from holdfast_attempt where ended_at >= :since and ended_at < :until),
+       (select count(*) from holdfast_job where owner is not null and claimed_at >= :since and claimed_at < :until);
+
 -- name: roll_ended
 -- Index: holdfast_job_ended, which has all that is read.
-select queue, state, finished_at / 60000000 * 60000000, count(*) from holdfast_job
+select queue, state, count(*) from holdfast_job
  where finished_at >= :since and finished_at < :until
- group by 1, 2, 3;
+ group by 1, 2;
 
 -- name: roll_enqueued
 -- Ids are made in the order of time, by the clock of whoever enqueues; a margin on both sides makes up for that.
-select queue, created_at / 60000000 * 60000000, count(*) from holdfast_job
+select queue, count(*) from holdfast_job
  where id >= :first_id and id < :last_id and created_at >= :since and created_at < :until
- group by 1, 2;
+ group by 1;
 
 -- name: roll_started
 -- A run either goes on, or ended in success, or is in the history.
-select queue, minute, sum(runs) from (
-    select queue, claimed_at / 60000000 * 60000000 as minute, count(*) as runs from holdfast_job
+select queue, sum(runs) from (
+    select queue, count(*) as runs from holdfast_job
      where owner is not null and claimed_at >= :since and claimed_at < :until
-     group by 1, 2
+     group by 1
     union all
-    select queue, claimed_at / 60000000 * 60000000, count(*) from holdfast_job
+    select queue, count(*) from holdfast_job
      where finished_at >= :since and finished_at < :later and state = 'succeeded'
        and claimed_at >= :since and claimed_at < :until
-     group by 1, 2
+     group by 1
     union all
-    select job.queue, past.started_at / 60000000 * 60000000, count(*)
+    select job.queue, count(*)
       from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
      where past.ended_at >= :since and past.ended_at < :later
        and past.started_at >= :since and past.started_at < :until
-     group by 1, 2) as parts
- group by 1, 2;
+     group by 1) as parts
+ group by 1;
 
 -- name: roll_again
 -- Runs after which the job went back to wait. The last run of a job that failed for good is not one of them.
-select job.queue, past.ended_at / 60000000 * 60000000, past.outcome, count(*)
+select job.queue, past.outcome, count(*)
   from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
  where past.ended_at >= :since and past.ended_at < :until
    and past.outcome in ('failed', 'timeout', 'crashed', 'lost', 'throttled')
    and not (job.state = 'failed' and job.epoch = past.epoch + 1)
- group by 1, 2, 3;
-
--- name: rolled_counts
--- How many runs the latencies of these minutes were measured on.
-select queue, minute, count from holdfast_metric
- where minute >= :since and minute < :until and metric = 'run';
+ group by 1, 2;
 
 -- name: metric_window
 select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metric

@@ -2,12 +2,14 @@
 
 -- name: roll_latencies
 -- By the nearest rank. `strides` are the queues of this minute, with 1 where every run is taken and n for every n-th.
-with ended as materialized (
+with strides(queue, stride) as materialized (
+    select key, value from json_each(:strides)
+), ended as materialized (
     select job.queue, max(0, job.claimed_at - job.not_before) as wait, job.finished_at - job.claimed_at as run,
            job.finished_at - job.created_at as total
-      from holdfast_job as job join json_each(:strides) as stride on stride.key = job.queue
+      from holdfast_job as job cross join strides
      where job.finished_at >= :since and job.finished_at < :until and job.state in ('succeeded', 'failed')
-       and job.claimed_at is not null and job.rowid % stride.value = 0
+       and strides.queue = job.queue and job.rowid % strides.stride = 0 and job.claimed_at is not null
 ), samples(queue, metric, value) as (
     select queue, 'wait', wait from ended
     union all select queue, 'run', run from ended
