@@ -53,10 +53,10 @@ def test_an_operation_that_raises_leaves_nothing(store: PostgresStore) -> None:
     assert store.read(kit.names()) == []
 
 
-def test_a_second_statement_in_a_single_operation_is_refused(store: PostgresStore) -> None:
+def test_a_second_write_in_a_single_operation_is_refused(store: PostgresStore) -> None:
     async def two(tx: Tx) -> None:
-        await tx.one(kit.NOW)
-        await tx.one(kit.NOW)
+        await tx.one(kit.INSERT, name="a")
+        await tx.one(kit.INSERT, name="b")
 
     with pytest.raises(RuntimeError, match="declared single"):
         store.write(Op(two, single=True))

@@ -17,7 +17,7 @@ from ...model.stats import COUNTERS, MINUTE, MetricPoint
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
 
-SAMPLE: Final = 10_000
+SAMPLE: Final = 5_000
 """Of more runs than this in one minute of one queue, only every n-th is looked at for its latencies."""
 ROLLED: Final = "rolled"
 _SKEW: Final = 10 * SECOND
