@@ -18,13 +18,15 @@ BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 """Upper bounds, in seconds, for how long runs take."""
 
 
-class RunTimes:
-    """How long the runs of one task took: a count for each bound of `BUCKETS` and one for those beyond, and the sum."""
+class TaskTally:
+    """How the runs of one task in one queue ended, and how long they took."""
 
-    __slots__ = ("counts", "sum")
+    __slots__ = ("counts", "outcomes", "sum")
 
     def __init__(self) -> None:
+        self.outcomes: dict[str, int] = {}
         self.counts = [0] * (len(BUCKETS) + 1)
+        """For each bound of `BUCKETS`, and one for those beyond."""
         self.sum = 0.0
 
 
@@ -32,19 +34,17 @@ class Tally:
     """How the runs of this process ended, since it began. Counted on the worker's loop, read from anywhere."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, str, str], int] = {}
-        """By queue, task and outcome."""
-        self.times: dict[tuple[str, str], RunTimes] = {}
+        self.tasks: dict[tuple[str, str], TaskTally] = {}
         """By queue and task."""
 
     def count(self, queue: str, task: str, outcome: str, seconds: float) -> None:
-        key = (queue, task, outcome)
-        self.outcomes[key] = self.outcomes.get(key, 0) + 1
-        times = self.times.get((queue, task))
-        if times is None:
-            times = self.times[queue, task] = RunTimes()
-        times.counts[bisect_left(BUCKETS, seconds)] += 1
-        times.sum += seconds
+        found = self.tasks.get((queue, task))
+        if found is None:
+            found = self.tasks[queue, task] = TaskTally()
+        outcomes = found.outcomes
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        found.counts[bisect_left(BUCKETS, seconds)] += 1
+        found.sum += seconds
 
 
 class JobFilter(logging.Filter):

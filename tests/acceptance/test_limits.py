@@ -46,33 +46,37 @@ def _check_rate(claims: list[float], *, capacity: float, per_second: float) -> N
 
 @pytest.mark.timeout(240)
 def test_two_per_key_are_never_exceeded_while_workers_are_killed(app: holdfast.App, workers: Fleet) -> None:
+    _two_per_key(app, workers, jobs=4_000, kills=8)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_two_per_key_are_never_exceeded_in_twenty_thousand_jobs(app: holdfast.App, workers: Fleet) -> None:
+    _two_per_key(app, workers, jobs=20_000, kills=30)
+
+
+def _two_per_key(app: holdfast.App, workers: Fleet, *, jobs: int, kills: int) -> None:
     dice = random.Random(3)
     task = app.tasks["mark"]
-    jobs = [
-        job
-        for _ in range(4)
-        for job in app.enqueue_many(
-            [
-                task.options(concurrency_key=f"k{dice.randrange(20)}", concurrency=2, tags=["keyed"]).job()
-                for _ in range(1_000)
-            ]
-        )
-    ]
+    for _ in range(jobs // 1_000):
+        keys = [f"k{dice.randrange(20)}" for _ in range(1_000)]
+        app.enqueue_many([task.options(concurrency_key=key, concurrency=2).job() for key in keys])
     for _ in range(PROCESSES):
         workers.start(*OPTIONS)
-    for round_ in range(1, 9):
-        until(lambda n=round_: len(workers.lines()) >= 400 * n, 60, "some work", workers.log)  # type: ignore[misc]
+    for killed in range(1, kills + 1):
+        enough = killed * jobs // kills
+        until(lambda n=enough: len(workers.lines()) >= n, 120, "some work", workers.log)  # type: ignore[misc]
         workers.kill(dice.randrange(PROCESSES), *OPTIONS)
-    until(lambda: _live(app) == 0, 120, "all is done", workers.log)
+    until(lambda: _live(app) == 0, 300, "all is done", workers.log)
     workers.stop_all()
-    assert {record.state for record in map(app.jobs.get, (job.id for job in jobs))} == {"succeeded"}
+    assert Counter({c.label: c.jobs for c in app.jobs.counts() if c.jobs}) == {"succeeded": jobs}
     assert all(lane.running == 0 for lane in app.limits.show().lanes)
     _check_overlap(app, workers.lines(), limit=2)
 
 
 def _check_overlap(app: holdfast.App, lines: list[Line], limit: int) -> None:
     """Count the handlers of each key that ran at once; one that was killed ran until its process died, unknown when."""
-    key_of = {line.job: app.jobs.get(line.job).limits for line in lines}
+    key_of = {job: app.jobs.get(job).limits for job in {line.job for line in lines}}
     ended = {(line.job, line.epoch) for line in lines if line.mark == "E"}
     events = defaultdict(list)
     for line in lines:

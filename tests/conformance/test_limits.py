@@ -9,9 +9,9 @@ from holdfast.clock import SECOND
 from holdfast.model.job import Fair
 from holdfast.model.limits import JobLimits, Standing, key_lane, queue_lane, rate_lane, task_lane
 from holdfast.model.outcome import Done, Finish, Throttled
-from holdfast.storage.ops import claims, control, lanes, rates, workers
+from holdfast.storage.ops import claims, control, finishing, lanes, rates, workers
 
-from .world import World, claim_request
+from .world import World, claim_request, spec
 
 
 def keyed(key: str, n: int, **fields: Any) -> dict[str, Any]:
@@ -242,6 +242,21 @@ def test_keys_of_a_fair_queue_take_turns_by_weight(world: World) -> None:
     me = world.worker()
     first = Counter(names[job.id] for job in claim(world, me, 20))
     assert first == {"heavy": 15, "light": 5}
+
+
+def test_equal_weights_give_equal_shares_over_ten_thousand_jobs(each_store: World) -> None:
+    world, key_of = each_store, {}
+    for key in ("a", "b", "c", "d"):
+        for _ in range(4):
+            answers = world.enqueue(*(spec(fair=Fair(key)) for _ in range(1_000)))
+            key_of |= {answer.id: key for answer in answers}
+    me, shares = world.worker(), Counter[str]()
+    for _ in range(25):
+        jobs = world.claim(me, 400)
+        shares.update(key_of[job.id] for job in jobs)
+        world.run(finishing.finish, me, [Finish(job.id, job.epoch, Done("null")) for job in jobs])
+    assert sum(shares.values()) == 10_000
+    assert all(2_375 <= share <= 2_625 for share in shares.values()), shares
 
 
 def _succeed(world: World, owner: str, job: Any) -> None:

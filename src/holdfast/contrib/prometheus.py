@@ -157,11 +157,12 @@ def _add_store(page: Page, app: App) -> None:
 
 def _add_process(page: Page, app: App) -> None:
     # Copied at once: the worker's loop goes on counting.
-    outcomes, spans = dict(app.tally.outcomes), dict(app.tally.times)
-    for (queue, task, outcome), count in sorted(outcomes.items()):
-        page.add(RUNS, count, queue, task, outcome)
-    for (queue, task), times in sorted(spans.items(), key=lambda item: item[0]):
-        page.add_histogram(RUN_SECONDS, BUCKETS, list(times.counts), times.sum, queue, task)
+    tasks = sorted(dict(app.tally.tasks).items(), key=lambda item: item[0])
+    for (queue, task), tally in tasks:
+        for outcome, count in sorted(dict(tally.outcomes).items()):
+            page.add(RUNS, count, queue, task, outcome)
+    for (queue, task), tally in tasks:
+        page.add_histogram(RUN_SECONDS, BUCKETS, list(tally.counts), tally.sum, queue, task)
 
 
 def _bind(host: str, ports: Sequence[int], handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:

@@ -36,5 +36,5 @@ create index holdfast_job_ended on holdfast_job (finished_at, queue, state) wher
 -- measurement on enqueue, claim and finish.
 create index holdfast_job_queued on holdfast_job (queue, id, not_before) where due is not null;
 create index holdfast_job_unsuccessful on holdfast_job (state, queue, id, task)
-    where state in ('failed', 'cancelled', 'expired', 'skipped');
+    where finished_at is not null and state <> 'succeeded';
 create index holdfast_job_history on holdfast_job (task, queue, id) where finished_at is not null;

@@ -26,16 +26,16 @@ select found.id from q
 -- In one of the four states. Index: holdfast_job_unsuccessful.
 with recursive q(queue) as (
     select coalesce(:queue::text, (select min(queue) from holdfast_job
-                                    where state in ('failed', 'cancelled', 'expired', 'skipped') and state = :state))
+                                    where finished_at is not null and state <> 'succeeded' and state = :state))
     union all
     select (select min(job.queue) from holdfast_job as job
-             where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+             where job.finished_at is not null and job.state <> 'succeeded' and job.state = :state
                and job.queue > q.queue)
       from q where q.queue is not null and :queue::text is null
 )
 select found.id from q
  cross join lateral (select job.id from holdfast_job as job
-                      where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+                      where job.finished_at is not null and job.state <> 'succeeded' and job.state = :state
                         and job.queue = q.queue and job.id < :before and @wanted(job)
                       order by job.id desc limit :n) as found
  where q.queue is not null

@@ -26,17 +26,17 @@ select found.id from q
 -- In one of the four states. Index: holdfast_job_unsuccessful.
 with recursive q(queue) as (
     select coalesce(:queue, (select min(queue) from holdfast_job
-                              where state in ('failed', 'cancelled', 'expired', 'skipped') and state = :state))
+                              where finished_at is not null and state <> 'succeeded' and state = :state))
     union all
     select (select min(job.queue) from holdfast_job as job
-             where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+             where job.finished_at is not null and job.state <> 'succeeded' and job.state = :state
                and job.queue > q.queue)
       from q where q.queue is not null and :queue is null
 )
 select found.id from q
  cross join holdfast_job as found
     on found.rowid in (select job.rowid from holdfast_job as job indexed by holdfast_job_unsuccessful
-                        where job.state in ('failed', 'cancelled', 'expired', 'skipped') and job.state = :state
+                        where job.finished_at is not null and job.state <> 'succeeded' and job.state = :state
                           and job.queue = q.queue and job.id < :before and @wanted(job)
                         order by job.id desc limit :n)
  order by found.id desc limit :n;
