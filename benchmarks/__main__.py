@@ -55,7 +55,7 @@ Work = tuple[str, Callable[[], None]]
 
 
 def _rates(bench: Bench, sizes: Sizes, section: Section) -> list[Work]:
-    one, bulk, drained = Figure(), Figure(), Figure()
+    one, bulk, drained, unlimited = Figure(), Figure(), Figure(), Figure()
     postgres = bench.name == "Postgres"
 
     def line(work: str, raw: Figure, must: float | None, ours: Callable[[], float], note: str = "") -> Work:
@@ -81,6 +81,9 @@ def _rates(bench: Bench, sizes: Sizes, section: Section) -> list[Work]:
         line(
             "drain, async no-op, 2 processes", drained, None, lambda: drain(n, "async", 2), "the bare loop is 1 process"
         ),
+        ("limits: none", lambda: unlimited.values.append(drain(n, "async"))),
+        line("limits: drain with 1,000 keys", unlimited, 0.6, lambda: drain(n, "keyed"), "beside an unlimited drain"),
+        line("limits: drain, fair over 100", unlimited, 0.4, lambda: drain(n, "fair"), "beside an unlimited drain"),
     ]
 
 

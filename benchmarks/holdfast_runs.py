@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Final, Protocol
@@ -39,6 +39,18 @@ class Bench(Protocol):
     def await_empty(self, url: str) -> None: ...
 
 
+Choice = Callable[[int], holdfast.Task[[int, str], None]]
+
+KINDS: Final[dict[str, Callable[[Jobs], Choice]]] = {
+    "async": lambda jobs: lambda _: jobs.nothing,
+    "def": lambda jobs: lambda _: jobs.nothing_in_thread,
+    # A thousand keys that are never full, and a hundred tenants that take turns.
+    "keyed": lambda jobs: lambda n: jobs.nothing.options(concurrency_key=f"k{n % 1_000}", concurrency=100),
+    "fair": lambda jobs: lambda n: jobs.nothing.options(fair_key=f"t{n % 100}"),
+}
+"""The task of the n-th job of each kind of drain."""
+
+
 def enqueue_one(bench: Bench, count: int) -> float:
     """One after the other, from one thread."""
     with _opened(bench) as jobs:
@@ -61,7 +73,7 @@ def enqueue_tasks(bench: Bench, count: int) -> float:
 def enqueue_bulk(bench: Bench, calls: int) -> float:
     """1,000 at a time, making the requests included."""
     with _opened(bench) as jobs:
-        return rate(lambda: _fill(jobs, jobs.nothing, 1_000 * calls), 1_000 * calls)
+        return rate(lambda: _fill(jobs, lambda _: jobs.nothing, 1_000 * calls), 1_000 * calls)
 
 
 def drain(bench: Bench, count: int, *, kind: str, processes: int = 1) -> float:
@@ -69,7 +81,7 @@ def drain(bench: Bench, count: int, *, kind: str, processes: int = 1) -> float:
     with bench.fresh() as url:
         jobs = jobs_on(url)
         jobs.app.queues.pause(QUEUE)
-        _fill(jobs, jobs.nothing if kind == "async" else jobs.nothing_in_thread, count)
+        _fill(jobs, KINDS[kind](jobs), count)
         jobs.app.close()
         with _workers(url, processes):
             start = time.perf_counter()
@@ -162,9 +174,10 @@ async def _enqueue_by_tasks(jobs: Jobs, count: int) -> float:
     return count // TASKS * TASKS / (time.perf_counter() - start)
 
 
-def _fill(jobs: Jobs, task: holdfast.Task[[int, str], None], count: int) -> None:
+def _fill(jobs: Jobs, task: Choice, count: int) -> None:
     for first in range(0, count, 1_000):
-        jobs.app.enqueue_many([task.job(number, PAYLOAD) for number in range(first, min(count, first + 1_000))])
+        numbers = range(first, min(count, first + 1_000))
+        jobs.app.enqueue_many([task(number).job(number, PAYLOAD) for number in numbers])
 
 
 def _check(url: str, count: int) -> None:

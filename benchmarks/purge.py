@@ -118,7 +118,7 @@ async def _prune(url: str) -> None:
 async def _fill(tx: Tx, rows: int) -> None:
     at = time.time_ns() // 1_000 - 60 * 86_400 * SECOND
     text = _FILL.format(numbers=_NUMBERS)
-    postgres = text.replace("{numbers}", "").replace(":at", ":at::bigint").replace(":rows", ":rows::bigint")
+    postgres = text.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint")
     await tx.one(Statement("fill", text, postgres + " returning 0"), at=at, rows=rows)
 
 

@@ -24,6 +24,11 @@ class Candidate:
     def is_free(self) -> bool:
         return not self.lanes and self.scope is None
 
+    @property
+    def stands_in_others(self) -> bool:
+        """Whether it counts in lanes besides the one that it brings along."""
+        return len(self.lanes) > len(self.capacities)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:

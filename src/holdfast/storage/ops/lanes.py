@@ -31,15 +31,13 @@ async def balance(
     if not freed and all(one.is_free for one in candidates):
         return claimed, 0
     left = Counter(lane for holds in freed for lane in json.loads(holds))
-    await _make(tx, candidates)
-    lanes = await _lock(tx, {*left, *(lane for one in candidates for lane in one.lanes)})
+    lanes = await _lock_all(tx, {*left, *(lane for one in candidates for lane in one.lanes)}, candidates)
     room = {lane.key: lane.capacity - lane.running + left[lane.key] for lane in lanes if lane.capacity is not None}
     tokens = await rates.lock(tx, {one.scope for one in candidates if one.scope is not None})
     verdicts = admit(candidates, room, {scope: int(there) for scope, (there, _) in tokens.items()})
     await rates.spend(tx, tokens, Counter(one.scope for one in verdicts.accepted if one.scope is not None))
     await _write(tx, verdicts)
     await _move(tx, left, verdicts.joined)
-    await _fill(tx, room, left, verdicts.joined)
     return [one.job for one in verdicts.accepted], len(verdicts.parked)
 
 
@@ -106,10 +104,16 @@ async def list_lanes(tx: Tx, n: int = 1000) -> list[Lane]:
     return [Lane(key, bool(standing), *rest) for key, standing, *rest in rows]
 
 
-async def _make(tx: Tx, candidates: Iterable[Candidate]) -> None:
+async def _lock_all(tx: Tx, keys: set[str], candidates: Iterable[Candidate]) -> list[Lane]:
+    """Lock these lanes, and make those that a job brings along and that are not there yet, or are of another size."""
+    lanes = await _lock(tx, keys)
+    present = {lane.key: lane.capacity for lane in lanes}
     wanted = dict(pair for one in candidates for pair in one.capacities)
-    for key in sorted(wanted):
-        await tx.one(sql.ensure_lane, key=key, standing=0, capacity=wanted[key], origin="code")
+    new = [{"key": key, "capacity": wanted[key]} for key in sorted(wanted) if present.get(key) != wanted[key]]
+    if not new:
+        return lanes
+    await tx.one(sql.ensure_lanes, lanes=json.dumps(new))
+    return await _lock(tx, keys)
 
 
 async def _lock(tx: Tx, keys: Iterable[str]) -> list[Lane]:
@@ -118,13 +122,10 @@ async def _lock(tx: Tx, keys: Iterable[str]) -> list[Lane]:
 
 
 async def _write(tx: Tx, verdicts: Verdicts) -> None:
-    held: list[Params] = [
-        {"id": one.job.id, "epoch": one.job.epoch, "holds": json.dumps(one.lanes)}
-        for one in verdicts.accepted
-        if one.lanes
-    ]
+    # The claim has noted a job's own lane already; those of its task and queue are added here.
+    held = [{"id": one.job.id, "holds": json.dumps(one.lanes)} for one in verdicts.accepted if one.stands_in_others]
     if held:
-        await tx.each(sql.hold_lanes, held)
+        await tx.one(sql.hold_lanes, held=json.dumps(held))
     parked: list[Params] = [
         {"id": one.job.id, "epoch": one.job.epoch, "lane": lane} for one, lane in verdicts.parked
     ]
@@ -133,14 +134,11 @@ async def _write(tx: Tx, verdicts: Verdicts) -> None:
 
 
 async def _move(tx: Tx, left: Counter[str], joined: Counter[str]) -> None:
+    """Count who left and who joined, and let the next go where there is room and somebody waits."""
     deltas = {key: joined[key] - left[key] for key in {*left, *joined}}
-    moves: list[Params] = [{"key": key, "delta": deltas[key]} for key in sorted(deltas) if deltas[key]]
-    if moves:
-        await tx.each(sql.move_lane, moves)
-
-
-async def _fill(tx: Tx, room: dict[str, int], left: Counter[str], joined: Counter[str]) -> None:
-    for key in sorted(left):
-        free = room.get(key, 0) - joined[key]
-        if free > 0:
-            await unpark(tx, key, free)
+    moves = [{"key": key, "delta": deltas[key]} for key in sorted(deltas) if deltas[key]]
+    if not moves:
+        return
+    for key, room, waits in await tx.all(sql.move_lanes, moves=json.dumps(moves)):
+        if waits and room is not None and room > 0:
+            await unpark(tx, key, room)

@@ -32,8 +32,9 @@ alter table holdfast_queue add column keep_result integer;
 drop index holdfast_job_finished;
 create index holdfast_job_ended on holdfast_job (finished_at, queue, state) where finished_at is not null;
 
--- Lists and counts read these, whatever the number of finished jobs. Together they cost less than the noise of a
--- measurement on enqueue, claim and finish.
+-- Lists and counts read these, whatever the number of finished jobs. Together they add a tenth to what enqueue, claim
+-- and finish of a job cost the store: 67 to 73 µs on SQLite, 90 to 100 on Postgres.
+-- Without IN: SQLite would build its list anew for every row that is written.
 create index holdfast_job_queued on holdfast_job (queue, id, not_before) where due is not null;
 create index holdfast_job_unsuccessful on holdfast_job (state, queue, id, task)
     where finished_at is not null and state <> 'succeeded';

@@ -21,8 +21,10 @@ select queue, count(*), sum(case when not_before > :now then 1 else 0 end),
  group by queue;
 
 -- name: running_by_queue
--- Index: holdfast_job_owned.
-select queue, count(*) from holdfast_job where owner is not null group by queue;
+-- Index: holdfast_job_owned, asked for in its order.
+select queue, count(*)
+  from (select queue from holdfast_job where owner is not null order by owner limit 1000000) as running
+ group by queue;
 
 -- name: waiting_by_queue
 -- Index: holdfast_job_waiting.

@@ -1,5 +1,5 @@
 -- name: ensure_lane
--- A key's lane is made by the first job that names it; the newest word on its capacity holds.
+-- The newest word on a capacity holds, but code does not overrule an operator.
 insert into holdfast_lane (key, standing, capacity, origin) values (:key, :standing, :capacity, :origin)
     on conflict (key) do update
    set capacity = excluded.capacity, standing = excluded.standing, origin = excluded.origin

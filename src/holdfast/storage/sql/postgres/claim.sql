@@ -31,7 +31,8 @@ with me as materialized (
 )
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       holds = case when limits::json ->> 'key' is not null then json_build_array(limits::json ->> 'key')::text end,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
@@ -56,7 +57,8 @@ with me as materialized (
 )
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null, alone = :alone,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       holds = case when limits::json ->> 'key' is not null then json_build_array(limits::json ->> 'key')::text end, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,

@@ -2,9 +2,10 @@
 -- These differ because only Postgres has lateral joins, and SQLite must be told its index.
 
 -- name: find_running
--- As many as workers have slots. Index: holdfast_job_owned.
-select job.id from holdfast_job as job
- where job.owner is not null and job.id < :before and @wanted(job)
+-- As many as workers have slots. Index: holdfast_job_owned; asked for in its order, or a server that has not counted yet
+-- would take every row for owned.
+select job.id from (select * from holdfast_job where owner is not null order by owner limit 1000000) as job
+ where job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
 -- name: find_ready

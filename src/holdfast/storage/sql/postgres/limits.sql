@@ -2,17 +2,24 @@
 select key, capacity, running from holdfast_lane
  where key = any(array(select json_array_elements_text(:keys::json))) order by key for update;
 
--- name: move_lane
+-- name: ensure_lanes
+-- A key's lane is made by the first job that names it; the newest word on its capacity holds.
+insert into holdfast_lane (key, capacity)
+select key, capacity from json_to_recordset(:lanes::json) as item(key text, capacity bigint) order by key
+    on conflict (key) do update set capacity = excluded.capacity where holdfast_lane.origin = 'code';
+
+-- name: move_lanes
+-- Says of each lane whether jobs are parked in it. Not in lock_lanes, whose snapshot is older than its locks.
 update holdfast_lane as lane set running = lane.running + item.delta
-  from unnest(:key::text[], :delta::bigint[]) with ordinality as item(key, delta, n)
+  from json_to_recordset(:moves::json) as item(key text, delta bigint)
  where lane.key = item.key
-returning item.n, lane.capacity, lane.running;
+returning lane.key, lane.capacity - lane.running,
+          exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = lane.key);
 
 -- name: hold_lanes
 update holdfast_job as job set holds = item.holds
-  from unnest(:id::text[], :epoch::bigint[], :holds::text[]) with ordinality as item(id, epoch, holds, n)
- where job.id = item.id and job.state = 'running' and job.epoch = item.epoch
-returning item.n;
+  from json_to_recordset(:held::json) as item(id text, holds text)
+ where job.id = item.id and job.state = 'running';
 
 -- name: park_job
 -- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.

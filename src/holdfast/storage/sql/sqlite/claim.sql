@@ -16,7 +16,8 @@ update holdfast_job
 -- neither on the backlog nor on future rows. The write lock is held: no row can be taken by another.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       holds = case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid
@@ -38,7 +39,8 @@ returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry
 -- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null, holds = null, alone = :alone,
+       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       holds = case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid

@@ -2,11 +2,24 @@
 -- The write lock is held; Postgres locks the rows, in one order for everybody.
 select key, capacity, running from holdfast_lane where key in (select value from json_each(:keys)) order by key;
 
--- name: move_lane
-update holdfast_lane set running = running + :delta where key = :key returning capacity, running;
+-- name: ensure_lanes
+-- A key's lane is made by the first job that names it; the newest word on its capacity holds.
+insert into holdfast_lane (key, capacity)
+select value ->> '$.key', value ->> '$.capacity' from json_each(:lanes) where true
+    on conflict (key) do update set capacity = excluded.capacity where holdfast_lane.origin = 'code';
+
+-- name: move_lanes
+-- One document for all lanes. Says of each whether jobs are parked in it.
+update holdfast_lane set running = running + item.delta
+  from (select value ->> '$.key' as key, value ->> '$.delta' as delta from json_each(:moves)) as item
+ where holdfast_lane.key = item.key
+returning key, capacity - running,
+          exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = holdfast_lane.key);
 
 -- name: hold_lanes
-update holdfast_job set holds = :holds where id = :id and state = 'running' and epoch = :epoch;
+update holdfast_job set holds = item.holds
+  from (select value ->> '$.id' as id, value ->> '$.holds' as holds from json_each(:held)) as item
+ where holdfast_job.id = item.id and holdfast_job.state = 'running';
 
 -- name: park_job
 -- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.

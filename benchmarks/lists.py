@@ -1,0 +1,88 @@
+"""Lists and counts over a million finished jobs: `python -m benchmarks.lists [--rows N] [--store sqlite|postgres]`."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import holdfast
+from holdfast import JobFilter
+from holdfast.storage.ops import counting
+from holdfast.storage.port import Op, Tx
+from holdfast.storage.statements import Statement
+
+from .__main__ import _server
+from .raw_postgres import PostgresBench
+
+_FILL = """insert into holdfast_job (id, task, queue, route, state, due, rank, not_before, payload, max_attempts,
+                                     created_at, finished_at)
+with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)
+select 'job' || (10000000 + n), 'task' || (n % 20), 'queue' || (n % 5), 1,
+       case when n % 1000 = 0 then 'ready' when n % 100 < 94 then 'succeeded' when n % 100 < 98 then 'failed'
+            else 'cancelled' end,
+       case when n % 1000 = 0 then 1 end, 0, 0, '{}', 5, :at, case when n % 1000 > 0 then :at + n end
+  from numbers"""
+_FILTERS = [
+    JobFilter(), JobFilter(state="succeeded"), JobFilter(state="failed"), JobFilter(state="ready"),
+    JobFilter(state="running"), JobFilter(queue="queue3"), JobFilter(task="task7"), JobFilter(task="none"),
+    JobFilter(queue="queue2", task="task7"), JobFilter(state="failed", queue="queue1"),
+    JobFilter(state="failed", task="task1"), JobFilter(state="succeeded", before="job10500000"),
+]  # fmt: skip
+_MUST = 0.050
+
+
+def main() -> None:
+    options = _options()
+    if options.store in ("both", "sqlite"):
+        with tempfile.TemporaryDirectory(prefix="holdfast-lists-") as folder:
+            _report("SQLite", str(Path(folder) / "jobs.db"), options.rows)
+    if options.store in ("both", "postgres"):
+        with _server(None) as dsn, PostgresBench(dsn).fresh() as url:
+            _report("Postgres", url, options.rows)
+
+
+def _report(name: str, url: str, rows: int) -> None:
+    app = holdfast.App(url)
+    app.migrate()
+    store = app.open()
+    store.write(Op(lambda tx: _fill(tx, rows)))
+    # As the server itself does by and by.
+    store.write(Op(lambda tx: tx.one(Statement("analyze", "select 1", "analyze holdfast_job"))))
+    tallies = store.read(Op(lambda tx: counting.measure(tx, afresh=True)))
+    store.write(Op(lambda tx: counting.write_tallies(tx, tallies)))
+    for wanted in _FILTERS:
+        given = {f: v for f in ("state", "queue", "task", "before") if (v := getattr(wanted, f)) is not None}
+        _time(f"{name}: list {given}", lambda wanted=wanted: app.jobs.find(wanted))  # type: ignore[misc]
+    _time(f"{name}: counts", app.jobs.counts)
+    _time(f"{name}: queues", app.queues.list)
+    app.close()
+
+
+def _time(name: str, ask: Callable[[], object], times: int = 9) -> None:
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        ask()
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds)
+    print(f"{name:60} {median * 1e3:7.1f} ms{'' if median < _MUST else '   OVER 50 ms'}", flush=True)
+
+
+async def _fill(tx: Tx, rows: int) -> None:
+    postgres = _FILL.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint") + " returning 0"
+    await tx.one(Statement("fill", _FILL, postgres), rows=rows, at=time.time_ns() // 1_000 - 10**11)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lists", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--store", choices=["both", "sqlite", "postgres"], default="both")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
