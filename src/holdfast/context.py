@@ -100,9 +100,7 @@ class _BaseContext:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that names the job in each record."""
-        return logging.LoggerAdapter(
-            logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt}
-        )
+        return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
 
 
 class Context(_BaseContext):
@@ -112,7 +110,6 @@ class Context(_BaseContext):
         """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
         job: Job[R] = await self._app.aenqueue(request, tenant=self.job.tenant)
         return job
-
 
     async def acquire(self, scope: str) -> None:
         """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""

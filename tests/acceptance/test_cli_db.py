@@ -151,7 +151,9 @@ def test_a_schema_of_a_newer_holdfast_is_told_and_not_touched(
     blank: str, connection: psycopg.Connection[tuple[object, ...]] | sqlite3.Connection
 ) -> None:
     call("db", "create")
-    connection.execute("insert into holdfast_migration (version, name, applied_at, oldest_writer) values (999, '0999_later', 1, 999)")
+    connection.execute(
+        "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (999, '0999_later', 1, 999)"
+    )
     answer = call("db", "status", "--json")
     assert (answer.code, answer.data["migrations"][-1]["state"]) == (1, "newer")
     refused = call("db", "migrate", "--json")

@@ -25,7 +25,9 @@ def test_a_rate_is_kept_by_four_processes_and_used(app: holdfast.App, workers: F
         workers.start(*OPTIONS)
     until(lambda: len(workers.lines()) >= 2_600, 90, "thirteen seconds of work", workers.log)
     workers.stop_all()
-    claims = sorted(job.claimed_at / 1e6 for job in app.jobs.find(JobFilter(state="succeeded", limit=10_000)) if job.claimed_at)
+    claims = sorted(
+        job.claimed_at / 1e6 for job in app.jobs.find(JobFilter(state="succeeded", limit=10_000)) if job.claimed_at
+    )
     _check_rate(claims, capacity=100, per_second=100)
     # Once the first burst is spent, the rate itself is what is left, and most of it is used even on a busy machine.
     steady = [at - claims[200] for at in claims[200:1_200]]

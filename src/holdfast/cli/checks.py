@@ -113,7 +113,7 @@ def check_facts(facts: Facts) -> Iterator[Check]:
         if facts.get("synchronous") != "full":
             yield Check("durability", "note", "durable=False: the last commits before a loss of power may be missing")
         if facts.get("auto_vacuum") == "none" and _number(facts, "free_pages") > 0.5 * _number(facts, "page_count"):
-            yield Check("size", "note", "more than half of the file is empty, and it cannot shrink by itself; run VACUUM")
+            yield Check("size", "note", "over half of the file is empty and it cannot shrink by itself; run VACUUM")
         return
     if facts.get("in_recovery"):
         yield Check("postgres", "problem", "this server is a standby and refuses writes; connect to the primary")

@@ -34,9 +34,17 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
             }
         )
         return
-    rows: list[tuple[Any, ...]] = [(lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes]
+    rows: list[tuple[Any, ...]] = [
+        (lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes
+    ]
     rows += [
-        (f"rate:{bucket.scope}", f"{bucket.tokens:.1f} left", f"{bucket.capacity:g}", f"{bucket.refill:g}/s", bucket.origin)
+        (
+            f"rate:{bucket.scope}",
+            f"{bucket.tokens:.1f} left",
+            f"{bucket.capacity:g}",
+            f"{bucket.refill:g}/s",
+            bucket.origin,
+        )
         for bucket in view.buckets
     ]
     rows += [(f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()]

@@ -58,9 +58,7 @@ class Limits:
     ) -> bool:
         return await self._store().awrite(_clear(task, queue, actor, reason))
 
-    def set_rate(
-        self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
-    ) -> None:
+    def set_rate(self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = "") -> None:
         """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
         self._store().write(_rate(scope, capacity, per_second, actor, reason))
 

@@ -29,9 +29,7 @@ from ..tasks import JobRequest
 _ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
 
 
-def spec_of(
-    request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None
-) -> JobSpec:
+def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None) -> JobSpec:
     """The job for a request. `tenant` is used where the request names none."""
     call, task = request.options, request.task.task_options
     retry = check_policy(call.retry) or task.retry
@@ -128,7 +126,7 @@ def _dedupe(call: CallOptions, task: str) -> Dedupe | None:
 
 
 def _until(given: Any) -> tuple[Literal["start", "failure", "finish", "window"], int]:
-    if given == "start" or given == "failure" or given == "finish":
+    if given in ("start", "failure", "finish"):
         return given, 0
     if isinstance(given, str):
         raise InvalidInput(f"dedupe_until is {given!r}; use 'start', 'failure', 'finish' or a number of seconds")

@@ -133,5 +133,3 @@ def _resolve(future: asyncio.Future[Ended], end: Ended) -> None:
 
 def _late(job_id: str, timeout: float | None) -> ResultTimeout:
     return ResultTimeout(f"job {job_id} has not ended after {timeout:g} s; it goes on, ask again later")
-
-

@@ -12,7 +12,18 @@ from ..clock import SECOND, Clock
 from ..model.job import Claimed
 from ..model.limits import Standing
 from ..model.outcome import (
-    Cancelled, Done, Expired, Failed, Finish, Outcome, Parked, Released, Rerouted, Retry, Snoozed, Throttled,
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Finish,
+    Outcome,
+    Parked,
+    Released,
+    Rerouted,
+    Retry,
+    Snoozed,
+    Throttled,
 )  # fmt: skip
 from ..model.worker import Owned
 from ..rules import retry

@@ -90,9 +90,7 @@ class Expired:
     """The job's deadline passed while it ran."""
 
 
-Outcome: TypeAlias = (
-    Done | Retry | Failed | Snoozed | Throttled | Parked | Released | Rerouted | Cancelled | Expired
-)
+Outcome: TypeAlias = Done | Retry | Failed | Snoozed | Throttled | Parked | Released | Rerouted | Cancelled | Expired
 
 
 class Finish(msgspec.Struct, frozen=True):

@@ -196,6 +196,4 @@ def _offset(zone: tzinfo, instant: int) -> int:
     return offset // _SECOND
 
 
-_HOW: Final = (
-    "write minute hour day month weekday, such as '30 3 * * MON-FRI', or six fields with the seconds first"
-)
+_HOW: Final = "write minute hour day month weekday, such as '30 3 * * MON-FRI', or six fields with the seconds first"

@@ -9,7 +9,17 @@ from typing import Final
 
 from ..model.job import TERMINAL, JobState
 from ..model.outcome import (
-    Cancelled, Done, Expired, Failed, Outcome, Parked, Released, Rerouted, Retry, Snoozed, Throttled,
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Outcome,
+    Parked,
+    Released,
+    Rerouted,
+    Retry,
+    Snoozed,
+    Throttled,
 )  # fmt: skip
 
 MAX_GENERATION: Final = 10

@@ -51,7 +51,7 @@ class Migration:
 def select_applied(dialect: Dialect) -> str:
     """The versions that concern this code: those it knows, and newer ones beside which it may not write."""
     latest = migrations(dialect)[-1].version
-    return f"select version from holdfast_migration where version <= {latest} or oldest_writer > {latest} order by 1"
+    return f"select version from holdfast_migration where version <= {latest} or oldest_writer > {latest} order by 1"  # noqa: S608
 
 
 def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:

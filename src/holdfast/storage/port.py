@@ -32,9 +32,7 @@ class Tx(Protocol):
         """Run a statement and return every row."""
         ...
 
-    async def each(
-        self, statement: Statement, rows: Sequence[Params], /, **common: Value
-    ) -> list[Row | None]:
+    async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
         """Run a statement for each row; one answer per row, in order, None where nothing matched.
 
         Postgres runs it once: its text takes all rows as the JSON document `:items`, or each parameter as an array,
@@ -104,7 +102,7 @@ class Store(Protocol):
 
     @property
     def backend(self) -> str:
-        """"sqlite" or "postgres"."""
+        """ "sqlite" or "postgres"."""
         ...
 
     @property

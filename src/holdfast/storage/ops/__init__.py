@@ -1,1 +1,1 @@
-"""Operations, one module per aggregate. Each is `async def op(tx, …)`, awaits nothing but its Tx, and is written once."""
+"""Operations, one module per aggregate. Each is `async def op(tx, …)` and awaits nothing but its Tx."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...model.job import Claimed
-from ...model.outcome import Finish, Verdict
 from ...model.limits import Standing
+from ...model.outcome import Finish, Verdict
 from ...model.route import Route
 from ..port import Tx
 from ..statements import sql
@@ -18,6 +18,9 @@ from .lanes import balance, unpark_by_tokens
 
 # Rows that became due are made claimable by the claims themselves, this many at a time.
 _PROMOTED_PER_CLAIM: Final = 500
+
+
+_NONE: Final = Standing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class ClaimRequest:
     n: int
     suspects: int = 0
     alone: bool = False
-    standing: Standing = Standing()
+    standing: Standing = _NONE
     parts: tuple[tuple[str, int], ...] = ()
     """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
 

@@ -80,5 +80,3 @@ async def set_queue_state(tx: Tx, queue: str, state: str) -> None:
 
 def _held(job: JobRecord) -> str | None:
     return key_text(job.tenant, job.dedupe_scope or "", job.dedupe_key) if job.dedupe_key else None
-
-

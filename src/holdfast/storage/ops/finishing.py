@@ -7,8 +7,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...model.outcome import (
-    Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Recorded, Released, Rerouted, Retry, Snoozed,
-    Throttled, Verdict,
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Finish,
+    Lost,
+    Outcome,
+    Parked,
+    Recorded,
+    Released,
+    Rerouted,
+    Retry,
+    Snoozed,
+    Throttled,
+    Verdict,
 )  # fmt: skip
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
@@ -46,9 +59,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
         await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
     tx.ring("finished")
     rows = dict(zip([*done, *rest], [*succeeded, *settled], strict=True))
-    verdicts = [
-        Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))
-    ]
+    verdicts = [Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))]
     return Record(verdicts, [row[-1] for row in rows.values() if row and row[-1]])
 
 
@@ -139,7 +150,7 @@ def _change(item: Finish) -> Params:
     return change
 
 
-def _columns(outcome: Outcome) -> dict[str, Value]:
+def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901 (one line per outcome)
     match outcome:
         case Retry(delay, error, label, convicts):
             suspect = int(label in ("lost", "crashed"))

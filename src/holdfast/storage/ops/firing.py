@@ -84,9 +84,7 @@ async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
     return answer
 
 
-async def backfill(
-    tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False
-) -> Backfill:
+async def backfill(tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False) -> Backfill:
     """Make the jobs of the ticks from `start` up to `end` that have none, whatever the overlap policy."""
     schedule, now = await hold_schedule(tx, name)
     _check_range(schedule, start, end, now)

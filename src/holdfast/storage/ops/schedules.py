@@ -31,9 +31,7 @@ class Operator:
     reason: str = ""
 
     async def record(self, tx: Tx, action: str, name: str, before: object, after: object) -> None:
-        await audit(
-            tx, actor=self.actor, action=action, target=name, reason=self.reason, before=before, after=after
-        )
+        await audit(tx, actor=self.actor, action=action, target=name, reason=self.reason, before=before, after=after)
 
 
 APP: Final = Operator()
@@ -84,9 +82,7 @@ async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
     now = await clock(tx)
     # In one order by everybody, so that two workers that start at once never wait for each other.
     order = sorted(specs, key=lambda spec: spec.name)
-    changed = [
-        spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)
-    ]
+    changed = [spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)]
     if changed:
         tx.ring("schedules")
     return changed
@@ -189,9 +185,7 @@ def _seeded(schedule: Schedule, now: int) -> Schedule:
     """Active from now on, without a tick for the past, whichever way the clock was set."""
     seed = max(now, schedule.last_tick)
     first = next_tick(replace(schedule.timing, anchor=seed), seed)
-    return replace(
-        schedule, anchor=seed, last_tick=seed, next_tick=first, state=ScheduleState.ACTIVE, last_error=None
-    )
+    return replace(schedule, anchor=seed, last_tick=seed, next_tick=first, state=ScheduleState.ACTIVE, last_error=None)
 
 
 async def _write(tx: Tx, new: Schedule) -> None:

@@ -16,7 +16,7 @@ async def set_total(tx: Tx, queue: str, total: int | None) -> None:
 
 
 async def totals(tx: Tx) -> dict[str, int]:
-    return {name: total for name, total in await tx.all(sql.list_totals)}
+    return {row[0]: row[1] for row in await tx.all(sql.list_totals)}
 
 
 async def share_out(tx: Tx) -> int:

@@ -26,6 +26,7 @@ from .tx import PgAsyncTx, PgTx
 
 T = TypeVar("T")
 
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     begin: LiteralString

@@ -10,7 +10,6 @@ from typing import Final
 from .. import migrate
 from .connect import PATIENCE, patiently
 
-
 _RECORD: Final = "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (?, ?, ?, ?)"
 
 
