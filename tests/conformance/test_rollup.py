@@ -154,6 +154,20 @@ def test_queues_are_kept_apart_and_a_sample_of_a_busy_one_leaves_the_others_whol
     assert 1 <= rolled(world, minute, "busy")["run"] < 50
 
 
+def test_totals_add_counts_and_keep_the_worst_minute_of_latencies(world: World) -> None:
+    owner, minute = world.worker(), start_of_next_minute(world)
+    run_job(world, owner, Done("1"), seconds=9)
+    world.clock.advance(55)
+    run_job(world, owner, Done("1"), seconds=2)
+    run_job(world, owner, Failed("permanent", error()), seconds=3)
+    roll(world, minute, minute + 2 * MINUTE)
+    counted, latencies = world.run(rollup.totals, minute, minute + 2 * MINUTE)
+    assert (counted["default", "succeeded"], counted["default", "failed"]) == (2, 1)
+    worst = {point.metric: (point.p99, point.count) for point in latencies}
+    assert worst["run"] == (9, 1)
+    assert world.run(rollup.totals, minute - MINUTE, minute) == ({}, [])
+
+
 def test_minutes_expire(world: World) -> None:
     minute = start_of_next_minute(world)
     empty = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))

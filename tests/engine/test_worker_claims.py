@@ -235,3 +235,25 @@ async def test_every_job_of_a_backlog_is_run_once(shop: Shop, n: int) -> None:
         for job in jobs:
             await job.await_(20)
     assert sorted(seen) == list(range(n))
+
+
+@live
+async def test_without_named_queues_all_are_served_as_one(shop: Shop) -> None:
+    app, order = shop.app, []
+
+    @app.task(queue="first")
+    async def early(n: int) -> None:
+        order.append(f"first {n}")
+
+    @app.task(queue="second")
+    async def late(n: int) -> None:
+        order.append(f"second {n}")
+
+    jobs = []
+    for n in range(2):
+        jobs.append(await early.aenqueue(n))
+        jobs.append(await late.options(priority=5 if n else 0).aenqueue(n))
+    async with shop.working(concurrency=1):
+        for job in jobs:
+            await shop.until_ended(job)
+    assert order == ["second 1", "first 0", "second 0", "first 1"]

@@ -14,7 +14,7 @@ from .output import console_for, print_json, print_table
 
 @click.command(cls=Command)
 @click.option("--queue", metavar="QUEUE", help="Only this one.")
-@click.option("--minutes", type=click.IntRange(1, 2000), default=5, help="How far the rates look back. [default: 5]")
+@click.option("--minutes", type=click.IntRange(1, 240), default=5, help="How far the rates look back. [default: 5]")
 @json_option
 @target_options
 def stats(queue: str | None, minutes: int, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:

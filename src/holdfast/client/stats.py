@@ -26,6 +26,8 @@ from ..storage.port import Op, Store, Tx
 
 MOST_MINUTES: Final = 2_000
 """What one call reads of a series; further back by `before`."""
+MOST_AT_A_GLANCE: Final = 240
+"""Minutes that are read of all queues at once."""
 _MOST_POINTS: Final = 50_000
 _MOST_ERRORS: Final = 1_000
 
@@ -66,13 +68,18 @@ class Stats:
         return _pick(await self.aqueues(), check_queue(name))
 
     def throughput(self, minutes: int = 5) -> builtins.list[Throughput]:
-        """What each queue did in the last closed minutes."""
-        op, count = _window(minutes), _checked_minutes(minutes)
-        return summed(self._store().read(op), count)
+        """What each queue did in the last closed minutes, up to 240."""
+        return self._store().read(_throughput(minutes))
 
     async def athroughput(self, minutes: int = 5) -> builtins.list[Throughput]:
-        op, count = _window(minutes), _checked_minutes(minutes)
-        return summed(await self._store().aread(op), count)
+        return await self._store().aread(_throughput(minutes))
+
+    def timeline(self, minutes: int = 60) -> builtins.list[MetricPoint]:
+        """Every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
+        return self._store().read(_timeline(minutes))
+
+    async def atimeline(self, minutes: int = 60) -> builtins.list[MetricPoint]:
+        return await self._store().aread(_timeline(minutes))
 
     def series(
         self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
@@ -135,42 +142,54 @@ class Errors:
         return await self._store().aread(Op(lambda tx: errors.get_error(tx, fingerprint), single=True))
 
 
-def summed(points: list[MetricPoint], minutes: int) -> list[Throughput]:
-    """Counts are added; of latencies the worst minute stands."""
-    found: dict[str, Throughput] = {}
-    for point in points:
-        total = found.setdefault(point.queue, Throughput(queue=point.queue, minutes=minutes, counts={}, latencies={}))
-        if point.metric in COUNTERS:
-            total.counts[point.metric] = total.counts.get(point.metric, 0) + point.count
-            continue
-        before = total.latencies.get(point.metric)
-        if before is None or (point.p99 or 0.0) >= (before.p99 or 0.0):
-            total.latencies[point.metric] = point
-    return [found[queue] for queue in sorted(found)]
-
-
 def _pick(found: list[QueueStats], name: str) -> QueueStats:
     return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
 
 
-def _window(minutes: int) -> Op[list[MetricPoint]]:
-    span = _checked_minutes(minutes) * MINUTE
+def _throughput(minutes: int) -> Op[list[Throughput]]:
+    _check_minutes(minutes, MOST_AT_A_GLANCE)
 
-    async def run(tx: Tx) -> list[MetricPoint]:
-        until = await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
-        return await rollup.window(tx, until - span, until, _MOST_POINTS)
+    async def run(tx: Tx) -> list[Throughput]:
+        until = await _newest(tx)
+        counted, worst = await rollup.totals(tx, until - minutes * MINUTE, until)
+        queues = sorted({queue for queue, _ in counted} | {point.queue for point in worst})
+        return [
+            Throughput(
+                queue=queue,
+                minutes=minutes,
+                counts={metric: count for (name, metric), count in counted.items() if name == queue},
+                latencies={point.metric: point for point in worst if point.queue == queue},
+            )
+            for queue in queues
+        ]
 
     return Op(run)
 
 
+def _timeline(minutes: int) -> Op[list[MetricPoint]]:
+    _check_minutes(minutes, MOST_AT_A_GLANCE)
+
+    async def run(tx: Tx) -> list[MetricPoint]:
+        until = await _newest(tx)
+        return await rollup.window(tx, until - minutes * MINUTE, until, _MOST_POINTS)
+
+    return Op(run)
+
+
+async def _newest(tx: Tx) -> int:
+    """The end of the newest minute that is rolled."""
+    return await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
+
+
 def _series(queue: str, metric: str, minutes: int, before: int | None) -> Op[list[MetricPoint]]:
-    name, span = check_queue(queue), _checked_minutes(minutes) * MINUTE
+    name = check_queue(queue)
+    _check_minutes(minutes, MOST_MINUTES)
     if metric not in (*COUNTERS, *LATENCIES):
         raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
 
     async def run(tx: Tx) -> list[MetricPoint]:
         until = before if before is not None else await insight.clock(tx)
-        return await rollup.series(tx, name, metric, until - span, until)
+        return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
 
     return Op(run)
 
@@ -181,10 +200,9 @@ def _errors(task: str | None, since: int | None, limit: int) -> Op[list[ErrorGro
     return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=limit), single=True)
 
 
-def _checked_minutes(minutes: int) -> int:
-    if not 1 <= minutes <= MOST_MINUTES:
-        raise InvalidInput(f"minutes is {minutes}; use 1 to {MOST_MINUTES:,}")
-    return minutes
+def _check_minutes(minutes: int, most: int) -> None:
+    if not 1 <= minutes <= most:
+        raise InvalidInput(f"minutes is {minutes}; use 1 to {most:,}")
 
 
 def _with_wal(health: StoreStats, file: str | None) -> StoreStats:

@@ -48,13 +48,12 @@ class Judge:
 
     def raised(self, run: Run, error: BaseException) -> Outcome | None:
         """An exception left the handler, of whatever kind."""
-        match error:
-            case Answered():
-                return self.answered(run, error.answer)
-            case ChildDied():
-                return self.died(run, error)
-            case UndecodableJob():
-                return Failed("undecodable", error_text(error.__cause__ or error))
+        if isinstance(error, Answered):
+            return self.answered(run, error.answer)
+        if isinstance(error, ChildDied):
+            return self.died(run, error)
+        if isinstance(error, UndecodableJob):
+            return Failed("undecodable", error_text(error.__cause__ or error))
         if run.stop.reason is not None:
             return self.stopped(run)
         if not isinstance(error, JobSignal):

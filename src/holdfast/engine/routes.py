@@ -11,8 +11,10 @@ from ..storage.ops.claims import encode_routes
 class ServedRoutes:
     """The routes in the order of the worker's queues, encoded once and again when new ones appear."""
 
-    def __init__(self, queues: Sequence[str], capabilities: Iterable[str]) -> None:
+    def __init__(self, queues: Sequence[str], capabilities: Iterable[str], *, strict: bool = True) -> None:
+        """`strict` takes from a queue only when those before it are empty; otherwise they count as one."""
         self.queues = tuple(queues)
+        self._strict = strict
         self.capabilities = frozenset(capabilities)
         self.numbers: frozenset[int] = frozenset()
         self._special: frozenset[Route] = frozenset()
@@ -44,12 +46,16 @@ class ServedRoutes:
         return self._routes(open_queues), tuple((self._routes(queues), most) for queues, most in parts)
 
     def _routes(self, queues: Sequence[str]) -> str:
-        return encode_routes([[Route(queue), *self._of(queue)] for queue in queues])
+        return encode_routes(self._tiers(queues))
 
     def _encode(self) -> str:
-        tiers = [[Route(queue), *self._of(queue)] for queue in self.queues]
+        tiers = self._tiers(self.queues)
         self.numbers = frozenset(route.number for tier in tiers for route in tier)
         return encode_routes(tiers)
+
+    def _tiers(self, queues: Sequence[str]) -> list[list[Route]]:
+        tiers = [[Route(queue), *self._of(queue)] for queue in queues]
+        return tiers if self._strict else [[route for tier in tiers for route in tier]]
 
     def _of(self, queue: str) -> list[Route]:
         return sorted((r for r in self._special if r.queue == queue), key=lambda r: r.number)

@@ -49,10 +49,9 @@ class Scheduler:
         if not self._leads():
             self._launched_at = None
             return None
-        launched_at = self._launched_at
-        if launched_at is None:
-            launched_at = self._launched_at = await self._store.aread(Op(insight.clock))
-        rest = await self._fire_all(launched_at)
+        if self._launched_at is None:
+            self._launched_at = await self._store.aread(Op(insight.clock))
+        rest = await self._fire_all(self._launched_at)
         await self._prune()
         return rest
 

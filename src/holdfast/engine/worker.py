@@ -67,7 +67,9 @@ class Worker:
         self._idle.set()
         self._loop = asyncio.get_running_loop()
         self.timekeeper: Final = Timekeeper(clock)
-        self.routes: Final = ServedRoutes(served_queues(settings, tasks), capabilities(settings, tasks))
+        self.routes: Final = ServedRoutes(
+            served_queues(settings, tasks), capabilities(settings, tasks), strict=bool(settings.queues)
+        )
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)

@@ -86,6 +86,15 @@ async def window(tx: Tx, since: int, until: int, n: int) -> list[MetricPoint]:
     return [_point(row) for row in await tx.all(sql.metric_window, since=since, until=until, n=n)]
 
 
+async def totals(tx: Tx, since: int, until: int) -> tuple[dict[Key, int], list[MetricPoint]]:
+    """What was counted in a span, added up; and of the latencies the worst minute."""
+    counted = {
+        (queue, metric): int(count)
+        for queue, metric, count in await tx.all(sql.metric_totals, since=since, until=until)
+    }
+    return counted, [_point(row) for row in await tx.all(sql.metric_worst, since=since, until=until)]
+
+
 async def series(tx: Tx, queue: str, metric: str, since: int, until: int) -> list[MetricPoint]:
     """One metric of one queue, oldest first."""
     rows = await tx.all(sql.metric_series, queue=queue, metric=metric, since=since, until=until)

@@ -51,6 +51,20 @@ select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metri
  order by minute, queue, metric
  limit :n;
 
+-- name: metric_totals
+select queue, metric, sum(count) from holdfast_metric
+ where minute >= :since and minute < :until and p50 is null
+ group by 1, 2;
+
+-- name: metric_worst
+-- Of each queue's latencies the minute with the greatest 99th percentile.
+select queue, metric, minute, count, sum, p50, p95, p99, max
+  from (select queue, metric, minute, count, sum, p50, p95, p99, max,
+               row_number() over (partition by queue, metric order by p99 desc, minute desc) as place
+          from holdfast_metric
+         where minute >= :since and minute < :until and p50 is not null) as ranked
+ where place = 1;
+
 -- name: metric_series
 select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metric
  where queue = :queue and metric = :metric and minute >= :since and minute < :until
