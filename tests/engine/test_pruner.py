@@ -186,3 +186,11 @@ async def test_great_numbers_are_counted_for_those_who_ask(shop: Shop, monkeypat
     shop.clock.advance(7 * DAY)
     await pruner(shop).run_once()
     assert await shop.store.aread(Op(counting.count_jobs)) == []
+
+
+@live
+async def test_it_writes_nothing_where_nothing_is_over(shop: Shop) -> None:
+    await ended(shop, 0, 1)
+    writes = shop.store.writes
+    await pruner(shop).run_once()
+    assert shop.store.writes == writes

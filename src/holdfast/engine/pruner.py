@@ -6,6 +6,7 @@ what had to stay, such as a job that a dedupe window still names, is met again w
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
@@ -55,8 +56,12 @@ class Pruner:
             pruned += await self._walk(("jobs", kept), rules)
         for kept in sorted(set(rules.results.values())):
             await self._walk(("results", kept), rules)
-        await self._until_none(ops.prune_windows)
-        await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
+        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        windows, records = await self._store.aread(Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True))
+        if windows:
+            await self._until_none(ops.prune_windows)
+        if records:
+            await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
         await self._shrink()
         await self._tally()
         if pruned:
@@ -93,10 +98,13 @@ class Pruner:
 
     async def _delete(self, what: str, ids: Sequence[str], kept: int) -> int:
         prune = ops.prune_jobs if what == "jobs" else ops.prune_results
+        time = asyncio.get_running_loop().time
         pruned = 0
         for batch in _batches(ids):
+            start = time()
             pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
-            await self._rest(_PAUSE)
+            # As long as it took, at least: a store that is busy is left to others half of the time.
+            await self._rest(max(_PAUSE, time() - start))
         return pruned
 
     async def _tally(self) -> None:

@@ -49,11 +49,17 @@ class Scheduler:
         if not self._leads():
             self._launched_at = None
             return None
-        if self._launched_at is None:
-            self._launched_at = await self._store.aread(Op(insight.clock))
-        rest = await self._fire_all(self._launched_at)
+        rest = await self._fire_all(await self._launch())
         await self._prune()
         return rest
+
+    async def _launch(self) -> int:
+        """When this scheduler began to lead, by the store's clock."""
+        launched_at = self._launched_at
+        if launched_at is None:
+            launched_at = await self._store.aread(Op(insight.clock, single=True))
+            self._launched_at = launched_at
+        return launched_at
 
     async def hear(self, wake: Callable[[], None]) -> None:
         """Wake at once when a schedule was made or changed."""

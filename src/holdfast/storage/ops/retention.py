@@ -66,6 +66,13 @@ async def give_back_space(tx: Tx) -> None:
         await tx.one(sql.give_back_page)
 
 
+async def what_is_over(tx: Tx, audit_kept: int) -> tuple[bool, bool]:
+    """Whether dedupe windows have closed, and whether records are old enough."""
+    row = await tx.one(sql.what_is_over, kept=audit_kept)
+    assert row is not None
+    return bool(row[0]), bool(row[1])
+
+
 async def prune_windows(tx: Tx) -> int:
     """Dedupe windows that have closed."""
     return len(await tx.all(sql.expired_windows, n=BATCH))

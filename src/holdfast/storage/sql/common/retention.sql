@@ -5,6 +5,12 @@ select id, queue, state, finished_at from holdfast_job
  order by finished_at, queue, state
  limit :n offset :skip;
 
+-- name: what_is_over
+-- Whether a closed window or an old record waits: a look that takes no lock. Indexes: holdfast_dedupe_expiry,
+-- holdfast_audit_at.
+select case when exists (select 1 from holdfast_dedupe where expires_at <= :now) then 1 else 0 end,
+       case when exists (select 1 from holdfast_audit where at <= :now - :kept) then 1 else 0 end;
+
 -- name: prune_audit
 delete from holdfast_audit
  where id in (select id from holdfast_audit where at <= :now - :kept order by at limit :n)
