@@ -104,7 +104,9 @@ class _Crew:
         self._settings = settings
         self._limit: int | None = None
         self._tasks = app.tasks
-        self._routes = ServedRoutes(served_queues(settings, app.tasks), capabilities(settings, app.tasks), strict=bool(settings.queues))
+        self._routes = ServedRoutes(
+            served_queues(settings, app.tasks), capabilities(settings, app.tasks), strict=bool(settings.queues)
+        )
         self._timekeeper = Timekeeper(clock)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)

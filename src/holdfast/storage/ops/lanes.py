@@ -126,9 +126,7 @@ async def _write(tx: Tx, verdicts: Verdicts) -> None:
     held = [{"id": one.job.id, "holds": json.dumps(one.lanes)} for one in verdicts.accepted if one.stands_in_others]
     if held:
         await tx.one(sql.hold_lanes, held=json.dumps(held))
-    parked: list[Params] = [
-        {"id": one.job.id, "epoch": one.job.epoch, "lane": lane} for one, lane in verdicts.parked
-    ]
+    parked: list[Params] = [{"id": one.job.id, "epoch": one.job.epoch, "lane": lane} for one, lane in verdicts.parked]
     if parked:
         await tx.each(sql.park_job, parked)
 
