@@ -37,7 +37,7 @@ class Signature:
 
     __slots__ = (
         "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload", "_result",
-        "_result_decoder", "limit", "name",
+        "_result_decoder", "_result_exact", "limit", "name",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Signature:
         self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
         self._decoder = _payload_decoder(name, hints)
         self._result_decoder = _result_decoder(hints.result)
+        self._result_exact = _exactly(hints.result)
         self._payload = f"the payload of task {name!r}"
         self._result = f"the result of task {name!r}"
 
@@ -109,8 +110,14 @@ class Signature:
         return self._with_context(context, arguments)
 
     def encode_result(self, value: object) -> str:
-        """A result as text."""
-        return "null" if value is None else codec.encode(value, what=self._result, limit=self.limit)
+        """A result as text, checked against the return annotation: a reader elsewhere relies on it."""
+        text = "null" if value is None else codec.encode(value, what=self._result, limit=self.limit)
+        if type(value) is not self._result_exact and self._result_exact is not object:
+            try:
+                self._result_decoder.decode(text)
+            except msgspec.ValidationError as exc:
+                raise InvalidArguments(f"{self._result} is not what it says: {codec.explain(exc)}") from exc
+        return text
 
     def decode_result(self, text: str | bytes) -> Any:
         """A stored result, typed by the return annotation."""

@@ -282,3 +282,16 @@ def applied() -> Op[list[int]]:
         return [version for (version,) in await tx.all(Statement("applied", migrate.select_applied("sqlite"), ""))]
 
     return Op(run)
+
+
+def test_a_file_that_is_deleted_while_open_is_noticed_and_the_next_write_finds_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    store = prepare(SqliteStore(path))
+    store.write(add("before"))
+    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
+        (tmp_path / name).unlink()
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        store.write(add("into nothing"))
+    prepare(store).write(add("after"))
+    assert store.read(TEXTS) == ["after"]
+    store.close()

@@ -26,6 +26,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 @click.command(cls=Command)
 @click.argument("where", metavar="MODULE:APP", required=False)
 @click.option("--queues", metavar="A,B", help="Serve these, the first first. [default: those of the app's tasks]")
+@click.option("--weights", metavar="A=3,B=1", help="Serve these, each first as often as its weight says.")
 @click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each process. [default: 20]")
 @click.option(
     "--processes",

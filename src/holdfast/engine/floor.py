@@ -107,7 +107,7 @@ class Floor:
     def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
         """The routes that may be claimed from; None if every queue's share is used up."""
         if not self.shares:
-            return self._routes.encoded, ()
+            return self._routes.current(), ()
         running = Counter(run.job.queue for run in self.runs)
         room = {queue: slots - running[queue] for queue, slots in self.shares.items()}
         routes, parts = self._routes.within(room, free)

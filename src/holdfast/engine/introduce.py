@@ -12,7 +12,7 @@ from ..model.worker import WorkerSpec
 from ..tasks import Task
 from ..version import VERSION
 from .process import process_key
-from .settings import WorkerSettings
+from .settings import WorkerSettings, weights_of
 
 
 def introduction(
@@ -38,7 +38,7 @@ def introduction(
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
     """The queues that were asked for, or those of all tasks that are implemented here."""
     own = dict.fromkeys(task.task_options.queue for task in tasks.values() if task.fn)
-    return settings.queues or tuple(own) or ("default",)
+    return settings.queues or tuple(weights_of(settings.weights)) or tuple(own) or ("default",)
 
 
 def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import random as _random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..model.route import Route
 from ..storage.ops.claims import encode_routes
@@ -11,10 +12,23 @@ from ..storage.ops.claims import encode_routes
 class ServedRoutes:
     """The routes in the order of the worker's queues, encoded once and again when new ones appear."""
 
-    def __init__(self, queues: Sequence[str], capabilities: Iterable[str], *, strict: bool = True) -> None:
-        """`strict` takes from a queue only when those before it are empty; otherwise they count as one."""
+    def __init__(
+        self,
+        queues: Sequence[str],
+        capabilities: Iterable[str],
+        *,
+        strict: bool = True,
+        weights: Mapping[str, float] | None = None,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        """`strict` takes from a queue only when those before it are empty; otherwise they count as one.
+
+        With `weights` the order is drawn anew for each claim: a queue comes first as often as its weight says.
+        """
         self.queues = tuple(queues)
         self._strict = strict
+        self._weights = weights or {}
+        self._random = random
         self.capabilities = frozenset(capabilities)
         self.numbers: frozenset[int] = frozenset()
         self._special: frozenset[Route] = frozenset()
@@ -33,9 +47,13 @@ class ServedRoutes:
         """The route of that number, which this worker serves."""
         return next((r for r in self._special if r.number == number), Route(queue))
 
+    def current(self) -> str:
+        """The routes for the next claim."""
+        return self._routes(self._order()) if self._weights else self.encoded
+
     def within(self, room: Mapping[str, int], free: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         """The routes of queues that have room, and the same in parts where a queue has less room than the worker."""
-        open_queues = [queue for queue in self.queues if room.get(queue, free) > 0]
+        open_queues = [queue for queue in self._order() if room.get(queue, free) > 0]
         parts: list[tuple[list[str], int]] = []
         for queue in open_queues:
             most = min(room.get(queue, free), free)
@@ -44,6 +62,13 @@ class ServedRoutes:
             else:
                 parts.append(([queue], most))
         return self._routes(open_queues), tuple((self._routes(queues), most) for queues, most in parts)
+
+    def _order(self) -> Sequence[str]:
+        if not self._weights:
+            return self.queues
+        # The largest of u^(1/weight) is each queue's with the chance of its weight, and so on for the rest.
+        drawn = {queue: self._random() ** (1 / self._weights.get(queue, 1.0)) for queue in self.queues}
+        return sorted(self.queues, key=drawn.__getitem__, reverse=True)
 
     def _routes(self, queues: Sequence[str]) -> str:
         return encode_routes(self._tiers(queues))

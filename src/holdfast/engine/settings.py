@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..clock import SECOND
 from ..errors import ConfigError
+from ..names import check_queue
 from ..rules.retention import Retention
 
 
@@ -15,6 +16,8 @@ class WorkerSettings:
 
     queues: tuple[str, ...] = ()
     """In order of preference; empty serves the queues of all registered tasks."""
+    weights: tuple[str, ...] = ()
+    """Queues with weights, such as mail=3: how often each comes first. Without them `queues` is a strict order."""
     capabilities: tuple[str, ...] = ()
     """What this worker offers to tasks that ask for it by `requires`, such as gpu."""
     concurrency: int = 20
@@ -64,6 +67,7 @@ class WorkerSettings:
         for name in ("grace", "cancel_grace", "block_warning", *intervals, *kept):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
+        weights_of(self.weights)
         if not 0.01 <= self.poll <= 60:
             raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")
 
@@ -73,3 +77,17 @@ class WorkerSettings:
         return Retention(
             round(self.keep_succeeded * SECOND), round(self.keep_failed * SECOND), round(self.keep_audit * SECOND)
         )
+
+
+def weights_of(texts: tuple[str, ...]) -> dict[str, float]:
+    """Weights by queue, from texts such as mail=3."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        queue, _, number = text.rpartition("=")
+        try:
+            weights[check_queue(queue)] = float(number)
+        except ValueError:
+            raise ConfigError(f"the weight {text!r} is not of the form queue=number, such as mail=3") from None
+        if not 0 < weights[queue] <= 1000:
+            raise ConfigError(f"the weight of queue {queue!r} is {number}; use a number above 0, up to 1,000")
+    return weights

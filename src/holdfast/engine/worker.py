@@ -24,7 +24,7 @@ from .heartbeat import FENCE_MARGIN, Heartbeat
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
 from .routes import ServedRoutes
-from .settings import WorkerSettings
+from .settings import WorkerSettings, weights_of
 from .threads import ThreadPool
 from .timekeeper import Timekeeper
 from .turns import Turns
@@ -68,7 +68,11 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self.timekeeper: Final = Timekeeper(clock)
         self.routes: Final = ServedRoutes(
-            served_queues(settings, tasks), capabilities(settings, tasks), strict=bool(settings.queues)
+            served_queues(settings, tasks),
+            capabilities(settings, tasks),
+            strict=bool(settings.queues or settings.weights),
+            weights=weights_of(settings.weights),
+            random=random,
         )
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)

@@ -37,6 +37,8 @@ class Scene:
     queue_state: str
     workers: Sequence[Worker]
     now: int
+    rates: frozenset[str] = frozenset()
+    """The scopes that have a token bucket."""
 
 
 def explain(scene: Scene) -> Explanation:
@@ -71,10 +73,19 @@ def _waiting(scene: Scene) -> list[Reason]:
     if scene.queue_state != "active":
         reasons.append(Reason("queue_" + scene.queue_state, f"queue {job.queue!r} is {scene.queue_state}"))
     if job.due == 2:
-        reasons.append(Reason("limit", f"it is parked behind the limit of lane {job.lane!r}"))
+        reasons.append(_parked(scene))
     if job.suspect:
         reasons.append(Reason("suspect", "its worker was lost once, so it waits to run apart from other such jobs"))
     return reasons + _nobody(scene)
+
+
+def _parked(scene: Scene) -> Reason:
+    kind, _, name = (scene.job.lane or "").partition(":")
+    if kind == "rate" and name not in scene.rates:
+        return Reason("rate_unknown", f"there is no rate {name!r}; make it with: holdfast limits rate {name} …")
+    if kind == "rate":
+        return Reason("rate", f"it waits for a token of rate {name!r}")
+    return Reason("limit", f"as many jobs run as its limit allows ({kind} {name!r})")
 
 
 def _due_later(scene: Scene) -> Reason:

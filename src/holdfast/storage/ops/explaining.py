@@ -20,5 +20,6 @@ async def explain(tx: Tx, job_id: str) -> Explanation:
         queue_state=state[0] if state else "active",
         workers=await list_workers(tx),
         now=await clock(tx),
+        rates=frozenset(row[0] for row in await tx.all(sql.bucket_scopes)),
     )
     return decide(scene)

@@ -60,6 +60,8 @@ def drop(connection: Connection) -> None:
     """Remove every view, table and function of ours from the current schema, in one transaction."""
     try:
         with connection.transaction():
+            # Somebody's open transaction must not make this hang, and every producer behind it.
+            connection.execute("set local lock_timeout = '5s'")
             connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
             for kind, name, _ in connection.execute(_OURS).fetchall():
                 connection.execute(sql.SQL("drop {} {}").format(sql.SQL(kind), sql.SQL(name)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -44,6 +45,8 @@ class Session:
         inspect(settings.location, allow_unsafe_fs=settings.allow_unsafe_fs)
         connection = open_writer(settings.location, durable=settings.durable)
         self.mismatch: SchemaMismatch | None = None
+        self._path = settings.location.path
+        self._identity = _identity(self._path)
         self.readers: Readers | None = None
         self._checkpointer: Checkpointer | None = None
         self._mover: sqlite3.Connection | None = None
@@ -77,6 +80,17 @@ class Session:
         if self._checkpointer is not None:
             self._checkpointer.note(changes)
 
+    @property
+    def is_of_another_file(self) -> bool:
+        """Whether the file was deleted or replaced since it was opened: what is written here nobody would find."""
+        if self._path is None:
+            return False
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return True
+        return (found.st_dev, found.st_ino) != self._identity
+
     def stop(self) -> None:
         """End the thread. It may need the combining lock to end, so the caller must not hold that."""
         if self._checkpointer is not None:
@@ -102,3 +116,10 @@ class Session:
             migrate.check(present, "sqlite")
         except SchemaMismatch as mismatch:
             self.mismatch = mismatch  # reading may go on
+
+
+def _identity(path: str | None) -> tuple[int, int]:
+    if path is None:
+        return (0, 0)
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino)

@@ -169,6 +169,15 @@ class SqliteStore:
 
     def _commit(self, batch: Sequence[Waiter[Work]]) -> None:
         session = self._session() if all(waiter.work.reads for waiter in batch) else self._writable()
+        # 1 µs, once per commit.
+        if session.is_of_another_file:
+            self._current = None
+            session.park()
+            raise StorageUnavailable(
+                f"{self._settings.location.path} was deleted or replaced while it was open; nothing was written,"
+                " and the file that is there now is opened next time",
+                backend="sqlite",
+            )
         session.writer.commit(batch)
 
     def _committed(self, rung: set[str], changes: int) -> None:
