@@ -100,7 +100,7 @@ def decoded(text: str | None) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text if isinstance(text, str) else repr(text)
+        return str(text)
 
 
 def error_line(text: str | None) -> str | None:

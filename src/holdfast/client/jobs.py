@@ -33,10 +33,10 @@ class Jobs:
 
     def get(self, job_id: str) -> JobRecord:
         """Everything the store knows about a job. NotFound if there is none."""
-        return self._store().read(Op(lambda tx: insight.get_job(tx, check_name("the id", job_id)), single=True))
+        return self._store().read(Op(lambda tx: insight.get_job(tx, _id(job_id)), single=True))
 
     async def aget(self, job_id: str) -> JobRecord:
-        return await self._store().aread(Op(lambda tx: insight.get_job(tx, check_name("the id", job_id)), single=True))
+        return await self._store().aread(Op(lambda tx: insight.get_job(tx, _id(job_id)), single=True))
 
     def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
@@ -49,12 +49,10 @@ class Jobs:
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """The runs that did not end in success, oldest first; at most 32."""
-        return self._store().read(Op(lambda tx: insight.attempts_of(tx, check_name("the id", job_id)), single=True))
+        return self._store().read(Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True))
 
     async def aattempts(self, job_id: str) -> list[Attempt]:
-        return await self._store().aread(
-            Op(lambda tx: insight.attempts_of(tx, check_name("the id", job_id)), single=True)
-        )
+        return await self._store().aread(Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True))
 
     def counts(self) -> list[Count]:
         """How many jobs are in each state of each queue."""
@@ -65,10 +63,10 @@ class Jobs:
 
     def explain(self, job_id: str) -> Explanation:
         """Why a job is where it is, and what would move it."""
-        return self._store().read(Op(lambda tx: explaining.explain(tx, check_name("the id", job_id))))
+        return self._store().read(Op(lambda tx: explaining.explain(tx, _id(job_id))))
 
     async def aexplain(self, job_id: str) -> Explanation:
-        return await self._store().aread(Op(lambda tx: explaining.explain(tx, check_name("the id", job_id))))
+        return await self._store().aread(Op(lambda tx: explaining.explain(tx, _id(job_id))))
 
     def cancel(
         self, job_id: str, *, reason: str = "cancelled", force: bool = False, actor: str | None = None
@@ -86,32 +84,30 @@ class Jobs:
 
     def retry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key."""
-        return self._store().write(
-            _audited(lambda tx: control.replay(tx, check_name("the id", job_id)), "retry", job_id, actor, reason)
-        )
+        return self._store().write(_audited(lambda tx: control.replay(tx, _id(job_id)), "retry", job_id, actor, reason))
 
     async def aretry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
-        op = _audited(lambda tx: control.replay(tx, check_name("the id", job_id)), "retry", job_id, actor, reason)
+        op = _audited(lambda tx: control.replay(tx, _id(job_id)), "retry", job_id, actor, reason)
         return await self._store().awrite(op)
 
     def run_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Make a delayed or retrying job due. False if it was."""
         return self._store().write(
-            _audited(lambda tx: control.run_now(tx, check_name("the id", job_id)), "run_now", job_id, actor, reason)
+            _audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         )
 
     async def arun_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
-        op = _audited(lambda tx: control.run_now(tx, check_name("the id", job_id)), "run_now", job_id, actor, reason)
+        op = _audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         return await self._store().awrite(op)
 
     def delete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
         """Remove a job and its history; a running one is asked to stop instead."""
         return self._store().write(
-            _audited(lambda tx: control.delete(tx, check_name("the id", job_id)), "delete", job_id, actor, reason)
+            _audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         )
 
     async def adelete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
-        op = _audited(lambda tx: control.delete(tx, check_name("the id", job_id)), "delete", job_id, actor, reason)
+        op = _audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         return await self._store().awrite(op)
 
     def bulk(
@@ -178,7 +174,7 @@ class Jobs:
 
 def _cancel(job_id: str, reason: str, force: bool, actor: str | None) -> Op[CancelResult]:
     return _audited(
-        lambda tx: control.cancel(tx, check_name("the id", job_id), reason=reason, force=force),
+        lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force),
         "cancel",
         job_id,
         actor,
@@ -204,3 +200,7 @@ def _checked(wanted: JobFilter) -> JobFilter:
     if not 1 <= wanted.limit <= 10_000:
         raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
     return wanted
+
+
+def _id(job_id: str) -> str:
+    return check_name("the id", job_id)

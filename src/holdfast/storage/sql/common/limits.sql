@@ -34,7 +34,12 @@ values (:scope, :capacity, :refill, :capacity, :now, :origin)
  where holdfast_bucket.origin = 'code' or excluded.origin = 'operator';
 
 -- name: set_tokens
-update holdfast_bucket set tokens = :tokens, refilled_at = :at where scope = :scope;
+-- On Postgres the time of a statement that waited for the lock is older than that of the one it waited for: going back
+-- to it would refill the same moments twice. Only a clock that was really set back is followed.
+update holdfast_bucket
+   set tokens = :tokens,
+       refilled_at = case when refilled_at > :at and refilled_at < :at + 5000000 then refilled_at else :at end
+ where scope = :scope;
 
 -- name: bucket_scopes
 select scope from holdfast_bucket;
