@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv check format test test-all proof demo bench docs clean
+.PHONY: help venv check format test test-all test-slow test-quick proof demo bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,10 +26,18 @@ format: .venv/.dev ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
-	$(PYTEST) -m "not extended and not proof"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-slow test-quick MARKS="not extended and not proof"
 
 test-all: .venv/.dev ## also those that need a browser or PgBouncer
-	$(PYTEST) -m "not proof"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-slow test-quick MARKS="not proof"
+
+# Two at once, each with a Postgres of its own: the slow ones mostly wait for processes.
+SLOW := tests/acceptance tests/docs
+test-slow: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" $(SLOW)
+
+test-quick: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%)
 
 # Code 5: no test has the mark yet.
 proof: .venv/.dev ## long runs under injected faults

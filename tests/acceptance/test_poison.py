@@ -19,7 +19,7 @@ def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     workers.start("--queues", "poison", "--concurrency", "100", "--processes", "2")
     until(lambda: len(_alive(app)) == 2, 30, "both workers are up", workers.log)
     before = {worker.id for worker in _alive(app)}
-    half = [app.tasks["neighbour"].job(0.2) for _ in range(100)]
+    half = [app.tasks["neighbour"].job(0.1) for _ in range(100)]
     handles = app.enqueue_many([*half, app.tasks["poison"].job(how), *half])
     culprit = handles.pop(100)
     until(lambda: before - {w.id for w in app.workers.list()} != set(), 30, "a worker fell", workers.log)
