@@ -26,10 +26,10 @@ format: .venv/.dev ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-slow test-quick MARKS="not extended and not proof"
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not extended and not proof"
 
 test-all: .venv/.dev ## also those that need a browser or PgBouncer
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-slow test-quick MARKS="not proof"
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not proof"
 
 # Two at once, each with a Postgres of its own: the slow ones mostly wait for processes.
 SLOW := tests/acceptance tests/docs
