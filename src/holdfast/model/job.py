@@ -1,6 +1,6 @@
 """A job as it is asked for, as it is stored, and as a worker receives it.
 
-What is made once per job is a msgspec Struct: a frozen dataclass of 20 fields takes 3 µs to make, a Struct 0.3.
+What is made once per job is a msgspec Struct: a frozen dataclass of 20 fields takes 4 µs to make, a Struct 0.2.
 """
 
 from __future__ import annotations
