@@ -32,6 +32,8 @@ class TaskOptions:
     """Jobs of this task that run at once, in the whole cluster."""
     rate: str | None = None
     """The scope of a token bucket made by `app.rate`; each run takes a token of it."""
+    breaker: str | None = None
+    """The scope of a circuit breaker made by `app.breaker`; while that is open, no job runs."""
     requires: frozenset[str] = frozenset()
     """Capabilities that a worker must have."""
     permanent_on: tuple[type[BaseException], ...] = ()
@@ -74,4 +76,5 @@ class CallOptions:
     fair_key: str | None = None
     weight: float = 1.0
     rate: str | None = None
+    breaker: str | None = None
     connection: object | None = None

@@ -54,6 +54,7 @@ class Registry(Enqueuer):
         isolate: Isolate | None = None,
         concurrency: int | None = None,
         rate: str | None = None,
+        breaker: str | None = None,
         requires: Sequence[str] = (),
         permanent_on: tuple[type[BaseException], ...] = (),
     ) -> TaskDecorator: ...

@@ -63,15 +63,19 @@ def _route(queue: str, requires: frozenset[str]) -> Route:
 
 
 def _limits(call: CallOptions, task: TaskOptions, tenant: str) -> str | None:
-    rate = call.rate or task.rate
+    rate, breaker = _scope("rate", call.rate or task.rate), _scope("breaker", call.breaker or task.breaker)
     if call.concurrency_key is None:
         if call.concurrency is not None:
             raise InvalidInput("concurrency in a call needs a concurrency_key; for a whole task give it to @app.task")
-        return JobLimits(rate=check_name("rate", rate)).encode() if rate else None
+        return JobLimits(rate=rate, breaker=breaker).encode() if rate or breaker else None
     if call.concurrency is None:
         raise InvalidInput("concurrency_key needs concurrency=, the number of jobs with that key that may run at once")
     key = key_lane(call.tenant or tenant, check_name("concurrency_key", call.concurrency_key))
-    return JobLimits(key=key, capacity=check_limit("concurrency", call.concurrency), rate=rate).encode()
+    return JobLimits(key, check_limit("concurrency", call.concurrency), rate, breaker).encode()
+
+
+def _scope(what: str, name: str | None) -> str | None:
+    return check_name(what, name) if name is not None else None
 
 
 def _fair(call: CallOptions) -> Fair | None:

@@ -127,6 +127,9 @@ class Claimed(msgspec.Struct, frozen=True):
     priority: int
     rank: int
     limits: str | None = None
+    flow: str | None = None
+    inputs: str | None = None
+    """Which arguments are the results of other jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,10 @@ class JobRecord:
     result: str | None
     limits: str | None = None
     holds: str | None = None
+    flow: str | None = None
+    member: str | None = None
+    linked: int = 0
+    inputs: str | None = None
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> JobRecord:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ..clock import SECOND
+
 
 class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one job is subject to, besides the limits of its task and queue."""
@@ -15,6 +17,8 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     capacity: int | None = None
     rate: str | None = None
     """The scope of its token bucket."""
+    breaker: str | None = None
+    """The scope of its circuit breaker."""
 
     def encode(self) -> str:
         return _ENCODER.encode(self).decode()
@@ -49,6 +53,41 @@ class Bucket:
     origin: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """A circuit breaker as it stood at `now`: closed, open, or half open, when a single job tries."""
+
+    scope: str
+    threshold: int
+    """Failures in a row that open it."""
+    open_for: int
+    failures: int = 0
+    opened_at: int | None = None
+    open_until: int | None = None
+    trial: tuple[str, int] | None = None
+    """The run that tries: its job and epoch."""
+    openings: int = 0
+    origin: str = "code"
+    now: int = 0
+    trial_runs: bool = False
+    """Whether that job still runs under that epoch."""
+    waits: bool = False
+    """Whether jobs are parked behind it."""
+
+    @property
+    def state(self) -> str:
+        """closed, open or half_open."""
+        if self.opened_at is None or self.open_until is None:
+            return "closed"
+        # A clock that was really set back would keep it open for as long again; a little is between two transactions.
+        return "open" if self.opened_at - 5 * SECOND <= self.now < self.open_until else "half_open"
+
+    @property
+    def room(self) -> int | None:
+        """How many jobs it lets through; None is all."""
+        return {"closed": None, "open": 0, "half_open": 0 if self.trial_runs else 1}[self.state]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """The limits that apply to jobs without being named by them, as a worker last saw them."""
@@ -57,6 +96,8 @@ class Standing:
     scopes: tuple[str, ...] = ()
     cooled: frozenset[str] = frozenset()
     """Queues that were throttled and have not recovered yet."""
+    breakers: tuple[str, ...] = ()
+    """Circuit breakers that are not closed, or behind which jobs are parked."""
 
 
 def task_lane(task: str) -> str:
@@ -78,3 +119,8 @@ def fair_lane(queue: str, tenant: str, key: str) -> str:
 def rate_lane(scope: str) -> str:
     """Where jobs wait for a token of that scope."""
     return f"rate:{scope}"
+
+
+def breaker_lane(scope: str) -> str:
+    """Where jobs wait for that circuit breaker to let them through."""
+    return f"breaker:{scope}"

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from .route import Route
+from .wait import Wait
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -42,6 +43,15 @@ class Snoozed:
     """It asks to run again after `delay` µs. Costs no attempt."""
 
     delay: int
+    reason: str = "snooze"
+    """Or `sleep`, in the middle of a durable task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """It waits, owned by nobody, and goes on in the same attempt. Costs nothing meanwhile."""
+
+    wait: Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,9 @@ class Expired:
     """The job's deadline passed while it ran."""
 
 
-Outcome: TypeAlias = Done | Retry | Failed | Snoozed | Throttled | Parked | Released | Rerouted | Cancelled | Expired
+Outcome: TypeAlias = (
+    Done | Retry | Failed | Snoozed | Suspended | Throttled | Parked | Released | Rerouted | Cancelled | Expired
+)
 
 
 class Finish(msgspec.Struct, frozen=True):

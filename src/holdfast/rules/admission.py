@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.job import Claimed
-from ..model.limits import JobLimits, Standing, queue_lane, rate_lane, task_lane
+from ..model.limits import JobLimits, Standing, breaker_lane, queue_lane, rate_lane, task_lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,22 @@ class Candidate:
     capacities: tuple[tuple[str, int], ...] = ()
     """Lanes that the job itself brings along, with their capacity."""
     scope: str | None = None
+    breaker: str | None = None
+    """The lane of its circuit breaker."""
 
     @property
     def is_free(self) -> bool:
-        return not self.lanes and self.scope is None
+        return not self.lanes and self.scope is None and self.breaker is None
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """What is noted on the job while it runs."""
+        return self.lanes if self.breaker is None else (*self.lanes, self.breaker)
 
     @property
     def stands_in_others(self) -> bool:
         """Whether it counts in lanes besides the one that it brings along."""
-        return len(self.lanes) > len(self.capacities)
+        return len(self.holds) > len(self.capacities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +58,26 @@ def candidate(job: Claimed, standing: Standing) -> Candidate:
         lanes.append(own.key)
         if own.capacity is not None:
             capacities.append((own.key, own.capacity))
-    return Candidate(job, tuple(lanes), tuple(capacities), own.rate if own else None)
+    breaker = breaker_lane(own.breaker) if own and own.breaker else None
+    return Candidate(job, tuple(lanes), tuple(capacities), own.rate if own else None, breaker)
 
 
 def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapping[str, int]) -> Verdicts:
     """Take each job for which every lane has room and its bucket a token, in order; park the rest.
 
-    A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token.
+    A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token. A circuit breaker is a lane
+    like others here.
     """
     left, purse = dict(room), dict(tokens)
     verdicts = Verdicts([], [])
     for one in candidates:
-        if full := next((lane for lane in one.lanes if left.get(lane, 1) <= 0), None):
+        if full := next((lane for lane in one.holds if left.get(lane, 1) <= 0), None):
             verdicts.parked.append((one, full))
         elif one.scope is not None and purse.get(one.scope, 0) <= 0:
             verdicts.parked.append((one, rate_lane(one.scope)))
         else:
             verdicts.accepted.append(one)
-            for lane in one.lanes:
+            for lane in one.holds:
                 if lane in left:
                     left[lane] -= 1
             if one.scope is not None:

@@ -19,6 +19,7 @@ from ..model.outcome import (
     Rerouted,
     Retry,
     Snoozed,
+    Suspended,
     Throttled,
 )  # fmt: skip
 
@@ -34,6 +35,9 @@ class Event(StrEnum):
     RETRY = "retry"
     FAIL = "fail"
     SNOOZE = "snooze"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    """What it waited for is there, or will not come and it goes on without."""
     THROTTLE = "throttle"
     PARK = "park"
     RELEASE = "release"
@@ -50,6 +54,14 @@ class Event(StrEnum):
     """An operator puts it aside."""
     UNHOLD = "unhold"
     """The operator lets it go on. Only what an operator holds."""
+    BLOCK = "block"
+    """It is given something to wait for before it has started."""
+    UNBLOCK = "unblock"
+    """All that it waited for has ended as asked."""
+    SKIP = "skip"
+    """What it waits for can no longer end as asked."""
+    GIVE_UP = "give_up"
+    """What it waited for did not come in time."""
 
 
 _S = JobState
@@ -62,6 +74,10 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.RUNNING, Event.RETRY): frozenset({_S.READY, _S.CANCELLED}),
         (_S.RUNNING, Event.FAIL): frozenset({_S.FAILED, _S.CANCELLED}),
         (_S.RUNNING, Event.SNOOZE): frozenset({_S.READY, _S.CANCELLED}),
+        # Back at once where what it waits for has come already.
+        (_S.RUNNING, Event.SUSPEND): frozenset({_S.SUSPENDED, _S.READY, _S.CANCELLED}),
+        (_S.SUSPENDED, Event.RESUME): frozenset({_S.READY}),
+        (_S.SUSPENDED, Event.GIVE_UP): frozenset({_S.FAILED, _S.CANCELLED, _S.EXPIRED}),
         (_S.RUNNING, Event.THROTTLE): frozenset({_S.READY, _S.CANCELLED}),
         (_S.RUNNING, Event.PARK): frozenset({_S.BLOCKED, _S.CANCELLED}),
         (_S.RUNNING, Event.RELEASE): frozenset({_S.READY, _S.CANCELLED}),
@@ -77,10 +93,15 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
         (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.UNHOLD): frozenset({_S.READY}),
+        (_S.READY, Event.BLOCK): frozenset({_S.BLOCKED}),
+        (_S.BLOCKED, Event.BLOCK): frozenset({_S.BLOCKED}),
+        (_S.BLOCKED, Event.UNBLOCK): frozenset({_S.READY}),
+        (_S.BLOCKED, Event.SKIP): frozenset({_S.SKIPPED}),
         **{(state, Event.CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.EXPIRE): frozenset({_S.EXPIRED, _S.FAILED}) for state in _WAITING},
-        **{(state, Event.REPLAY): frozenset({_S.READY}) for state in TERMINAL},
+        # A member of a flow waits for its upstreams again.
+        **{(state, Event.REPLAY): frozenset({_S.READY, _S.BLOCKED}) for state in TERMINAL},
     }
 )
 
@@ -99,6 +120,7 @@ _EVENT_OF: Final[Mapping[type, Event]] = {
     Retry: Event.RETRY,
     Failed: Event.FAIL,
     Snoozed: Event.SNOOZE,
+    Suspended: Event.SUSPEND,
     Throttled: Event.THROTTLE,
     Parked: Event.PARK,
     Released: Event.RELEASE,

@@ -13,6 +13,7 @@ from ...model.outcome import Finish, Verdict
 from ...model.route import Route
 from ..port import Tx
 from ..statements import sql
+from .breakers import let_go
 from .finishing import Record, record
 from .lanes import balance, unpark_by_tokens
 
@@ -82,6 +83,7 @@ async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
     if overdue:
         await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
     await unpark_by_tokens(tx, request.standing.scopes)
+    await let_go(tx, request.standing.breakers)
     rows = []
     # What has just come due may be a suspect too.
     if request.suspects and (suspects or overdue):

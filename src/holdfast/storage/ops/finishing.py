@@ -20,12 +20,13 @@ from ...model.outcome import (
     Rerouted,
     Retry,
     Snoozed,
+    Suspended,
     Throttled,
     Verdict,
 )  # fmt: skip
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
-from . import rates
+from . import breakers, hops, rates, suspension
 from .lanes import release
 from .routes import insert_routes
 
@@ -59,6 +60,8 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
         await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
     tx.ring("finished")
     rows = dict(zip([*done, *rest], [*succeeded, *settled], strict=True))
+    await _tell(tx, [finishes[i].id for i, row in rows.items() if row and row[-2]])
+    await breakers.judge(tx, finishes, [rows[i] for i in range(len(finishes))])
     verdicts = [Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))]
     return Record(verdicts, [row[-1] for row in rows.values() if row and row[-1]])
 
@@ -66,6 +69,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     rows = await _settle(tx, owner, finishes, by_owner=by_owner)
+    await _tell(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
     await release(tx, [row[-1] for row in rows if row])
     return rows
 
@@ -75,13 +79,18 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         return []
     await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
     rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner, by_owner=int(by_owner))
-    history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row]
+    history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row and _is_told(item.outcome)]
     if history:
         await tx.each(sql.record_attempt, history, worker=owner)
     for item in finishes:
         # Each run takes two epochs, so there are at most half as many rows; a refunded attempt counts no further.
         if item.epoch >= 2 * _KEPT_ATTEMPTS:
             await tx.one(sql.trim_attempts, job_id=item.id)
+    await suspension.suspend(
+        tx,
+        {item.id: item.outcome.wait for item, row in zip(finishes, rows, strict=True)
+         if row and row[0] == "suspended" and isinstance(item.outcome, Suspended)},
+    )  # fmt: skip
     for item, row in zip(finishes, rows, strict=True):
         if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
             await rates.cool(tx, row[4], item.outcome.delay)
@@ -89,6 +98,12 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
         tx.ring(f"queue:{queue}")
     return rows
+
+
+async def _tell(tx: Tx, linked: Sequence[str]) -> None:
+    """Let those know who wait for these jobs, if they have ended."""
+    if linked:
+        await hops.resolve(tx, linked)
 
 
 async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | None]:
@@ -107,7 +122,7 @@ async def _verdict(tx: Tx, item: Finish) -> Verdict:
 
 
 def _attempt(item: Finish, row: Row) -> Params:
-    _state, generation, attempt, started_at, _queue, _holds = row
+    _state, generation, attempt, started_at, *_ = row
     label, error = _history(item.outcome)
     return {
         "job_id": item.id,
@@ -118,6 +133,11 @@ def _attempt(item: Finish, row: Row) -> Params:
         "started_at": started_at,
         "error": error,
     }
+
+
+def _is_told(outcome: Outcome) -> bool:
+    """Whether the history has a row for it: a pause in the middle of a run does not end the attempt."""
+    return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason == "sleep")
 
 
 def _history(outcome: Outcome) -> tuple[str, str | None]:
@@ -158,8 +178,10 @@ def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901 (one line per 
             return {"reason": reason, "delay": delay, "error": error, "crash": int(convicts), "suspect": suspect}
         case Failed(kind, error, convicts):
             return {"state": "failed", "reason": kind, "error": error, "crash": int(convicts), "terminal": 1}
-        case Snoozed(delay):
-            return {"reason": "snooze", "delay": delay, "refund": 1}
+        case Snoozed(delay, reason):
+            return {"reason": reason, "delay": delay, "refund": 1}
+        case Suspended(wait):
+            return {"state": "suspended", "reason": wait.reason, "refund": 1}
         case Throttled(delay, error, _):
             return {"reason": "throttle", "delay": delay, "error": error, "refund": 1}
         case Parked(reason, error):

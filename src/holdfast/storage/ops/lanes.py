@@ -17,7 +17,8 @@ from ...model.limits import Lane, Standing, rate_lane
 from ...rules.admission import Candidate, Verdicts, admit, candidate
 from ..port import Params, Tx
 from ..statements import sql
-from . import rates
+from . import breakers, rates
+from .parking import unpark
 
 
 async def balance(
@@ -30,12 +31,14 @@ async def balance(
     candidates = [candidate(job, standing) for job in claimed]
     if not freed and all(one.is_free for one in candidates):
         return claimed, 0
-    left = Counter(lane for holds in freed for lane in json.loads(holds))
+    left = Counter(lane for holds in freed for lane in json.loads(holds) if not lane.startswith("breaker:"))
     lanes = await _lock_all(tx, {*left, *(lane for one in candidates for lane in one.lanes)}, candidates)
     room = {lane.key: lane.capacity - lane.running + left[lane.key] for lane in lanes if lane.capacity is not None}
+    gates = await breakers.gates(tx, candidates)
     tokens = await rates.lock(tx, {one.scope for one in candidates if one.scope is not None})
-    verdicts = admit(candidates, room, {scope: int(there) for scope, (there, _) in tokens.items()})
+    verdicts = admit(candidates, room | gates, {scope: int(there) for scope, (there, _) in tokens.items()})
     await rates.spend(tx, tokens, Counter(one.scope for one in verdicts.accepted if one.scope is not None))
+    await breakers.begin_trials(tx, gates, verdicts.accepted)
     await _write(tx, verdicts)
     await _move(tx, left, verdicts.joined)
     return [one.job for one in verdicts.accepted], len(verdicts.parked)
@@ -55,17 +58,9 @@ async def unpark_stalled(tx: Tx) -> int:
         lane = known.get(key)
         if lane is not None and (lane.capacity is None or lane.capacity > lane.running):
             count += await unpark(tx, key, 1000 if lane.capacity is None else lane.capacity - lane.running)
-        elif lane is None and not key.startswith("rate:"):
+        elif lane is None and not key.startswith(("rate:", "breaker:")):
             count += await unpark(tx, key, 1000)  # its limit was removed
     return count
-
-
-async def unpark(tx: Tx, lane: str, n: int) -> int:
-    """Make the first `n` jobs of a lane claimable again."""
-    rows = await tx.all(sql.unpark_jobs, lane=lane, n=n)
-    for queue in {row[0] for row in rows}:
-        tx.ring(f"queue:{queue}")
-    return len(rows)
 
 
 async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
@@ -116,14 +111,14 @@ async def _lock_all(tx: Tx, keys: set[str], candidates: Iterable[Candidate]) -> 
     return await _lock(tx, keys)
 
 
-async def _lock(tx: Tx, keys: Iterable[str]) -> list[Lane]:
-    rows = await tx.all(sql.lock_lanes, keys=json.dumps(sorted(keys)))
+async def _lock(tx: Tx, keys: Collection[str]) -> list[Lane]:
+    rows = await tx.all(sql.lock_lanes, keys=json.dumps(sorted(keys))) if keys else []
     return [Lane(key, False, capacity, running) for key, capacity, running in rows]
 
 
 async def _write(tx: Tx, verdicts: Verdicts) -> None:
     # The claim has noted a job's own lane already; those of its task and queue are added here.
-    held = [{"id": one.job.id, "holds": json.dumps(one.lanes)} for one in verdicts.accepted if one.stands_in_others]
+    held = [{"id": one.job.id, "holds": json.dumps(one.holds)} for one in verdicts.accepted if one.stands_in_others]
     if held:
         await tx.one(sql.hold_lanes, held=json.dumps(held))
     parked: list[Params] = [{"id": one.job.id, "epoch": one.job.epoch, "lane": lane} for one, lane in verdicts.parked]

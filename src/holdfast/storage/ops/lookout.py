@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...model.limits import Standing
 from ...model.queue import QueueSettings
 from ...model.route import Route
 from ..port import Tx
+from .breakers import restless
 from .claims import next_due, suspects_wait
 from .lanes import next_token
 from .queues import list_queues
@@ -31,11 +32,12 @@ class Lookout:
 
 
 async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
-    waits = [wait for wait in (await next_due(tx), await next_token(tx)) if wait is not None]
+    breakers, next_trial = await restless(tx)
+    waits = [wait for wait in (await next_due(tx), await next_token(tx), next_trial) if wait is not None]
     return Lookout(
         routes=await special_routes(tx),
         suspects_wait=await suspects_wait(tx, served),
-        standing=await standing(tx),
+        standing=replace(await standing(tx), breakers=breakers),
         shares=await shares_of(tx, worker_id),
         next_due=min(waits, default=None),
         queues=await list_queues(tx),

@@ -36,7 +36,7 @@ update holdfast_job as job
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
 -- name: claim_suspects
 -- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
@@ -62,4 +62,4 @@ update holdfast_job as job
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
+          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;

@@ -16,7 +16,7 @@ update holdfast_job as job
  where job.id = any(array(select id from item)) and job.id = item.id
    and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
-returning item.n, 'succeeded', job.queue, job.holds;
+returning item.n, 'succeeded', job.queue, job.linked, job.holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
@@ -52,7 +52,7 @@ update holdfast_job as job
  where job.id = any(:id::text[]) and job.id = item.id
    and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
-returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue, job.holds;
+returning item.n, job.state, job.generation, job.attempts + item.refund, job.claimed_at, job.queue, job.linked, job.holds;
 
 -- name: record_attempt
 insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)

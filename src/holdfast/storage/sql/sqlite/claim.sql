@@ -33,7 +33,7 @@ update holdfast_job
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
 returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
 -- name: claim_suspects
 -- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
@@ -56,4 +56,4 @@ update holdfast_job
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
 returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits;
+          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;

@@ -4,7 +4,7 @@ update holdfast_job
    set state = 'succeeded', result = :result, reason = null, finished_at = :now, finished_epoch = epoch,
        epoch = epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch
-returning 'succeeded', queue, holds;
+returning 'succeeded', queue, linked, holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
@@ -30,7 +30,7 @@ update holdfast_job
        owner = null,
        claim = null
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch
-returning state, generation, attempts + :refund, claimed_at, queue, holds;
+returning state, generation, attempts + :refund, claimed_at, queue, linked, holds;
 
 -- name: record_attempt
 insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)

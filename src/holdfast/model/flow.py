@@ -1,0 +1,99 @@
+"""A flow: jobs, and which of them wait for which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from .job import JobSpec
+
+Policy = Literal["success", "failure", "any"]
+"""Which end of an upstream counts."""
+Mode = Literal["all", "any", "quorum"]
+Rest = Literal["cancel", "run"]
+"""What becomes of the upstreams that are no longer needed."""
+
+
+class FlowState(StrEnum):
+    """Derived from the members, and from whether somebody cancelled the flow."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    """Every member ended, none failed or expired, none was cancelled but those that were no longer needed."""
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class CancelPolicy(StrEnum):
+    """How far the cancelling of a flow goes. An unknown one is taken for the first, which destroys least."""
+
+    FLOW_ONLY = "flow_only"
+    """Nothing is added or released any more; members that could already start go on."""
+    CANCEL_PENDING = "cancel_pending"
+    """Members that have not started are cancelled."""
+    CANCEL_ALL = "cancel_all"
+    """Those that run are asked to stop, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """How many upstreams a member needs: all, one, or `needed` of them."""
+
+    mode: Mode = "all"
+    needed: int = 0
+    """With a quorum."""
+    rest: Rest = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`downstream` waits for `upstream`; both are job ids."""
+
+    upstream: str
+    downstream: str
+    policy: Policy = "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A job to add to a flow."""
+
+    spec: JobSpec
+    name: str
+    """Unique in its flow."""
+    join: Join = field(default_factory=Join)
+    inputs: str | None = None
+    """Which arguments are the results of upstreams, encoded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSpec:
+    """A whole flow to create in one transaction."""
+
+    id: str
+    name: str
+    tenant: str = ""
+    members: tuple[Member, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    on_success: JobSpec | None = None
+    on_failure: JobSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """A flow's row, in the order of its columns. Instants are microseconds."""
+
+    id: str
+    name: str
+    tenant: str
+    revision: int
+    members: int
+    live: int
+    on_success: str | None
+    on_failure: str | None
+    cancel_policy: str | None
+    cancel_reason: str | None
+    cancel_at: int | None
+    created_at: int
+    finished_at: int | None

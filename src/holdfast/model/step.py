@@ -1,0 +1,25 @@
+"""The journal of a job: what it has done, so that it is not done again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One entry, written once."""
+
+    key: str
+    """Kind, name and the how-manieth of that name: `step:load#1`."""
+    kind: str
+    """step, wait, sleep, waitpoint, enqueue, spend, artifact, progress."""
+    name: str
+    called: str = ""
+    """What was called; another under the same key is a divergence."""
+    value: str | None = None
+    """Encoded."""
+    attempts: int = 1
+    started_at: int = 0
+    ended_at: int = 0
+    epoch: int = 0
+    position: int = 0

@@ -1,0 +1,47 @@
+-- name: ensure_breaker
+insert into holdfast_breaker (scope, threshold, open_for, origin) values (:scope, :threshold, :open_for, :origin)
+    on conflict (scope) do update
+   set threshold = excluded.threshold, open_for = excluded.open_for, origin = excluded.origin
+ where (holdfast_breaker.origin = 'code' or excluded.origin = 'operator')
+   and (holdfast_breaker.threshold <> excluded.threshold or holdfast_breaker.open_for <> excluded.open_for
+        or holdfast_breaker.origin <> excluded.origin);
+
+-- name: get_breaker
+-- A trial counts while its run goes on, however that ends. Indexes: holdfast_job's own, holdfast_job_parked.
+select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
+       exists (select 1 from holdfast_job as job
+                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
+       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+  from holdfast_breaker as b
+ where scope = :scope;
+
+-- name: list_breakers
+select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
+       exists (select 1 from holdfast_job as job
+                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
+       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+  from holdfast_breaker as b
+ order by scope;
+
+-- name: restless_breakers
+-- Those that are not closed, or that jobs wait for. Index: holdfast_job_parked.
+select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
+       exists (select 1 from holdfast_job as job
+                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
+       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+  from holdfast_breaker as b
+ where open_until is not null
+    or exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+ order by scope;
+
+-- name: write_breaker
+update holdfast_breaker
+   set failures = :failures, opened_at = :opened_at, open_until = :open_until, trial = :trial, trial_epoch = :epoch,
+       openings = :openings
+ where scope = :scope;
+
+-- name: begin_trial
+update holdfast_breaker set trial = :trial, trial_epoch = :epoch where scope = :scope and open_until is not null;
+
+-- name: delete_breaker
+delete from holdfast_breaker where scope = :scope returning scope;
