@@ -94,8 +94,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.dedupe is None and not self.explicit_id and self.route.is_plain and self.fair is None
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True):
     """What became of an enqueue: a new job, or the one that already held its id or key."""
 
     id: str

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from ..port import Params, Row, Value
-from ..statements import Statement
+from .port import Params, Row, Value
+from .statements import Statement
 
 _encode = msgspec.json.Encoder().encode
+# A document is parsed as a whole: results of 256 KiB each would be 256 MiB in one of a thousand.
+_DOCUMENT: Final = 1 << 20
 
 
 def parameters(statement: Statement, rows: Sequence[Params], common: Mapping[str, Value]) -> dict[str, Any]:
-    """What a statement takes for all `rows` at once, and the common values as they are.
+    """What a statement for Postgres takes for all `rows` at once, and the common values as they are.
 
     One that says `:items` gets a JSON document of objects, each with its ordinal `n`; any other gets one array for
     each name in `rows`.
@@ -28,9 +30,39 @@ def parameters(statement: Statement, rows: Sequence[Params], common: Mapping[str
     return {**{name: [row[name] for row in rows] for name in names}, **common}
 
 
+def named(names: tuple[str, ...], rows: Sequence[Row]) -> list[Params]:
+    """Rows of values as rows by name."""
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
 def in_order(answers: Sequence[Row], count: int) -> list[Row | None]:
     """The answers by their ordinal, which is their first column and is removed; None where there is no answer."""
     found: list[Row | None] = [None] * count
     for ordinal, *rest in answers:
         found[ordinal - 1] = tuple(rest)
     return found
+
+
+def documents(rows: Sequence[Params]) -> Iterator[str]:
+    """The rows as JSON documents, few and none too large."""
+    parts: list[bytes] = []
+    size = 0
+    for row in rows:
+        part = _encode(row)
+        if size and size + len(part) > _DOCUMENT:
+            yield _joined(parts)
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part)
+    if parts:
+        yield _joined(parts)
+
+
+def by_id(answers: Sequence[Row], rows: Sequence[Params]) -> list[Row | None]:
+    """The answers by the id of their row, which is their first column and is removed; None where there is none."""
+    found = {answer[0]: answer[1:] for answer in answers}
+    return [found.get(row["id"]) for row in rows]
+
+
+def _joined(parts: Sequence[bytes]) -> str:
+    return (b"[" + b",".join(parts) + b"]").decode()

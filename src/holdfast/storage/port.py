@@ -36,7 +36,15 @@ class Tx(Protocol):
         """Run a statement for each row; one answer per row, in order, None where nothing matched.
 
         Postgres runs it once: its text takes all rows as the JSON document `:items`, or each parameter as an array,
-        and returns the 1-based ordinal as its first column, which is removed here. `rows` must share one set of names.
+        and returns the 1-based ordinal as its first column, which is removed here. SQLite does so where its text says
+        `:items`, and the first column is the row's id. `rows` must share one set of names.
+        """
+        ...
+
+    async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        """Run a statement for each row of values, which come in the order of `names`; how many of them matched.
+
+        The lean twin of `each`, where it seldom matters which.
         """
         ...
 

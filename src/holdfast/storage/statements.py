@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from typing import Final
 
@@ -61,6 +61,15 @@ class Statement:
     def takes_items(self) -> bool:
         """Whether its text for Postgres takes a list as one JSON document."""
         return ":items" in self.postgres
+
+    @cached_property
+    def sqlite_takes_items(self) -> bool:
+        """The same of its text for SQLite."""
+        return ":items" in self.sqlite
+
+    def sqlite_numbered(self, names: tuple[str, ...]) -> str:
+        """Its text for SQLite with `?1`, `?2` in the order of `names`, and last the clock."""
+        return _numbered_sqlite(self.sqlite, names)
 
     @cached_property
     def psycopg(self) -> str:
@@ -130,6 +139,12 @@ def _folder(name: str) -> dict[str, str]:
 
 def _pyformat(text: str, now: str) -> str:
     return _PARAMETER.sub(lambda m: now if m[1] == "now" else f"%({m[1]})s", text.replace("%", "%%"))
+
+
+@cache
+def _numbered_sqlite(text: str, names: tuple[str, ...]) -> str:
+    order = (*names, "now")
+    return _PARAMETER.sub(lambda m: f"?{order.index(m[1]) + 1}", text)
 
 
 def _server_clock(match: re.Match[str]) -> str:

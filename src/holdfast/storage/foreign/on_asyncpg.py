@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op, Params, Row, Value
-from ..postgres.arrays import in_order, parameters
+from ..lists import in_order, named, parameters
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
@@ -39,6 +39,10 @@ class AsyncpgTx:
         if not rows:
             return []
         return in_order(await self._fetch(statement, parameters(statement, rows, common)), len(rows))
+
+    async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        answers = await self.each(statement, named(names, rows))
+        return len(answers) - answers.count(None)
 
     def ring(self, topic: str) -> None:
         self.rung.add(topic)

