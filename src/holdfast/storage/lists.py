@@ -58,10 +58,13 @@ def documents(rows: Sequence[Params]) -> Iterator[str]:
         yield _joined(parts)
 
 
-def by_id(answers: Sequence[Row], rows: Sequence[Params]) -> list[Row | None]:
-    """The answers by the id of their row, which is their first column and is removed; None where there is none."""
-    found = {answer[0]: answer[1:] for answer in answers}
-    return [found.get(row["id"]) for row in rows]
+def by_run(answers: Sequence[Row], rows: Sequence[Params]) -> list[Row | None]:
+    """The answers by the id and epoch of their row, which are their first columns; None where there is none.
+
+    Not by the id alone: two runs of one job may speak in one batch, of which only the last is heard.
+    """
+    found = {answer[:2]: answer[2:] for answer in answers}
+    return [found.get((row["id"], row["epoch"])) for row in rows]
 
 
 def _joined(parts: Sequence[bytes]) -> str:

@@ -37,7 +37,7 @@ class Tx(Protocol):
 
         Postgres runs it once: its text takes all rows as the JSON document `:items`, or each parameter as an array,
         and returns the 1-based ordinal as its first column, which is removed here. SQLite does so where its text says
-        `:items`, and the first column is the row's id. `rows` must share one set of names.
+        `:items`, and the first columns are the row's id and epoch. `rows` must share one set of names.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from ...model.outcome import (
@@ -31,6 +32,8 @@ from .lanes import release
 from .routes import insert_routes
 
 _KEPT_ATTEMPTS: Final = 32
+_SUCCEEDED: Final = Recorded("succeeded")
+_id: Final = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +54,23 @@ async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict
 async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collection[str] = ()) -> Record:
     """The same, with the slots in lanes left to the caller to give back. `cooled` are queues that were throttled."""
     # One lock order for everybody: jobs by id.
-    order = sorted(range(len(finishes)), key=lambda i: finishes[i].id)
-    done = [i for i in order if isinstance(finishes[i].outcome, Done)]
-    rest = [i for i in order if not isinstance(finishes[i].outcome, Done)]
-    succeeded = await _succeed(tx, owner, [finishes[i] for i in done])
-    settled = await _settle(tx, owner, [finishes[i] for i in rest], by_owner=True)
+    ordered = sorted(finishes, key=_id)
+    done = [item for item in ordered if type(item.outcome) is Done]
+    rest = ordered if not done else [item for item in ordered if type(item.outcome) is not Done]
+    succeeded = await _succeed(tx, owner, done) if done else []
+    settled = await _settle(tx, owner, rest, by_owner=True) if rest else []
     if cooled:
         await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
     tx.ring("finished")
-    rows = dict(zip([*done, *rest], [*succeeded, *settled], strict=True))
-    await _tell(tx, [finishes[i].id for i, row in rows.items() if row and row[-2]])
-    await breakers.judge(tx, finishes, [rows[i] for i in range(len(finishes))])
-    verdicts = [Recorded(row[0]) if (row := rows[i]) else await _verdict(tx, finishes[i]) for i in range(len(finishes))]
-    return Record(verdicts, [row[-1] for row in rows.values() if row and row[-1]])
+    items, rows = [*done, *rest], [*succeeded, *settled]
+    await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
+    freed = [row[-1] for row in rows if row and row[-1]]
+    if freed:
+        await breakers.judge(tx, items, rows)
+    if not rest and None not in succeeded:
+        return Record([_SUCCEEDED] * len(finishes), freed)
+    found = {(item.id, item.epoch): row for item, row in zip(items, rows, strict=True)}
+    return Record([await _verdict(tx, item, found[item.id, item.epoch]) for item in finishes], freed)
 
 
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
@@ -115,8 +122,10 @@ async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row |
     return await tx.each(sql.succeed_job, items, owner=owner)
 
 
-async def _verdict(tx: Tx, item: Finish) -> Verdict:
-    """A finish that changed nothing: repeated after an unknown commit, or no longer the caller's."""
+async def _verdict(tx: Tx, item: Finish, changed: Row | None) -> Verdict:
+    """One that changed nothing was repeated after an unknown commit, or is no longer the caller's."""
+    if changed:
+        return Recorded(changed[0])
     row = await tx.one(sql.finish_verdict, id=item.id)
     return Recorded(row[0], again=True) if row and row[2] == item.epoch else Lost()
 

@@ -28,6 +28,9 @@ async def balance(
 
     `freed` are the `holds` of jobs that have just left the running state.
     """
+    # What most turns are: nothing to give back, nobody limited.
+    if not freed and not standing.lanes and not any(job.limits for job in claimed):
+        return claimed, 0
     candidates = [candidate(job, standing) for job in claimed]
     if not freed and all(one.is_free for one in candidates):
         return claimed, 0

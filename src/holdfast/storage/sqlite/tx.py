@@ -6,7 +6,7 @@ import itertools
 import sqlite3
 from collections.abc import Sequence
 
-from ..lists import by_id, documents
+from ..lists import by_run, documents
 from ..port import Params, Row, Value
 from ..statements import Statement
 
@@ -36,7 +36,7 @@ class SqliteTx:
         text, execute = statement.sqlite, self._cursor.execute
         if statement.sqlite_takes_items:
             pages = [execute(text, {"items": items, **common}).fetchall() for items in documents(rows)]
-            return by_id(list(itertools.chain.from_iterable(pages)), rows)
+            return by_run(list(itertools.chain.from_iterable(pages)), rows)
         answers: list[Row | None] = []
         for row in rows:
             cursor = execute(text, {**row, **common})
