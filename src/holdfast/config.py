@@ -57,6 +57,18 @@ def load(
     if unknown := given.keys() - set(known_settings()):
         names = ", ".join(sorted(unknown))
         raise ConfigError(f"there is no setting {names}; known settings are {', '.join(known_settings())}")
+    try:
+        return _checked(given)
+    except ConfigError as wrong:
+        # What is wrong with a setting begins with its name, and does not know where the value stood.
+        name = str(wrong).partition(" ")[0]
+        variable = f"HOLDFAST_{name.upper()}"
+        if variable in environment and (flags or {}).get(name) is None:
+            raise ConfigError(f"{variable}: {wrong}") from None
+        raise
+
+
+def _checked(given: dict[str, Any]) -> Config:
     worker = {name: given.pop(name) for name in _WORKER_FIELDS if name in given}
     for name in _SWITCHES & given.keys():
         if not isinstance(given[name], bool):

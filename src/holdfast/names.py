@@ -86,6 +86,11 @@ def check_duration(what: str, value: object) -> int:
     return micros
 
 
+def check_timeout(value: object) -> float | None:
+    """How long a caller waits, in seconds; None is as long as it takes."""
+    return None if value is None else check_duration("timeout", value) / SECOND
+
+
 def check_instant(what: str, value: object) -> int:
     """An aware datetime as microseconds since 1970."""
     if not isinstance(value, datetime):
@@ -103,6 +108,11 @@ def check_priority(value: object) -> int:
 def check_limit(what: str, value: object) -> int:
     """How many may run at once: a whole number from 1."""
     return _whole(what, value, 1, 1_000_000)
+
+
+def check_cap(value: object) -> int:
+    """How many are kept at most: a whole number from 0."""
+    return _whole("cap", value, 0, 1_000_000_000)
 
 
 def check_rate(what: str, value: object) -> float:

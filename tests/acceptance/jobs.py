@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 
 import holdfast
 
@@ -66,3 +67,40 @@ async def mark(ctx: holdfast.Context) -> None:
     note("S", ctx)
     await asyncio.sleep(0.002)
     note("E", ctx)
+
+
+@app.task(max_attempts=None, retry=holdfast.RetryPolicy(kind="fixed", initial=0.01), queue="limited")
+async def call_out(ctx: holdfast.Context) -> None:
+    """Calls a destination that is down while a file beside the ledger says so; `hang` in it means no answer at all."""
+    note("S", ctx)
+    switch = Path(f"{os.environ['HOLDFAST_LEDGER']}.down")
+    while (how := switch.read_text() if switch.exists() else "") == "hang":
+        await asyncio.sleep(0.05)
+    note("E", ctx)
+    if how:
+        raise ConnectionError(how)
+
+
+STEPS = 10
+
+
+async def one_step(ctx: holdfast.Context, n: int) -> int:
+    note(f"step{n}", ctx)
+    await asyncio.sleep(0.005)
+    return n
+
+
+def one_step_on_thread(ctx: holdfast.SyncContext, n: int) -> int:
+    note(f"step{n}", ctx)
+    time.sleep(0.005)
+    return n
+
+
+@app.task(max_attempts=None, queue="durable")
+async def ten_steps(ctx: holdfast.Context) -> int:
+    return sum([await ctx.step(f"step{n}", one_step, n) for n in range(STEPS)])
+
+
+@app.task(max_attempts=None, queue="durable")
+def ten_steps_on_thread(ctx: holdfast.SyncContext) -> int:
+    return sum([ctx.step(f"step{n}", one_step_on_thread, n) for n in range(STEPS)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +72,52 @@ def test_pause_edit_resume_and_delete_are_done_and_audited(shop: holdfast.App) -
     records = shop.audit.list(target_kind="schedule")
     assert [record.action for record in records][-1:] == ["schedule.pause"]
     assert records[-1].actor == "ann"
+
+
+def test_a_schedule_is_created_like_any_other_and_audited(shop: holdfast.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = call(
+        "cron", "create", "digest", "--task", "mail", "--cron", "0 8 * * *", "--zone", "Asia/Tokyo", "--queue", "post",
+        "--priority", "3", "--args", '{"to": "all"}', "--overlap", "skip", "--actor", "ann", "--json",
+    )  # fmt: skip
+    assert made.code == 0, made.out
+    shown = call("cron", "show", "digest", "--json").data
+    assert (shown["task"], shown["arguments"], shown["queue"], shown["zone"]) == (
+        "mail", {"to": "all"}, "post", "Asia/Tokyo",
+    )  # fmt: skip
+    assert (shown["origin"], shown["overlap"], shown["state"]) == ("runtime", "skip", "active")
+    job = shop.jobs.get(call("cron", "run", "digest", "--json").data["results"][0]["outcome"])
+    assert (job.task, job.queue, job.priority) == ("mail", "post", 3)
+    (record,) = [record for record in shop.audit.list(target_kind="schedule") if record.action == "schedule.create"]
+    assert (record.actor, record.target) == ("ann", "digest")
+    assert call("cron", "create", "digest", "--task", "mail", "--every", "60").code == 4
+    assert call("cron", "create", "beat2", "--task", "mail", "--every", "90s").code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (), ("--cron", "rubbish"), ("--cron", "0 0 30 2 *"), ("--every", "0"), ("--cron", "@daily", "--every", "60"),
+        ("--cron", "@daily", "--args", "[1]"), ("--cron", "@daily", "--zone", "Mars/Base"),
+        ("--cron", "@daily", "--queue", "a,b"),
+    ],
+)  # fmt: skip
+def test_a_schedule_that_makes_no_sense_is_not_created(shop: holdfast.App, wrong: tuple[str, ...]) -> None:
+    assert call("cron", "create", "new", "--task", "mail", *wrong).code == 2
+    assert call("cron", "show", "new").code == 3
+
+
+def test_with_an_app_the_task_and_its_arguments_are_checked(
+    shop: holdfast.App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "import holdfast\napp = holdfast.App()\n@app.task\ndef entry(seconds: float) -> None: ...\n"
+    (tmp_path / "cron_shop.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cron_shop", raising=False)
+    where = ("--app", "cron_shop:app", "--every", "60")
+    unknown = call("cron", "create", "new", "--task", "nobody", *where)
+    assert (unknown.code, "it knows" in unknown.err) == (2, True)
+    assert call("cron", "create", "new", "--task", "entry", "--args", '{"second": 1}', *where).code == 2
+    assert call("cron", "create", "new", "--task", "entry", "--args", '{"seconds": 1}', *where).code == 0
 
 
 def test_a_backfill_is_shown_before_it_is_done(shop: holdfast.App) -> None:

@@ -188,3 +188,47 @@ def test_json_is_one_line_where_the_output_is_no_terminal(shop: holdfast.App) ->
     enqueue(shop, 3)
     [line] = call("jobs", "list", "--json").out.splitlines()
     assert len(json.loads(line)["jobs"]) == 3
+
+
+def test_a_success_shows_no_error_of_a_run_before_it(shop: holdfast.App) -> None:
+    runs: list[int] = []
+
+    @shop.task(retry=holdfast.RetryPolicy(kind="none"))
+    def flaky() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise ConnectionError("the first time")
+
+    job = flaky.enqueue()
+    shop.drain()
+    assert "the first time" not in call("jobs", "list").out
+    (listed,) = call("jobs", "list", "--json").data["jobs"]
+    (shown,) = call("jobs", "show", job.id, "--json").data["jobs"]
+    assert (listed["state"], listed["error"], shown["error"]) == ("succeeded", None, None)
+    assert [run["error"]["message"] for run in shown["history"]] == ["the first time"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "list", "--limit", "many", "--json"),
+        ("jobs", "list", "--json", "--bogus"),
+        ("jobs", "--json"),
+        ("jobs", "fly", "--json"),
+        ("fly", "--json"),
+        ("--bogus", "jobs", "list", "--json"),
+        ("jobs", "show", "--json"),
+        ("limits", "set", "three", "--json"),
+    ],
+)
+def test_wrong_usage_is_json_where_json_was_asked_for(words: tuple[str, ...]) -> None:
+    answer = call(*words)
+    assert (answer.code, answer.err) == (2, "")
+    assert answer.data["error"]["code"] == "usage"
+    assert answer.data["error"]["message"]
+
+
+def test_wrong_usage_is_text_where_json_is_only_an_argument(shop: holdfast.App) -> None:
+    answer = call("jobs", "show", "--bogus", "--", "--json")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--bogus" in answer.err

@@ -71,12 +71,21 @@ def test_settings_are_given_as_people_write_them_and_taken_back(app: App, run: R
     assert "30d" in run("queues", "show", "mail").output
 
 
+def test_a_cap_is_set_and_taken_back(app: App, run: Run) -> None:
+    assert answer(run("queues", "set", "mail", "--cap", "5000", "--json"))["cap"] == 5_000
+    assert "5,000" in run("queues", "show", "mail").output
+    assert app.queues.get("mail").cap == 5_000
+    assert answer(run("queues", "set", "mail", "--cap", "default", "--json"))["cap"] is None
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("queues", "set", "mail"),
         ("queues", "set", "mail", "--keep-failed", "soon"),
         ("queues", "set", "mail", "--timeout", "0"),
+        ("queues", "set", "mail", "--cap", "-1"),
+        ("queues", "set", "mail", "--cap", "some"),
         ("queues", "set", "mail", "--retry", '{"kind": "odd"}'),
         ("queues", "pause", "a,b"),
         ("queues", "drain", "right\u202eleft"),

@@ -116,6 +116,22 @@ def test_a_queue_has_the_last_word_on_its_own_jobs() -> None:
     assert rules.results == {"mail": 5}
 
 
+def test_how_many_a_queue_has_over_its_cap_and_which_go_first(world: World) -> None:
+    owner = world.worker()
+    for _ in range(4):
+        world.add()
+        world.finish(owner, world.take(owner), Done("1"))
+        world.clock.advance(1)
+    world.place(JobState.SUCCEEDED)
+    assert world.read(retention.over_cap, "default", 3) == 1
+    assert world.read(retention.over_cap, "default", 4) == world.read(retention.over_cap, "nobody", 0) == 0
+    rows = world.read(retention.page_of_evicted, "default", "succeeded", 0, 2)
+    assert [ended for _, ended in rows] == sorted(ended for _, ended in rows)
+    (later,) = world.read(retention.page_of_evicted, "default", "succeeded", rows[1][1], 10)[:1]
+    assert later == rows[1]
+    assert world.read(retention.page_of_evicted, "default", "failed", 0, 2) == []
+
+
 def test_space_is_given_back_in_steps_where_much_of_a_file_is_empty(each_store: World) -> None:
     world = each_store
     assert world.run(retention.wastes_space) is False

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import JobFilter
+from holdfast import InvalidInput, JobFilter
+from holdfast.engine.meter import Meter
 from holdfast.engine.pruner import Pruner
 from holdfast.engine.settings import WorkerSettings
 from holdfast.storage.ops import counting, retention
@@ -194,3 +195,119 @@ async def test_it_writes_nothing_where_nothing_is_over(shop: Shop) -> None:
     writes = shop.store.writes
     await pruner(shop).run_once()
     assert shop.store.writes == writes
+
+
+# -- caps
+
+
+async def ended_apart(shop: Shop, *numbers: int) -> None:
+    """One after the other, a second apart."""
+    for number in numbers:
+        await ended(shop, number)
+        shop.clock.advance(1)
+
+
+async def arguments_left(shop: Shop, state: str) -> list[str]:
+    return sorted(job.payload for job in await shop.app.jobs.afind(JobFilter(state=state)))
+
+
+@live
+async def test_over_its_cap_a_queue_gives_up_successes_first_and_the_oldest_of_them_first(shop: Shop) -> None:
+    await ended_apart(shop, 1, 0, 2, 3, 4, 6)
+    await shop.app.queues.aset("default", cap=4)
+    await pruner(shop).run_once()
+    assert await arguments_left(shop, "succeeded") == ['{"n":4}', '{"n":6}']
+    assert await arguments_left(shop, "failed") == ['{"n":1}', '{"n":3}']
+
+
+@live
+async def test_failures_go_only_when_nothing_else_is_left(shop: Shop) -> None:
+    await ended_apart(shop, 1, 0, 3, 5)
+    work(shop, 7)
+    await (await shop.app.tasks["work"].options(delay=60).aenqueue(9)).acancel()
+    await shop.app.queues.aset("default", cap=2)
+    await pruner(shop).run_once()
+    assert await left(shop) == ["failed", "failed", "ready"]
+    assert await arguments_left(shop, "failed") == ['{"n":3}', '{"n":5}']
+
+
+@live
+async def test_a_cap_of_one_queue_leaves_others_alone_and_holds_as_more_jobs_end(shop: Shop) -> None:
+    await ended(shop, 0, 2, 4, queue="other")
+    await shop.app.queues.aset("default", cap=1)
+    pruning = pruner(shop)
+    for number in (0, 2, 4):
+        await ended(shop, number)
+        await pruning.run_once()
+        shop.clock.advance(1)
+    assert await left(shop, queue="other") == ["succeeded"] * 3
+    assert await arguments_left(shop, "succeeded") == ['{"n":0}', '{"n":2}', '{"n":4}', '{"n":4}']
+
+
+@live
+async def test_a_cap_is_kept_in_batches_and_passes_what_must_stay(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    work(shop)
+    named = await shop.app.tasks["work"].options(dedupe_key="k", dedupe_until=1000).aenqueue(0)
+    also = await shop.app.tasks["work"].options(dedupe_key="l", dedupe_until=1000).aenqueue(0)
+    await shop.app.adrain()
+    shop.clock.advance(1)
+    await ended_apart(shop, 2, 4, 6, 8, 10)
+    await shop.app.queues.aset("default", cap=0)
+    await pruner(shop).run_once()
+    assert sorted(job.id for job in await shop.app.jobs.afind()) == sorted([named.id, also.id])
+
+
+@live
+async def test_without_a_cap_nothing_is_given_up(shop: Shop) -> None:
+    await ended(shop, 0, 1, 2)
+    await shop.app.queues.aset("default", cap=3)
+    await pruner(shop).run_once()
+    await shop.app.queues.aset("default", cap=0)
+    await shop.app.queues.aset("default", cap=None)
+    await pruner(shop).run_once()
+    assert len(await left(shop)) == 3
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, True, "3", float("nan")])
+def test_a_cap_is_a_whole_number_from_zero(small_shop: Shop, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="cap"):
+        small_shop.app.queues.set("default", cap=wrong)
+
+
+# -- numbers
+
+
+@live
+async def test_what_is_deleted_on_success_is_counted_first(shop: Shop) -> None:
+    await shop.app.queues.aset("default", keep_succeeded=0)
+    meter, pruning = Meter(shop.store, lambda: True, shop.clock), pruner(shop)  # type: ignore[arg-type]
+    await meter.run_once()
+    await ended(shop, 0, 2)
+    await pruning.run_once()
+    assert await left(shop) == ["succeeded", "succeeded"]
+    shop.clock.advance(65)
+    await meter.run_once()
+    await pruning.run_once()
+    assert await left(shop) == []
+    (minute,) = await shop.app.stats.athroughput(1)
+    assert (minute.counts["succeeded"], minute.latencies["total"].count) == (2, 2)
+
+
+@live
+async def test_where_nobody_counts_it_is_deleted_at_once(shop: Shop) -> None:
+    await shop.app.queues.aset("default", keep_succeeded=0)
+    await Meter(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
+    shop.clock.advance(600)
+    await ended(shop, 0)
+    await pruner(shop).run_once()
+    assert await left(shop) == []
+
+
+@live
+async def test_a_result_that_is_not_kept_goes_at_once(shop: Shop) -> None:
+    await shop.app.queues.aset("default", keep_result=0)
+    await Meter(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
+    await ended(shop, 0)
+    await pruner(shop).run_once()
+    assert [(job.state, job.result) for job in await shop.app.jobs.afind()] == [("succeeded", None)]

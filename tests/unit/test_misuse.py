@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,3 +65,51 @@ def test_a_job_of_a_rate_that_does_not_exist_says_so(app: holdfast.App) -> None:
 
 def test_a_corrupt_column_can_still_be_shown() -> None:
     assert decoded(b"\xff\xfe") == "b'\\xff\\xfe'"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1, -0.001, "5", True])
+def test_a_wait_for_no_proper_time_is_refused(app: holdfast.App, wrong: Any) -> None:
+    @app.task
+    def work() -> None: ...
+
+    job = work.enqueue()
+    for wait in (job.wait, job.result, lambda timeout: app.jobs.wait(job.id, timeout)):
+        with pytest.raises(holdfast.InvalidInput, match="timeout"):
+            wait(wrong)
+    for awaited in (job.await_, job.aresult):
+        with pytest.raises(holdfast.InvalidInput, match="timeout"):
+            asyncio.run(awaited(wrong))
+    with app.inline(), pytest.raises(holdfast.InvalidInput, match="timeout"):
+        work.enqueue().wait(wrong)
+
+
+def test_a_wait_may_be_as_long_as_anybody_likes(app: holdfast.App) -> None:
+    @app.task
+    def work() -> None: ...
+
+    job = work.enqueue()
+    with app.worker():
+        assert job.wait(timeout=10**11) == "succeeded"
+    with pytest.raises(holdfast.ResultTimeout):
+        work.enqueue().wait(0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("CONCURRENCY", "abc"), ("CONCURRENCY", "0"), ("LEASE", "1"), ("LEASE", "nan"), ("POLL", ""),
+        ("DURABLE", "perhaps"), ("POOL_SIZE", "many"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_in_a_variable_is_told_with_the_name_of_the_variable(
+    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"HOLDFAST_{variable}", text)
+    with pytest.raises(holdfast.ConfigError, match=f"HOLDFAST_{variable}"):
+        holdfast.App(":memory:")
+
+
+def test_a_wrong_value_in_code_is_not_blamed_on_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_LEASE", "30")
+    with pytest.raises(holdfast.ConfigError, match="^concurrency must be"):
+        holdfast.App(":memory:", concurrency=0)

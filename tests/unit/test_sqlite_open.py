@@ -143,10 +143,20 @@ def test_two_stores_in_memory_are_two_databases() -> None:
     two.close()
 
 
-@pytest.mark.parametrize("where", ["", "sqlite:jobs.db", "sqlite://host/jobs.db", "a\0b", "file:x?vfs=unix-none"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "", " ", "\t\n", "sqlite:jobs.db", "sqlite://host/jobs.db", "sqlite:///", "sqlite:///%20", "sqlite:///jobs.db?mode=ro",
+        "sqlite:///jobs.db#part", "a\0b", "file:x?vfs=unix-none",
+    ],
+)  # fmt: skip
 def test_a_malformed_address_is_refused(where: str) -> None:
     with pytest.raises(ConfigError):
         SqliteStore(where)
+
+
+def test_a_file_may_have_a_question_mark_in_its_name(tmp_path: Path) -> None:
+    assert locate(f"sqlite:///{tmp_path}/why%3F.db").path == os.path.realpath(tmp_path / "why?.db")
 
 
 def test_a_directory_a_missing_directory_and_a_hard_link_are_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import click
 
@@ -51,6 +51,18 @@ class Command(click.Command):
                 traceback.print_exc()
             _print(error, as_json=bool(ctx.params.get("as_json")), debug=bool(ctx.params.get("debug")))
             ctx.exit(exit_code(error))
+
+
+class UsageAsJson(click.ClickException):
+    """Wrong usage, told to a program."""
+
+    exit_code = USAGE
+
+    def __init__(self, wrong: click.ClickException) -> None:
+        super().__init__(wrong.format_message())
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(json.dumps({"error": {"code": "usage", "message": self.message}}, ensure_ascii=False))
 
 
 def exit_code(error: Exception) -> int:

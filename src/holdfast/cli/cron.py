@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from ..app import App
-from ..errors import HoldfastError, InvalidInput
+from ..errors import HoldfastError, InvalidInput, UnknownTask
 from ..model.schedule import MISSED, OVERLAP, Schedule
 from ..rules.blueprint import local_time
 from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
@@ -18,6 +18,8 @@ from .cronview import print_schedule, print_schedules, schedule_data
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
 from .output import instant, print_json, print_table
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _INSTANT: Final = "an instant such as 2024-05-01T03:00 (in the schedule's zone) or 2024-05-01T03:00Z"
 
@@ -126,19 +128,62 @@ def resume(
     _act(find_app(app_name, store), names, one, as_json=as_json)
 
 
+def _timing_options(command: F) -> F:
+    """When it fires and what it makes, for `create` and `edit`."""
+    for option in (
+        click.option("--cooldown", type=Duration(), metavar="DURATION"),
+        click.option("--jitter", type=Duration(), metavar="DURATION"),
+        click.option("--overlap", type=click.Choice(OVERLAP)),
+        click.option("--max-missed", type=int, metavar="N"),
+        click.option("--missed", type=click.Choice(MISSED)),
+        click.option("--priority", type=int, metavar="N"),
+        click.option("--queue", metavar="NAME"),
+        click.option("--args", "arguments", metavar="JSON", help="An object: the task's arguments by name."),
+        click.option("--zone", metavar="ZONE", help="Such as Europe/Paris."),
+        click.option("--every", type=Duration(), metavar="DURATION", help="Instead of an expression: 90, 15m."),
+        click.option("--cron", metavar="EXPRESSION", help="Such as '0 3 * * MON-FRI'."),
+    ):
+        command = option(command)
+    return command
+
+
 @cron.command(cls=Command)
 @click.argument("name")
-@click.option("--cron", metavar="EXPRESSION", help="Such as '0 3 * * MON-FRI'.")
-@click.option("--every", type=Duration(), metavar="DURATION", help="Instead of an expression: such as 90, 15m.")
-@click.option("--zone", metavar="ZONE", help="Such as Europe/Paris.")
-@click.option("--args", "arguments", metavar="JSON", help="An object: the task's arguments by name.")
-@click.option("--queue", metavar="NAME")
-@click.option("--priority", type=int, metavar="N")
-@click.option("--missed", type=click.Choice(MISSED))
-@click.option("--max-missed", type=int, metavar="N")
-@click.option("--overlap", type=click.Choice(OVERLAP))
-@click.option("--jitter", type=Duration(), metavar="DURATION")
-@click.option("--cooldown", type=Duration(), metavar="DURATION")
+@click.option("--task", required=True, metavar="TASK", help="What it runs.")
+@_timing_options
+@actor_option
+@reason_option
+@json_option
+@target_options
+def create(
+    *,
+    name: str,
+    task: str,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    arguments: str | None,
+    queue: str | None,
+    priority: int | None,
+    **given: Any,
+) -> None:
+    """Make a schedule that no code declares. With --store alone the task and its arguments are not checked."""
+    app = find_app(app_name, store)
+    if task not in app.tasks and app.tasks:
+        raise UnknownTask(f"this app has no task {task!r}; it knows {', '.join(sorted(app.tasks))}")
+    chosen = (app.tasks.get(task) or app.declare(task)).options(queue=queue, priority=priority)
+    wanted = {key: value for key, value in given.items() if value is not None}
+    created = app.schedules.create(name, chosen, kwargs=_object(arguments), **wanted)
+    if as_json:
+        print_json(schedule_data(created))
+    else:
+        print_schedule(created, [])
+
+
+@cron.command(cls=Command)
+@click.argument("name")
+@_timing_options
 @actor_option
 @reason_option
 @json_option

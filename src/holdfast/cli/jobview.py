@@ -12,7 +12,7 @@ from ..clock import SECOND
 from ..model.job import Attempt, JobRecord
 from ..rules.explain import Explanation
 from .output import STATE_STYLES, console_for, instant, print_facts, print_table
-from .shapes import decoded, error_line
+from .shapes import decoded, error_line, last_error
 
 
 def print_jobs(jobs: Sequence[JobRecord], more: str | None) -> None:
@@ -25,7 +25,7 @@ def print_jobs(jobs: Sequence[JobRecord], more: str | None) -> None:
             job.priority,
             f"{job.attempts}/{job.max_attempts or '∞'}",
             instant(job.created_at, exact=False),
-            error_line(job.error) or job.reason,
+            error_line(last_error(job)) or job.reason,
         )
         for job in jobs
     ]
@@ -42,6 +42,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt]) -> None:
             ("task", job.task),
             ("queue", job.queue),
             ("tenant", job.tenant),
+            ("flow", job.flow and f"{job.flow}, as {job.member}"),
             ("state", str(job.state)),
             ("reason", job.reason),
             ("priority", job.priority),
@@ -61,7 +62,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt]) -> None:
             ("tags", ", ".join(decoded(job.tags) or [])),
             ("arguments", _json(job.payload)),
             ("result", _json(job.result)),
-            ("error", error_line(job.error)),
+            ("error", error_line(last_error(job))),
         ]
     )
     if attempts:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from .breakers import breaker_data, how_it_stands
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
@@ -31,6 +32,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
                 "lanes": msgspec.to_builtins(view.lanes),
                 "rates": [asdict(bucket) for bucket in view.buckets],
                 "totals": view.totals,
+                "breakers": [breaker_data(breaker) for breaker in view.breakers],
             }
         )
         return
@@ -48,6 +50,10 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         for bucket in view.buckets
     ]
     rows += [(f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()]
+    rows += [
+        (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", how_it_stands(one), one.origin)
+        for one in view.breakers
+    ]
     print_table(("limit", "in use#", "most#", "refill#", "set by"), rows, empty="no limits")
 
 

@@ -60,6 +60,7 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
     facts: list[tuple[str, object]] = [("queue", settings.name), ("state", str(settings.state))]
     facts.append(("retry", settings.retry or "default"))
     facts += [(field.replace("_", " "), for_people(seconds(getattr(settings, field)))) for field in _DURATIONS]
+    facts.append(("cap", "none" if settings.cap is None else f"{settings.cap:,}"))
     print_facts(facts)
 
 
@@ -100,6 +101,7 @@ _switch("disable", "Start nothing, and refuse new jobs.")
 @click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Keep jobs that were cancelled.")
 @click.option("--keep-expired", type=Duration(default=True), default=..., help="Keep jobs whose deadline passed.")
 @click.option("--keep-skipped", type=Duration(default=True), default=..., help="Keep jobs that were skipped.")
+@click.option("--cap", metavar="N", help='Keep at most so many finished jobs; "default" is without bound.')
 @click.option("--keep-result", type=Duration(default=True), default=..., help="Keep results of jobs that succeeded.")
 @actor_option
 @reason_option
@@ -111,6 +113,7 @@ def set_(
     app_name: str | None,
     store: str | None,
     retry: str | None,
+    cap: str | None,
     actor: str,
     reason: str,
     as_json: bool,
@@ -121,6 +124,8 @@ def set_(
     changes: dict[str, Any] = {key: value for key, value in durations.items() if value is not ...}
     if retry is not None:
         changes["retry"] = None if retry == "default" else _policy(retry)
+    if cap is not None:
+        changes["cap"] = None if cap == "default" else _number_of(cap)
     if not changes:
         raise InvalidInput("nothing to set; give at least one setting, see --help")
     after = find_app(app_name, store).queues.set(name, actor=actor, reason=reason, **changes)
@@ -137,7 +142,15 @@ def settings_data(settings: QueueSettings) -> dict[str, Any]:
         "state": str(settings.state),
         "retry": decoded(settings.retry),
         **{field: seconds(getattr(settings, field)) for field in _DURATIONS},
+        "cap": settings.cap,
     }
+
+
+def _number_of(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a whole number, nor 'default'") from None
 
 
 def _policy(text: str) -> RetryPolicy:

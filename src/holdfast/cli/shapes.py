@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ..clock import SECOND
-from ..model.job import Attempt, JobRecord
+from ..model.job import Attempt, JobRecord, JobState
 from ..model.worker import Worker
 from .output import instant
 
@@ -27,7 +27,7 @@ def job_brief(job: JobRecord) -> dict[str, Any]:
         "not_before": instant(job.not_before),
         "started_at": instant(job.started_at),
         "finished_at": instant(job.finished_at),
-        "error": error_line(job.error),
+        "error": error_line(last_error(job)),
     }
 
 
@@ -36,8 +36,10 @@ def job_whole(job: JobRecord, attempts: list[Attempt]) -> dict[str, Any]:
     return job_brief(job) | {
         "arguments": decoded(job.payload),
         "result": decoded(job.result),
-        "error": decoded(job.error),
+        "error": decoded(last_error(job)),
         "tags": decoded(job.tags) or [],
+        "flow": job.flow,
+        "member": job.member,
         "generation": job.generation,
         "epoch": job.epoch,
         "owner": job.owner,
@@ -101,6 +103,11 @@ def decoded(text: str | None) -> Any:
         return json.loads(text)
     except ValueError:
         return str(text)
+
+
+def last_error(job: JobRecord) -> str | None:
+    """What went wrong last. A success has no error; those before it are in the history."""
+    return None if job.state is JobState.SUCCEEDED else job.error
 
 
 def error_line(text: str | None) -> str | None:

@@ -11,6 +11,7 @@ from ..errors import ConfigError, HoldfastError, NotFound
 from ..ids import ids
 from ..model.answers import CancelResult
 from ..model.job import Ended, JobRecord, JobState
+from ..names import check_timeout
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
 
@@ -87,13 +88,14 @@ class InlineJobs:
         return self.get(job_id)
 
     def wait(self, job_id: str, timeout: float | None = None) -> Ended:
+        check_timeout(timeout)
         try:
             return self._ended[job_id]
         except KeyError:
             raise NotFound("job", job_id) from None
 
     async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
-        return self.wait(job_id)
+        return self.wait(job_id, timeout)
 
     def cancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
         return CancelResult.FINISHED

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import InvalidInput
-from ..model.limits import Bucket, Lane, queue_lane, task_lane
+from ..model.limits import Breaker, Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
-from ..storage.ops import lanes, rates, totals
+from ..storage.ops import breakers, lanes, rates, totals
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 
@@ -21,6 +21,7 @@ class LimitsView:
     buckets: list[Bucket]
     totals: dict[str, int]
     """Jobs at once per queue, split over the workers."""
+    breakers: list[Breaker]
 
 
 class Limits:
@@ -111,7 +112,12 @@ def declare_concurrency(task: str, n: int) -> Op[None]:
 
 
 async def _view(tx: Tx) -> LimitsView:
-    return LimitsView(await lanes.list_lanes(tx), await rates.list_buckets(tx), await totals.totals(tx))
+    return LimitsView(
+        await lanes.list_lanes(tx),
+        await rates.list_buckets(tx),
+        await totals.totals(tx),
+        await breakers.list_breakers(tx),
+    )
 
 
 def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -> Op[None]:

@@ -13,7 +13,7 @@ from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.answers import Count
 from ..model.queue import QueueSettings, QueueState
-from ..names import check_duration, check_queue
+from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
 from ..storage.ops import counting, queues
 from ..storage.port import Op, Store, Tx, Value
@@ -95,7 +95,8 @@ class Queues:
 
     def set(self, queue: str, *, actor: str = "app", reason: str = "", **changes: Keep | RetryPolicy) -> QueueSettings:
         """Change settings: retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
-        keep_result. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on success.
+        keep_result, cap. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on success.
+        `cap` is how many finished jobs are kept at most, however long they would be.
         """
         return self._store().write(_setting(queue, changes, actor, reason))
 
@@ -126,6 +127,8 @@ def _checked(name: str, value: object) -> Value:
     if name == "retry":
         policy = check_policy(value)
         return policy.encode() if policy else None
+    if name == "cap":
+        return check_cap(value)
     micros = check_duration(name, value)
     if name == "timeout" and micros == 0:
         raise InvalidInput("timeout is 0; give more seconds, or None for no timeout")
@@ -134,7 +137,7 @@ def _checked(name: str, value: object) -> Value:
 
 SETTINGS: Final[Sequence[str]] = (
     "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped",
-    "keep_result",
+    "keep_result", "cap",
 )  # fmt: skip
 
 

@@ -144,7 +144,8 @@ class Schedules:
     ) -> Schedule:
         """Make a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
 
-        `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick.
+        `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
+        rather than a job, `kwargs` are its arguments.
         """
         return self._store().write(_creating(name, job, when, Operator(actor, reason)))
 
@@ -246,8 +247,9 @@ class Schedules:
 
 
 def _creating(name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator) -> Op[Schedule]:
-    request, tick = call_of(job, (), {}) if isinstance(job, Task) else (job, None)
-    spec = plan(name, request, tick_argument=tick, **when)
+    timing = {key: value for key, value in when.items() if key != "kwargs"}
+    request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
+    spec = plan(name, request, tick_argument=tick, **timing)
     return Op(lambda tx: schedules.create_schedule(tx, spec, by))
 
 

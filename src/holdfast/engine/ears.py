@@ -49,6 +49,8 @@ class Ears:
         served = self._routes.numbers
         me = self._floor.id
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
+        for scope in set(view.standing.breakers) - set(self._floor.standing.breakers):
+            logger.warning("circuit breaker %r holds its jobs back", scope)
         self._floor.standing, self._floor.shares = view.standing, view.shares
         self._floor.defaults.learn(view.queues)
         news = self._routes.learn(view.routes)

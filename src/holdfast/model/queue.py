@@ -35,3 +35,5 @@ class QueueSettings:
     keep_skipped: int | None = None
     keep_result: int | None = None
     """How long the result of a success is kept; None is as long as the job."""
+    cap: int | None = None
+    """How many finished jobs are kept at most; None is without bound."""

@@ -78,7 +78,7 @@ class LimitStats:
     """A limit and how much of it is in use."""
 
     kind: str
-    """concurrency or rate."""
+    """concurrency, rate or breaker. Of a breaker, failures in a row are in use; one that is not closed is full."""
     key: str
     used: float
     capacity: float

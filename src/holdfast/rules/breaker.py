@@ -1,7 +1,7 @@
 """What the end of a run means for the circuit breaker of its destination.
 
-Only what says that the destination did not answer counts: errors that may go away, and timeouts. An answer that no retry
-can mend, a refusal by a rate, a cancel and a lost worker say nothing about it.
+Only what says that the destination did not answer counts: errors that may go away, and timeouts. A failure that no
+retry can mend, a refusal by a rate, a cancel and a lost worker say nothing about it.
 """
 
 from __future__ import annotations

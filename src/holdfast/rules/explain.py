@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..clock import SECOND
 from ..model.job import JobRecord, JobState
+from ..model.limits import Breaker
 from ..model.route import Route
 from ..model.worker import Worker
 
@@ -29,6 +30,31 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """A member of the same flow; without a name and a state where it was deleted."""
+
+    id: str
+    name: str | None
+    state: str | None
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a suspended job waits for. Instants are microseconds."""
+
+    signals: tuple[str, ...]
+    needed: int
+    """Of those; 0 is one of each."""
+    jobs: bool
+    since: int
+    timeout_at: int | None
+    on_timeout: str
+    unread: int
+    """Signals in its mailbox that did not end the wait."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything the explanation looks at."""
 
@@ -39,6 +65,10 @@ class Scene:
     now: int
     rates: frozenset[str] = frozenset()
     """The scopes that have a token bucket."""
+    breakers: Mapping[str, Breaker] = field(default_factory=dict)
+    upstreams: Sequence[Upstream] = ()
+    """Some of those in its flow that it waits for, or that ended otherwise than it asked."""
+    rest: Rest | None = None
 
 
 def explain(scene: Scene) -> Explanation:
@@ -48,6 +78,10 @@ def explain(scene: Scene) -> Explanation:
         return Explanation(job, _running(scene))
     if job.state is JobState.READY:
         return Explanation(job, tuple(_waiting(scene)) or (Reason("claimable", "it can be claimed at any moment"),))
+    if job.state is JobState.SUSPENDED and scene.rest is not None:
+        return Explanation(job, tuple(_suspended(job, scene.rest, scene.now)))
+    if job.reason in ("dependencies", "impossible"):
+        return Explanation(job, (_dependent(scene),))
     if job.state.is_terminal:
         return Explanation(job, (_ended(job),))
     return Explanation(job, (Reason(job.state, f"it is {job.state}: {job.reason or 'no reason is recorded'}"),))
@@ -64,6 +98,40 @@ def _running(scene: Scene) -> tuple[Reason, ...]:
     if job.cancel_at is not None:
         reasons.append(Reason("cancel_requested", f"a cancel was requested {_ago(scene.now, job.cancel_at)}"))
     return tuple(reasons)
+
+
+def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
+    reasons = [Reason(job.reason or "suspended", f"it waits for {_awaited(rest)} since {_ago(now, rest.since)}")]
+    if job.reason == "escalated":
+        reasons.append(Reason("escalated", "nothing came in time, and an operator is to resume or cancel it"))
+    if rest.timeout_at is not None:
+        left = max(0, rest.timeout_at - now) / SECOND
+        reasons.append(Reason("timeout", f"after {left:.0f} s more it is told to {rest.on_timeout}"))
+    if rest.unread:
+        reasons.append(Reason("unread_signals", f"{rest.unread:,} signals in its mailbox do not end the wait"))
+    return reasons
+
+
+def _awaited(rest: Rest) -> str:
+    if rest.jobs:
+        return "other jobs to end"
+    if not rest.signals:
+        return "an operator"
+    names = ", ".join(repr(name) for name in rest.signals[:5]) + (", …" if len(rest.signals) > 5 else "")
+    if rest.needed == 0:
+        return f"a signal of each of {names}"
+    return f"the signal {names}" if rest.needed == len(rest.signals) == 1 else f"{rest.needed} signals of {names}"
+
+
+def _dependent(scene: Scene) -> Reason:
+    shown = ", ".join(
+        f"{one.name or one.id} ({one.state or 'deleted'}{', asked to end in any way' if one.policy == 'any' else ''}"
+        f"{', asked to fail' if one.policy == 'failure' else ''})"
+        for one in scene.upstreams
+    )
+    if scene.job.state is JobState.BLOCKED:
+        return Reason("dependencies", f"it waits for the end of {shown or 'its flow to be applied'}")
+    return Reason("skipped", f"it was skipped: what it waited for can no longer be: {shown or 'unknown'}")
 
 
 def _waiting(scene: Scene) -> list[Reason]:
@@ -85,7 +153,21 @@ def _parked(scene: Scene) -> Reason:
         return Reason("rate_unknown", f"there is no rate {name!r}; make it with: holdfast limits rate {name} …")
     if kind == "rate":
         return Reason("rate", f"it waits for a token of rate {name!r}")
+    if kind == "breaker":
+        return _behind_breaker(name, scene.breakers.get(name))
     return Reason("limit", f"as many jobs run as its limit allows ({kind} {name!r})")
+
+
+def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
+    if breaker is None:
+        return Reason("breaker_unknown", f"there is no breaker {name!r}; make it with: holdfast breakers set {name}")
+    if breaker.state == "open" and breaker.open_until is not None:
+        left = (breaker.open_until - breaker.now) / SECOND
+        cause = f"after {breaker.failures} failures in a row" if breaker.failures else "by hand"
+        return Reason("breaker_open", f"breaker {name!r} opened {cause}; in {left:.0f} s a single job will try")
+    if breaker.trial is not None and breaker.trial_runs:
+        return Reason("breaker_open", f"breaker {name!r} waits for job {breaker.trial[0]}, which tries for all")
+    return Reason("breaker", f"breaker {name!r} lets jobs go again; this one is about to be")
 
 
 def _due_later(scene: Scene) -> Reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +11,8 @@ from ..model.job import JobState
 from ..model.queue import QueueSettings
 
 DAY: Final = 86_400 * SECOND
+EVICTED: Final = (JobState.SUCCEEDED, JobState.SKIPPED, JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED)
+"""The order in which a queue over its cap gives up finished jobs: first those that nobody will ask for."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Retention:
     """By queue and state, where the queue has a word of its own."""
     results: Mapping[str, int] = field(default_factory=dict)
     """By queue: how long the result of a success is kept."""
+    caps: Mapping[str, int] = field(default_factory=dict)
+    """By queue: how many finished jobs are kept at most."""
 
     def kept(self, queue: str, state: str) -> int:
         """How long such a job is kept after its end."""
@@ -38,7 +42,7 @@ class Retention:
         return sorted({self.succeeded, self.unsuccessful, *self.queues.values()})
 
 
-def with_queues(base: Retention, queues: Iterable[QueueSettings]) -> Retention:
+def with_queues(base: Retention, queues: Sequence[QueueSettings]) -> Retention:
     """The defaults with what the queues say."""
     own: dict[tuple[str, str], int] = {}
     results: dict[str, int] = {}
@@ -48,4 +52,5 @@ def with_queues(base: Retention, queues: Iterable[QueueSettings]) -> Retention:
                 own[queue.name, str(state)] = kept
         if queue.keep_result is not None:
             results[queue.name] = queue.keep_result
-    return Retention(base.succeeded, base.unsuccessful, base.audit, own, results)
+    caps = {queue.name: queue.cap for queue in queues if queue.cap is not None}
+    return Retention(base.succeeded, base.unsuccessful, base.audit, own, results, caps)

@@ -26,12 +26,19 @@ _AT_ONCE: Final = 1000
 _NEXT_TRY: Final = SECOND // 2
 
 
-async def judge(tx: Tx, finishes: Sequence[Finish], rows: Sequence[Row | None]) -> None:
-    """Let the breakers know how their jobs' runs ended. `rows` are their new state first, their lanes last."""
+async def judge(tx: Tx, finishes: Sequence[Finish], items: Sequence[Finish], rows: Sequence[Row | None]) -> None:
+    """Let the breakers know how their jobs' runs ended, in the order of `finishes`.
+
+    `rows` belong to `items`, which are the same in another order: the new state first, the lanes last.
+    """
+    shielded = {
+        (item.id, item.epoch): row
+        for item, row in zip(items, rows, strict=True)
+        if row and row[-1] and _LANE in row[-1]
+    }
     runs: dict[str, list[Ended]] = {}
-    for item, row in zip(finishes, rows, strict=True):
-        # A job without a breaker costs no more than this look.
-        if row and row[-1] and _LANE in row[-1]:
+    for item in finishes if shielded else ():
+        if row := shielded.get((item.id, item.epoch)):
             for scope in _scopes(row[-1]):
                 runs.setdefault(scope, []).append(Ended(item.id, item.epoch, answered(item.outcome, row[0])))
     for scope in sorted(runs):
@@ -157,7 +164,8 @@ async def _lock(tx: Tx, scope: str) -> Breaker | None:
 
 
 def _breaker(row: Row) -> Breaker:
-    (scope, threshold, open_for, failures, opened_at, open_until, trial, epoch, openings, origin, now, runs, waits) = row
+    scope, threshold, open_for, failures, opened_at, open_until, trial, epoch, *rest = row
+    openings, origin, now, runs, waits = rest
     return Breaker(
         scope=scope,
         threshold=threshold,

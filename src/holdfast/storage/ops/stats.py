@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...clock import SECOND
-from ...model.limits import rate_lane
+from ...model.limits import breaker_lane, rate_lane
 from ...model.stats import MINUTE, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
 from ...model.worker import Worker
 from ...rules.numbers import QueueCounts, Surroundings, Switch, label_of_later, queue_stats, worst
 from ..port import Tx
 from ..statements import Statement, sql
-from . import rates
+from . import breakers, rates
 from .counting import ended
 from .insight import clock
 from .lanes import list_lanes
@@ -65,6 +65,10 @@ async def limits(tx: Tx) -> list[LimitStats]:
         used = bucket.capacity - max(0.0, bucket.tokens)
         parked = waiting.get(rate_lane(bucket.scope), 0)
         found.append(LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked))
+    for one in await breakers.list_breakers(tx):
+        failed = min(one.failures, one.threshold) if one.state == "closed" else one.threshold
+        parked = waiting.get(breaker_lane(one.scope), 0)
+        found.append(LimitStats(kind="breaker", key=one.scope, used=failed, capacity=one.threshold, waiting=parked))
     return sorted(found, key=lambda limit: (-limit.saturation, limit.kind, limit.key))
 
 

@@ -39,7 +39,7 @@ def locate(where: str | os.PathLike[str]) -> Location:
     text = os.fspath(where)
     if text.startswith("sqlite:"):
         text = _from_url(text)
-    if not text or "\0" in text:
+    if not text.strip() or "\0" in text:
         raise ConfigError("the database needs a path; for one in memory write ':memory:'")
     if text == ":memory:":
         return _private_memory()
@@ -88,9 +88,13 @@ def _from_url(url: str) -> str:
     rest = url.removeprefix("sqlite:")
     if not rest.startswith("//"):
         raise ConfigError(f"{url!r} is not a database URL; write sqlite:///relative.db or sqlite:////absolute.db")
-    host, _, path = rest[2:].partition("/")
+    host, slash, path = rest[2:].partition("/")
     if host:
         raise ConfigError(f"{url!r} names a host; write sqlite:///relative.db or sqlite:////absolute.db")
+    if "?" in path or "#" in path:
+        raise ConfigError(f"{url!r} has options, which a store's URL does not take; write ? as %3F in a file's name")
+    if slash and not path:
+        raise ConfigError(f"{url!r} names no file; write sqlite:///relative.db, or :memory: for one in memory")
     return unquote(path) if path else ":memory:"
 
 

@@ -7,31 +7,33 @@ insert into holdfast_breaker (scope, threshold, open_for, origin) values (:scope
         or holdfast_breaker.origin <> excluded.origin);
 
 -- name: get_breaker
--- A trial counts while its run goes on, however that ends. Indexes: holdfast_job's own, holdfast_job_parked.
+-- A trial counts while its run goes on, however that ends. Without `exists`: Postgres may answer many of those by reading
+-- the whole table once. Indexes: holdfast_job's own, holdfast_job_parked.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       exists (select 1 from holdfast_job as job
-                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
-       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+         order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  where scope = :scope;
 
 -- name: list_breakers
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       exists (select 1 from holdfast_job as job
-                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
-       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+         order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  order by scope;
 
 -- name: restless_breakers
 -- Those that are not closed, or that jobs wait for. Index: holdfast_job_parked.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       exists (select 1 from holdfast_job as job
-                where job.id = b.trial and job.epoch = b.trial_epoch and job.state = 'running'),
-       exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+         order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  where open_until is not null
-    or exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope)
+    or (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+         order by job.priority desc, job.rank, job.id limit 1) is not null
  order by scope;
 
 -- name: write_breaker

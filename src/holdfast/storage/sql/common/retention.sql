@@ -5,6 +5,17 @@ select id, queue, state, finished_at from holdfast_job
  order by finished_at, queue, state
  limit :n offset :skip;
 
+-- name: ended_in_queue
+-- The cap of them is what matters. Index: holdfast_job_ended, which has all that is read.
+select count(*) from holdfast_job where finished_at is not null and queue = :queue;
+
+-- name: page_of_evicted
+-- Oldest first, from where the last look ended. Index: holdfast_job_ended.
+select id, finished_at from holdfast_job
+ where finished_at >= :after and queue = :queue and state = :state
+ order by finished_at
+ limit :n;
+
 -- name: what_is_over
 -- Whether a closed window or an old record waits: a look that takes no lock. Indexes: holdfast_dedupe_expiry,
 -- holdfast_audit_at.

@@ -1,0 +1,131 @@
+"""`holdfast breakers`: destinations that are left alone while they fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..clock import SECOND
+from ..model.limits import Breaker
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, for_people, reason_option
+from .output import instant, print_json, print_table
+
+
+@click.group(epilog=EXIT_CODES)
+def breakers() -> None:
+    """See circuit breakers, set them, open and close them by hand."""
+
+
+@breakers.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every circuit breaker and how it stands."""
+    found = find_app(app_name, store).breakers.list()
+    if as_json:
+        print_json({"breakers": [breaker_data(breaker) for breaker in found]})
+        return
+    rows = [
+        (
+            one.scope,
+            how_it_stands(one),
+            f"{one.failures} of {one.threshold}",
+            for_people(one.open_for / SECOND),
+            one.openings,
+            one.origin,
+        )
+        for one in found
+    ]
+    print_table(("breaker", "state", "failures#", "opens for#", "opened#", "set by"), rows, empty="no breakers")
+
+
+@breakers.command("set", cls=Command)
+@click.argument("scope")
+@click.option("--failures", type=int, default=5, show_default=True, help="Failures in a row that open it.")
+@click.option("--open-for", type=Duration(), default="30", show_default=True, help="Seconds, or such as 5m.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def set_(
+    scope: str, failures: int, open_for: float, app_name: str | None, store: str | None, as_json: bool, debug: bool,
+    **who: str,
+) -> None:  # fmt: skip
+    """Make or change a circuit breaker."""
+    find_app(app_name, store).breakers.set(scope, failures=failures, open_for=open_for, **who)
+    facts = {"scope": scope, "failures": failures, "open_for": open_for}
+    _say(facts, f"breaker {scope}: after {failures} failures in a row it opens for {for_people(open_for)}", as_json)
+
+
+@breakers.command(cls=Command)
+@click.argument("scope")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def clear(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Remove a circuit breaker. Jobs that name it wait until there is one again."""
+    removed = find_app(app_name, store).breakers.clear(scope, **who)
+    _say({"removed": removed}, "removed" if removed else "there was no such breaker", as_json)
+
+
+@breakers.command(cls=Command)
+@click.argument("scope")
+@click.option("--for", "open_for", type=Duration(), help="Such as 5m. [default: as long as it always opens]")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def trip(
+    scope: str, open_for: float | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
+    """Open a circuit breaker by hand: no job that names it runs for a while."""
+    breaker = find_app(app_name, store).breakers.trip(scope, open_for, **who)
+    _say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+
+
+@breakers.command(cls=Command)
+@click.argument("scope")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def reset(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Close a circuit breaker by hand, and let go what waits behind it."""
+    breaker = find_app(app_name, store).breakers.reset(scope, **who)
+    _say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+
+
+def how_it_stands(breaker: Breaker) -> str:
+    """Its state for people."""
+    if breaker.state == "open" and breaker.open_until is not None:
+        return f"open for {(breaker.open_until - breaker.now) / SECOND:.0f} s"
+    if breaker.state == "half_open":
+        return "half open, a job tries" if breaker.trial_runs else "half open, the next job tries"
+    return breaker.state
+
+
+def breaker_data(breaker: Breaker) -> dict[str, Any]:
+    """A breaker for programs; durations in seconds."""
+    return {
+        "scope": breaker.scope,
+        "state": breaker.state,
+        "failures": breaker.failures,
+        "threshold": breaker.threshold,
+        "open_for": breaker.open_for / SECOND,
+        "opened_at": instant(breaker.opened_at),
+        "open_until": instant(breaker.open_until),
+        "trial": breaker.trial[0] if breaker.trial and breaker.trial_runs else None,
+        "openings": breaker.openings,
+        "origin": breaker.origin,
+    }
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)
