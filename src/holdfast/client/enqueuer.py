@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -11,7 +11,7 @@ from ..handle import Job
 from ..ids import ids
 from ..model.job import Enqueued, JobSpec
 from ..storage.ops import enqueue as ops
-from ..storage.port import ListOp, Op, Store
+from ..storage.port import ListOp, Op, Store, Tx
 from ..tasks import JobRequest
 from .jobs import Jobs
 from .specs import spec_of
@@ -22,6 +22,8 @@ MOST_AT_ONCE: Final = 10_000
 
 Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManager[str | None]]"
 """Entered around each enqueue; gives what is stored as the jobs' trace: JSON, or None."""
+Record: TypeAlias = "Callable[[Tx, JobSpec], Coroutine[Any, Any, Enqueued]]"
+"""Enqueues a job in a transaction, and notes there that it did."""
 _NOTHING: Final[AbstractContextManager[str | None]] = nullcontext()
 
 
@@ -57,11 +59,34 @@ class Enqueuer:
                 answers = await store.awrite(_keyed([spec]))
         return self._handle(request, answers[0])
 
+    def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
+        """For a durable task: `record` enqueues, and writes in the same commit that it did."""
+        with self.around((request,)) as trace:
+            spec, connection, store = (
+                spec_of(request, tenant=tenant, trace=trace),
+                request.options.connection,
+                self._store(),
+            )
+            op = Op(lambda tx: record(tx, spec))
+            answer = store.write(op) if connection is None else store.within(connection, op)
+        return self._handle(request, answer)
+
+    async def arecorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
+        with self.around((request,)) as trace:
+            spec, connection, store = (
+                spec_of(request, tenant=tenant, trace=trace),
+                request.options.connection,
+                self._store(),
+            )
+            op = Op(lambda tx: record(tx, spec))
+            answer = await (store.awrite(op) if connection is None else store.awithin(connection, op))
+        return self._handle(request, answer)
+
     def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
         with self.around(requests) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
-            store, op = self._store(), _keyed(specs)
-            answers = store.write(op) if connection is None else store.within(connection, op)
+            store = self._store()
+            answers = store.write(_own(specs)) if connection is None else store.within(connection, _keyed(specs))
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     async def amany(
@@ -69,12 +94,20 @@ class Enqueuer:
     ) -> list[Job[Any]]:
         with self.around(requests) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
-            store, op = self._store(), _keyed(specs)
-            answers = await (store.awrite(op) if connection is None else store.awithin(connection, op))
+            store = self._store()
+            writing = store.awrite(_own(specs)) if connection is None else store.awithin(connection, _keyed(specs))
+            answers = await writing
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
         return Job(self._jobs, answer.id, created=answer.created, task=request.task.name)
+
+
+def _own(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
+    """In a transaction of our own, which is never run again once it may have been committed."""
+    if len(specs) > 1 and all(spec.is_keyless for spec in specs):
+        return Op(lambda tx: ops.enqueue_fresh(tx, specs))
+    return _keyed(specs)
 
 
 def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,13 @@ def in_order(answers: Sequence[Row], count: int) -> list[Row | None]:
     for ordinal, *rest in answers:
         found[ordinal - 1] = tuple(rest)
     return found
+
+
+def copied(text: str) -> tuple[str, list[str]]:
+    """The table and the columns of a COPY."""
+    match = re.match(r"copy (\w+) \((.*?)\)", text, re.DOTALL)
+    assert match is not None
+    return match[1], [name.strip() for name in match[2].split(",")]
 
 
 def documents(rows: Sequence[Params]) -> Iterator[str]:

@@ -48,6 +48,10 @@ class Tx(Protocol):
         """
         ...
 
+    async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
+        """Store rows of values as they are, in the order of the statement's columns. A conflict is an error."""
+        ...
+
     def ring(self, topic: str) -> None:
         """Wake those who wait for `topic` once the transaction has committed. A hint, never the truth."""
         ...
@@ -66,6 +70,8 @@ class Op(Generic[T]):
     single: bool = False
     patience: float | None = None
     """Seconds to try for the write lock, where the caller knows better than the store's default."""
+    fleeting: bool = False
+    """A loss of power may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op, Params, Row, Value
-from ..lists import in_order, named, parameters
+from ..lists import copied, in_order, named, parameters
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
@@ -43,6 +43,10 @@ class AsyncpgTx:
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
+
+    async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
+        table, columns = copied(statement.postgres)
+        await self._connection.copy_records_to_table(table, columns=columns, records=rows)
 
     def ring(self, topic: str) -> None:
         self.rung.add(topic)

@@ -42,6 +42,19 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     return [Enqueued(spec.id, True) for spec in specs]
 
 
+async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
+    """The same for many jobs whose ids were made a moment ago, and that are not enqueued in a stranger's transaction."""
+    now, closed = await tx.one(sql.time_and_closed_queues) or (0, None)
+    queues = {spec.route.queue for spec in specs}
+    if closed is not None:
+        for queue in queues:
+            await _require_open(tx, queue)
+    await tx.copy(sql.copy_jobs, [_placed(spec, now) for spec in specs])
+    for queue in queues:
+        tx.ring(f"queue:{queue}")
+    return [Enqueued(spec.id, True) for spec in specs]
+
+
 def held_key(spec: JobSpec) -> str | None:
     """The value that a job's dedupe key is held by."""
     return key_text(spec.tenant, spec.dedupe.scope, spec.dedupe.key) if spec.dedupe else None
@@ -110,7 +123,10 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
         past = await tx.one(sql.dedupe_window_winner, held=held)
         return _existing(past[0], dedupe) if past else None
     winner_id, _state, reason, until, _attempts = holder
-    if until == "failure" and reason == "retry" and await tx.one(sql.supersede_job, id=winner_id):
+    if until == "failure" and reason == "retry" and (ended := await tx.one(sql.supersede_job, id=winner_id)):
+        if ended[0]:
+            # Those who wait for it are told by whoever resolves what others leave.
+            tx.ring("hops")
         return None
     if dedupe.on_duplicate == "replace":
         if row := await tx.one(sql.replace_job, id=winner_id, payload=spec.payload, at=spec.at, delay=spec.delay):
@@ -148,3 +164,17 @@ def _values(spec: JobSpec, rank: int | None = None) -> Row:
 
 
 _KEYLESS: Final = (None, None, None, None)
+
+
+def _placed(spec: JobSpec, now: int) -> Row:
+    """The row of a new job, in the order of copy_jobs; as insert_job makes it."""
+    starts = now + spec.delay if spec.at is None else spec.at
+    due, reason = (1, "new") if starts <= now else (0, "delay")
+    deadline = spec.deadline_at
+    if deadline is None and spec.deadline is not None:
+        deadline = now + spec.deadline
+    return (
+        spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority, starts, starts,
+        reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, deadline,
+        now,
+    )  # fmt: skip

@@ -77,6 +77,12 @@ class PgTx(_Script):
         return len(answers) - answers.count(None)
 
 
+    async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
+        with self._cursor.copy(self._text(statement, {})) as stream:
+            for row in rows:
+                stream.write_row(row)
+
+
 class PgAsyncTx(_Script):
     """A transaction on an awaiting connection."""
 
@@ -106,6 +112,11 @@ class PgAsyncTx(_Script):
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
+
+    async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
+        async with self._cursor.copy(self._text(statement, {})) as stream:
+            for row in rows:
+                await stream.write_row(row)
 
 
 def _has_rows(cursor: Cursor | AsyncCursor) -> bool:

@@ -54,7 +54,13 @@ class Session:
             with translated():
                 self._examine(connection, settings)
                 path = settings.location.path
-                self.writer = Writer(connection, settings.clock, committed, Ballast(path) if path else None)
+                self.writer = Writer(
+                    connection,
+                    settings.clock,
+                    committed,
+                    Ballast(path) if path else None,
+                    durable=settings.durable,
+                )
                 if path is not None:
                     self._mover = open_writer(settings.location, durable=True)
                     self._checkpointer = Checkpointer(connection, self._mover, exclusive)

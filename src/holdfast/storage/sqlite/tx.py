@@ -50,5 +50,8 @@ class SqliteTx:
         now = self._now
         return self._cursor.executemany(statement.sqlite_numbered(names), [(*row, now) for row in rows]).rowcount
 
+    async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
+        self._cursor.executemany(statement.sqlite, rows)
+
     def ring(self, topic: str) -> None:
         self.rung.add(topic)

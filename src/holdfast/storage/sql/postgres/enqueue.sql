@@ -31,3 +31,10 @@ select min(free.n), id from fresh join free using (id) group by id;
 -- name: limit_lock_wait
 -- A keyed insert waits for a stranger's open transaction on the same key; not for long.
 select set_config('lock_timeout', '2000', true);
+
+-- name: copy_jobs
+-- Under load 25 µs a row, where `insert_job` took 92 for a thousand: no document to read, no row to look for.
+copy holdfast_job (
+    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
+    max_attempts, retry, timeout, deadline, created_at)
+from stdin;

@@ -20,3 +20,10 @@ select :id, :task, :queue, :route, :tenant, 'ready',
 -- name: limit_lock_wait
 -- The write lock is already held; there is nothing to wait for.
 select 1;
+
+-- name: copy_jobs
+-- 16 µs a row, where `insert_job` takes 21: there is nothing to decide.
+insert into holdfast_job (
+    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
+    max_attempts, retry, timeout, deadline, created_at)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
