@@ -6,10 +6,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv check format test test-all test-slow test-quick proof demo bench docs clean
+.PHONY: help venv check format test test-all test-slow test-quick proof demo bench bench-peers docs clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/.dev ## make .venv with everything for work on Holdfast
 
@@ -46,14 +46,17 @@ proof: .venv/.dev ## long runs under injected faults
 demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 adds the dashboard
 	$(BIN)/holdfast demo $(if $(SERVE),--serve)
 
-bench: .venv/.dev ## throughput and latency of both stores beside the raw limit; ARGS= goes to it
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: .venv/.dev ## figures of both stores beside bare loops, against the goals; ARGS="--quick --only …" goes to it
+	$(BIN)/python -m benchmarks run $(ARGS)
+
+bench-peers: .venv/.dev ## other queues beside Holdfast, installed into .venv-peers, with a kill test of each
+	$(BIN)/python -m benchmarks peers $(ARGS)
 
 docs: .venv/.dev ## run every code block of the documentation
 	$(PYTEST) tests/docs
 
 clean: ## remove what the other targets made
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/.core: pyproject.toml | .venv/bin/python

@@ -1,6 +1,7 @@
 """The app under measurement, and a worker process of it: `python -m benchmarks.jobs STORE CONCURRENCY`.
 
-The worker says "ready" when it serves, prints the delay of each `stamp` job, and ends with its standard input.
+The worker says "ready" when it serves, prints the delay of each `stamp` job, and ends with its standard input. `app` is
+for `holdfast worker`, with HOLDFAST_STORE.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ def jobs_on(store: str, on_stamp: Callable[[float], Any] = print) -> Jobs:
         on_stamp(time.monotonic() - sent)
 
     return Jobs(app, nothing, nothing_in_thread, stamp)
+
+
+app: Final = jobs_on("bench.db").app
 
 
 def main(store: str, concurrency: str) -> None:

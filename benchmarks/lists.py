@@ -15,8 +15,8 @@ from holdfast.storage.ops import counting
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 
-from .__main__ import _server
 from .raw_postgres import PostgresBench
+from .stores import server
 
 _FILL = """insert into holdfast_job (id, task, queue, route, state, due, rank, not_before, payload, max_attempts,
                                      created_at, finished_at)
@@ -41,7 +41,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="holdfast-lists-") as folder:
             _report("SQLite", str(Path(folder) / "jobs.db"), options.rows)
     if options.store in ("both", "postgres"):
-        with _server(None) as dsn, PostgresBench(dsn).fresh() as url:
+        with server() as dsn, PostgresBench(dsn).fresh() as url:
             _report("Postgres", url, options.rows)
 
 

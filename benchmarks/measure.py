@@ -6,10 +6,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 PAYLOAD: Final = "x" * 64
 """The text that each benchmark job carries."""
+
+Reading: TypeAlias = dict[str, float | list[float]]
+"""What one measurement found, by the figure's name. A list is a distribution, kept for the plots."""
 
 
 @dataclass(slots=True)
@@ -34,11 +37,14 @@ class Latency:
 
     p50: float
     p99: float
+    quantiles: list[float]
+    """Of 0 %, 1 %, … 100 % of the samples."""
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Latency:
-        ordered = sorted(seconds)
-        return cls(1000 * _at(ordered, 0.5), 1000 * _at(ordered, 0.99))
+        ordered = [1000 * value for value in sorted(seconds)]
+        quantiles = [_at(ordered, share / 100) for share in range(101)]
+        return cls(quantiles[50], quantiles[99], quantiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +57,23 @@ class Sizes:
     awaited: int = 20_000
     bulks: int = 20
     drained: int = 30_000
-    samples: int = 300
+    samples: int = 500
+    small: int = 10_000
+    large: int = 1_000_000
+    """Jobs of the two drains whose rates are compared for growth, and finished rows beside them."""
+    waiters: int = 1_000
+    workers: int = 50
+    window: float = 10.0
+    """Seconds for which something idle is watched."""
+    contested: int = 20_000
+    """Jobs of each drain beside another queue."""
 
     @classmethod
     def quick(cls) -> Sizes:
-        return cls(runs=1, singles=300, threaded=1_600, awaited=4_000, bulks=4, drained=5_000, samples=50)
+        return cls(
+            runs=1, singles=300, threaded=1_600, awaited=4_000, bulks=4, drained=5_000, samples=50,
+            small=2_000, large=10_000, waiters=100, workers=5, window=2.0, contested=1_000,
+        )  # fmt: skip
 
 
 def rate(work: Callable[[], object], count: int) -> float:
@@ -65,7 +83,7 @@ def rate(work: Callable[[], object], count: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-def poll_until(is_over: Callable[[], bool], *, pause: float = 0.004, limit: float = 120.0) -> None:
+def poll_until(is_over: Callable[[], bool], *, pause: float = 0.004, limit: float = 900.0) -> None:
     """Look again and again, seldom enough not to disturb what is measured."""
     deadline = time.monotonic() + limit
     while not is_over():

@@ -23,8 +23,8 @@ from holdfast.engine.worker import Worker
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
 
-from .__main__ import _server
 from .raw_postgres import PostgresBench
+from .stores import server
 
 _FILL = """insert into holdfast_job (id, task, queue, route, state, rank, not_before, payload, max_attempts, created_at,
                                      finished_at, result)
@@ -43,7 +43,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="holdfast-purge-") as folder:
             _report("SQLite", str(Path(folder) / "jobs.db"), options)
     if options.store in ("both", "postgres"):
-        with _server(None) as dsn, PostgresBench(dsn).fresh() as url:
+        with server() as dsn, PostgresBench(dsn).fresh() as url:
             _report("Postgres", url, options)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
@@ -16,37 +16,45 @@ from holdfast.storage.postgres import PostgresStore
 from tests.postgres_server import Databases
 
 from .measure import PAYLOAD, poll_until, rate
+from .raw_sqlite import BATCH, OWNER, ROUTE
 
-BATCH: Final = 100
-
-_INSERT: Final = """
+_INSERT: Final = f"""
 insert into holdfast_job (
     id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-values (%s, 'nothing', 'raw', 1, 'ready', 1, %s, %s, 'new', %s, 5, %s)"""
-_INSERT_MANY: Final = """
+values (%s, 'nothing', 'bench', {ROUTE}, 'ready', 1, %s, %s, 'new', %s, 5, %s)"""
+_INSERT_MANY: Final = f"""
 insert into holdfast_job (
     id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-select id, 'nothing', 'raw', 1, 'ready', 1, at, at, 'new', payload, 5, at
+select id, 'nothing', 'bench', {ROUTE}, 'ready', 1, at, at, 'new', payload, 5, at
   from unnest(%s::text[], %s::bigint[], %s::text[]) as item(id, at, payload)"""
 _CLAIM: Final = f"""
 with head as materialized (
-    select id from holdfast_job where due = 1 and route = 1 order by priority desc, rank, id limit {BATCH}
+    select id from holdfast_job where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH}
        for update skip locked
 )
 update holdfast_job as job
-   set state = 'running', due = null, owner = 'raw', claim = 'raw', epoch = epoch + 1, attempts = attempts + 1,
+   set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = %(now)s, started_at = %(now)s, reason = null
   from head
  where job.id = head.id
 returning job.id, payload"""
-_FINISH: Final = """
+_FINISH: Final = f"""
 update holdfast_job
    set state = 'succeeded', result = 'null', finished_at = %s, finished_epoch = epoch, epoch = epoch + 1, owner = null,
        claim = null
- where id = any(%s) and state = 'running' and owner = 'raw' and epoch = 1"""
+ where id = any(%s) and state = 'running' and owner = '{OWNER}' and epoch = 1"""
 _UNFINISHED: Final = """
 select exists (select 1 from holdfast_job where due = 1)
+    or exists (select 1 from holdfast_job where due = 0)
+    or exists (select 1 from holdfast_job where due = 2)
     or exists (select 1 from holdfast_job where owner is not null)"""
+_HISTORY: Final = f"""
+insert into holdfast_job (
+    id, task, queue, route, state, rank, not_before, payload, attempts, max_attempts, epoch, created_at, claimed_at,
+    started_at, finished_at, finished_epoch, result)
+select lpad(n::text, 26, '0'), 'nothing', 'bench', {ROUTE}, 'succeeded', at, at, %(payload)s, 1, 5, 2, at, at, at, at,
+       1, 'null'
+  from (select n, %(at)s::bigint + n as at from generate_series(1, %(rows)s::bigint) as n) as number"""
 
 
 class PostgresBench:
@@ -93,10 +101,33 @@ class PostgresBench:
             _insert_many(connection, count // 1_000)
             return rate(lambda: asyncio.run(_drain(connection)), count)
 
-    def await_empty(self, url: str) -> None:
-        """Block until the store shows nothing that is ready or running."""
+    def await_empty(self, url: str, look: Callable[[], None] = lambda: None) -> None:
+        """Block until the store shows nothing that is ready or running. `look` is called each time."""
         with closing(_connect(url)) as connection:
-            poll_until(lambda: not connection.execute(_UNFINISHED).fetchone()[0])  # type: ignore[index]
+            # A new table has no statistics, and a scan of it all each time would be felt by what is measured.
+            connection.execute("set enable_seqscan = off")
+
+            def is_empty() -> bool:
+                look()
+                return not connection.execute(_UNFINISHED).fetchone()[0]  # type: ignore[index]
+
+            poll_until(is_empty)
+
+    def add_ready(self, connection: psycopg.Connection[Any], count: int) -> None:
+        """Jobs that the bare loops can claim."""
+        _insert_many(connection, count // 1_000)
+
+    def add_finished(self, url: str, rows: int) -> None:
+        """Jobs that succeeded an hour ago."""
+        at = time.time_ns() // 1000 - 3_600_000_000
+        payload = json.dumps({"n": 0, "text": PAYLOAD})
+        with closing(_connect(url)) as connection:
+            connection.execute(_HISTORY, {"rows": rows, "at": at, "payload": payload})
+            connection.execute("checkpoint")
+
+    def analyse(self, url: str) -> None:
+        with closing(_connect(url)) as connection:
+            connection.execute("analyze")
 
 
 def _connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:

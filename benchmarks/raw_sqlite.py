@@ -11,7 +11,7 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,26 +21,39 @@ from holdfast.storage.sqlite import SqliteStore
 from .measure import PAYLOAD, poll_until, rate
 
 BATCH: Final = 100
+# As wide as the real ones.
+ROUTE: Final = 6_946_504_431_256_462_329
+OWNER: Final = "01m7ffgwy90f9v4wx1z4xqkc1y"
 
-_INSERT: Final = """
+_INSERT: Final = f"""
 insert into holdfast_job (
     id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-values (?, 'nothing', 'raw', 1, 'ready', 1, ?, ?, 'new', ?, 5, ?)"""
+values (?, 'nothing', 'bench', {ROUTE}, 'ready', 1, ?, ?, 'new', ?, 5, ?)"""
 _CLAIM: Final = f"""
 update holdfast_job
-   set state = 'running', due = null, owner = 'raw', claim = 'raw', epoch = epoch + 1, attempts = attempts + 1,
+   set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = ?1, started_at = ?1, reason = null
- where rowid in (select rowid from holdfast_job where due = 1 and route = 1
+ where rowid in (select rowid from holdfast_job where due = 1 and route = {ROUTE}
                   order by priority desc, rank, id limit {BATCH})
 returning id, payload"""
-_FINISH: Final = """
+_FINISH: Final = f"""
 update holdfast_job
    set state = 'succeeded', result = 'null', finished_at = ?, finished_epoch = epoch, epoch = epoch + 1, owner = null,
        claim = null
- where id = ? and state = 'running' and owner = 'raw' and epoch = 1"""
+ where id = ? and state = 'running' and owner = '{OWNER}' and epoch = 1"""
 _UNFINISHED: Final = """
 select exists (select 1 from holdfast_job where due = 1)
+    or exists (select 1 from holdfast_job where due = 0)
+    or exists (select 1 from holdfast_job where due = 2)
     or exists (select 1 from holdfast_job where owner is not null)"""
+_HISTORY: Final = f"""
+insert into holdfast_job (
+    id, task, queue, route, state, rank, not_before, payload, attempts, max_attempts, epoch, created_at, claimed_at,
+    started_at, finished_at, finished_epoch, result)
+with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)
+select printf('%026d', n), 'nothing', 'bench', {ROUTE}, 'succeeded', :at + n, :at + n, :payload, 1, 5, 2,
+       :at + n, :at + n, :at + n, :at + n, 1, 'null'
+  from numbers"""
 
 
 class SqliteBench:
@@ -80,10 +93,26 @@ class SqliteBench:
             _insert_many(connection, count // 1_000)
             return rate(lambda: asyncio.run(_drain(connection)), count)
 
-    def await_empty(self, path: str) -> None:
-        """Block until the store shows nothing that is ready or running."""
+    def await_empty(self, path: str, look: Callable[[], None] = lambda: None) -> None:
+        """Block until the store shows nothing that is ready or running. `look` is called each time."""
         with closing(_connect(path)) as connection:
-            poll_until(lambda: not connection.execute(_UNFINISHED).fetchone()[0])
+
+            def is_empty() -> bool:
+                look()
+                return not connection.execute(_UNFINISHED).fetchone()[0]
+
+            poll_until(is_empty)
+
+    def add_finished(self, path: str, rows: int) -> None:
+        """Jobs that succeeded an hour ago."""
+        at = time.time_ns() // 1000 - 3_600_000_000
+        with closing(_connect(path)) as connection:
+            connection.execute(_HISTORY, {"rows": rows, "at": at, "payload": json.dumps({"n": 0, "text": PAYLOAD})})
+            connection.execute("pragma wal_checkpoint(truncate)")
+
+    def analyse(self, path: str) -> None:
+        with closing(_connect(path)) as connection:
+            connection.execute("analyze")
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -7,71 +7,17 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
 import holdfast
 
-from .measure import Figure
+RESULTS: Final = Path(__file__).with_name("results")
 
-
-@dataclass(slots=True)
-class Line:
-    """One kind of work on one store. `raw` is the bare loop that it is compared with."""
-
-    work: str
-    raw: Figure | None = None
-    ours: Figure = field(default_factory=Figure)
-    must: float | None = None
-    """The ratio to reach."""
-    note: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        return self.ours.median / self.raw.median if self.raw and self.raw.values else None
-
-
-@dataclass(slots=True)
-class Wait:
-    """Delays of one run each, in milliseconds, with the limits to stay below."""
-
-    work: str
-    p50: Figure = field(default_factory=Figure)
-    p99: Figure = field(default_factory=Figure)
-    must: tuple[float, float] = (0.0, 0.0)
-
-
-@dataclass(slots=True)
-class Section:
-    """All figures of one store."""
-
-    store: str
-    settings: dict[str, str]
-    lines: list[Line] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
-
-
-def show(sections: list[Section], console: Console) -> None:
-    for section in sections:
-        console.print(f"\n[bold]{section.store}[/bold]  " + "  ".join(f"{k} {v}" for k, v in section.settings.items()))
-        console.print(_rates(section))
-        console.print(_delays(section))
-    console.print(
-        "Ratios are medians of one run beside the bare loop. ± is the distance of the extremes in one series."
-    )
-
-
-def save(sections: list[Section], folder: Path, options: Mapping[str, Any]) -> Path:
-    """Write everything, each single run included; the file's path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    content = {"machine": machine(), "options": dict(options), "sections": [asdict(section) for section in sections]}
-    path.write_text(json.dumps(content, indent=1) + "\n")
-    return path
+Row = Mapping[str, Any]
 
 
 def machine() -> dict[str, str]:
@@ -80,52 +26,89 @@ def machine() -> dict[str, str]:
         "holdfast": holdfast.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
+        "processor": _processor(),
         "cpus": str(os.cpu_count()),
-        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+        "load before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
     }
 
 
-def _rates(section: Section) -> Table:
-    table = Table("work", "bare loop /s", "holdfast /s", "ratio", "must")
-    for line in section.lines:
-        ratio = line.ratio
-        table.add_row(
-            f"{line.work}\n[dim]{line.note}[/dim]" if line.note else line.work,
-            _rate(line.raw),
-            _rate(line.ours),
-            "" if ratio is None else f"{ratio:.2f}",
-            _goal(ratio, line.must),
-        )
-    return _right(table)
-
-
-def _delays(section: Section) -> Table:
-    table = Table("idle latency", "p50 ms", "p99 ms", "must")
-    for wait in section.waits:
-        met = wait.p50.median <= wait.must[0] and wait.p99.median <= wait.must[1]
-        table.add_row(
-            wait.work, _delay(wait.p50), _delay(wait.p99), _colour(f"{wait.must[0]:g} / {wait.must[1]:g}", met)
-        )
-    return _right(table)
-
-
-def _right(table: Table) -> Table:
-    for column in table.columns[1:]:
+def show(content: Mapping[str, Any], console: Console) -> None:
+    """The table of goals, with what it was measured on."""
+    for store, settings in content["settings"].items():
+        console.print(f"[bold]{store}[/bold]  " + "  ".join(f"{name} {value}" for name, value in settings.items()))
+    if content["options"].get("quick"):
+        console.print("[yellow]Quick: small sizes, one run. It shows that everything works, not how fast.[/]")
+    table = Table("store", "work", "beside", "holdfast", "other", "reached", "spread", "must", "aim", "")
+    for column in table.columns[3:]:
         column.justify = "right"
-    return table
+    for row in content["rows"]:
+        table.add_row(row["store"], row["work"], row["beside"], *cells(row), _verdict(row))
+    console.print(table)
+    console.print(
+        f"Medians of {content['options'].get('runs')} runs, in which the two sides take turns; ratios are taken pair "
+        "by pair. The spread is the distance of the extremes, as a share of the median."
+    )
 
 
-def _rate(figure: Figure | None) -> str:
-    return f"{figure.median:,.0f} ±{figure.spread:.0%}" if figure and figure.values else ""
+def cells(row: Row) -> list[str]:
+    """Our figure, the other's, what was reached, its spread, must and aim, as text."""
+    if not row["values"]:
+        return ["", "", row["absent"], "", goal(row, "must"), goal(row, "aim")]
+    ratio = row["unit"] == "×"
+    return [
+        amount(row["ours"]) if ratio else "",
+        amount(row["against"]) if ratio else "",
+        f"{amount(row['reached'])} {row['unit']}",
+        f"{row['spread']:.0%}" if len(row["values"]) > 1 else "one run",
+        goal(row, "must"),
+        goal(row, "aim"),
+    ]
 
 
-def _delay(figure: Figure) -> str:
-    return f"{figure.median:.2f} ±{figure.spread:.0%}" if figure.values else ""
+def amount(value: float | None) -> str:
+    """With as many digits as it deserves."""
+    if value is None:
+        return ""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _goal(ratio: float | None, must: float | None) -> str:
-    return "" if must is None or ratio is None else _colour(f"{must:g}", ratio >= must)
+def goal(row: Row, name: str) -> str:
+    limit = row[name]
+    return "" if limit is None else f"{'≤' if row['fewer'] else '≥'} {limit:g} {row['unit']}"
 
 
-def _colour(text: str, met: bool) -> str:
-    return f"[{'green' if met else 'red'}]{text}[/]"
+def verdict(row: Row) -> str:
+    """In one word."""
+    if row["meets_must"] is None:
+        return ""
+    if not row["meets_must"]:
+        return "missed"
+    return "aim met" if row["meets_aim"] else "met"
+
+
+def save(content: Mapping[str, Any], name: str = "") -> Path:
+    """Write everything, each single run included; the file's path."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return content
+
+
+def _verdict(row: Row) -> str:
+    colours = {"missed": "red", "met": "yellow", "aim met": "green", "": "dim"}
+    word = verdict(row)
+    return f"[{colours[word]}]{word}[/]"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -14,36 +14,61 @@ if TYPE_CHECKING:
         ConfigError,
         Conflict,
         Corruption,
+        DuplicateEdge,
         DuplicateJob,
+        DuplicateMember,
+        FlowCycle,
+        FlowEnded,
+        FlowNotFound,
+        FlowNotSucceeded,
+        FlowTooLarge,
+        ForeignMember,
         HoldfastError,
         IdTaken,
         IllegalMove,
         InvalidArguments,
+        InvalidFlow,
         InvalidInput,
+        InvalidToken,
         JobCancelled,
+        JobEnded,
         JobExpired,
         JobFailed,
         JobNotSucceeded,
         JobSkipped,
+        KeyConflict,
         LeaseLost,
         NotFound,
         NotInTransaction,
         OutcomeUnknown,
+        PayloadMismatch,
         PayloadTooLarge,
         QueueClosed,
         QueueFull,
         ResultTimeout,
         SchemaMismatch,
+        SelfEdge,
+        SignalConflict,
+        StaleRevision,
+        StepDiverged,
+        StepFailed,
         StorageBusy,
         StorageError,
         StorageFull,
         StorageReadOnly,
         StorageUnavailable,
+        TooManySignals,
         Undecodable,
         UnknownTask,
     )
+    from .flows.chains import Chain, Group, group
+    from .flows.flow import Flow
+    from .flows.handle import FlowHandle
+    from .flows.joins import all_of, any_of, quorum
+    from .flows.members import Member, Members, Part
     from .handle import Job
     from .model.answers import CancelResult, DeleteResult, JobFilter
+    from .model.flow import CancelPolicy, FlowFilter, FlowState, FlowStatus
     from .model.job import JobRecord, JobState
     from .model.schedule import Schedule, ScheduleState
     from .outcomes import Fail, JobSignal, Park, Retry, Snooze, Throttle
@@ -51,24 +76,36 @@ if TYPE_CHECKING:
     from .tasks import JobRequest, Task
 
 __all__ = [
-    "App", "CancelResult", "ConfigError", "Conflict", "Context", "Corruption", "DeleteResult", "DuplicateJob", "Fail",
-    "HoldfastError", "IdTaken", "IllegalMove", "InvalidArguments", "InvalidInput", "Job", "JobCancelled", "JobExpired",
-    "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped", "JobState",
-    "LeaseLost", "ManualClock", "NotFound", "NotInTransaction", "OutcomeUnknown", "Park", "PayloadTooLarge",
-    "QueueClosed", "QueueFull", "ResultTimeout", "Retry", "RetryPolicy", "Schedule", "ScheduleState",
-    "SchemaMismatch", "Snooze", "StorageBusy", "StorageError",
-    "StorageFull", "StorageReadOnly", "StorageUnavailable", "SyncContext", "Task", "Throttle", "Undecodable",
-    "UnknownTask", "WorkerSettings", "__version__",
+    "App", "CancelPolicy", "CancelResult", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "DeleteResult",
+    "DuplicateEdge", "DuplicateJob", "DuplicateMember", "Fail", "Flow", "FlowCycle", "FlowEnded", "FlowFilter",
+    "FlowHandle", "FlowNotFound", "FlowNotSucceeded", "FlowState", "FlowStatus", "FlowTooLarge", "ForeignMember",
+    "Group", "HoldfastError", "IdTaken", "IllegalMove", "InvalidArguments", "InvalidFlow", "InvalidInput",
+    "InvalidToken", "Job", "JobCancelled", "JobEnded", "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded",
+    "JobRecord", "JobRequest", "JobSignal", "JobSkipped", "JobState", "KeyConflict", "LeaseLost", "ManualClock",
+    "Member", "Members", "NotFound", "NotInTransaction", "OutcomeUnknown", "Park", "Part", "PayloadMismatch",
+    "PayloadTooLarge", "QueueClosed", "QueueFull", "ResultTimeout", "Retry", "RetryPolicy", "Schedule",
+    "ScheduleState", "SchemaMismatch", "SelfEdge", "SignalConflict", "Snooze", "StaleRevision", "StepDiverged",
+    "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly", "StorageUnavailable", "SyncContext",
+    "Task", "Throttle", "TooManySignals", "Undecodable", "UnknownTask", "WorkerSettings", "__version__", "all_of",
+    "any_of", "group", "quorum",
 ]  # fmt: skip
 
 # Where the names live that are not errors. They are imported when first asked for: pytest loads this package in every
 # run where Holdfast is installed, to find its fixtures, and the whole takes more than ten times as long.
 _HOMES = {
     "App": "app",
+    "CancelPolicy": "model.flow",
     "CancelResult": "model.answers",
+    "Chain": "flows.chains",
     "Context": "context",
     "DeleteResult": "model.answers",
     "Fail": "outcomes",
+    "Flow": "flows.flow",
+    "FlowFilter": "model.flow",
+    "FlowHandle": "flows.handle",
+    "FlowState": "model.flow",
+    "FlowStatus": "model.flow",
+    "Group": "flows.chains",
     "Job": "handle",
     "JobFilter": "model.answers",
     "JobRecord": "model.job",
@@ -76,7 +113,10 @@ _HOMES = {
     "JobSignal": "outcomes",
     "JobState": "model.job",
     "ManualClock": "clock",
+    "Member": "flows.members",
+    "Members": "flows.members",
     "Park": "outcomes",
+    "Part": "flows.members",
     "Retry": "outcomes",
     "RetryPolicy": "rules.retry",
     "Schedule": "model.schedule",
@@ -86,6 +126,10 @@ _HOMES = {
     "Task": "tasks",
     "Throttle": "outcomes",
     "WorkerSettings": "engine.settings",
+    "all_of": "flows.joins",
+    "any_of": "flows.joins",
+    "group": "flows.chains",
+    "quorum": "flows.joins",
 }
 
 if not TYPE_CHECKING:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from .context import Context, JobInfo, Stop, SyncContext
 from .errors import HoldfastError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from .model.outcome import Outcome
     from .tasks import Task
 
 
@@ -48,15 +51,19 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
     from .outcomes import JobSignal
     from .rules.failure import classify, error_text
 
-    kind = Context if task.is_async else SyncContext
+    kind, stop = (Context if task.is_async else SyncContext), _RemoteStop(control)
     try:
-        args, kwargs = task.arguments(payload, lambda: kind(JobInfo(**header), task.app, _RemoteStop(control)))
+        args, kwargs = task.arguments(payload, lambda: kind(JobInfo(**header), task.app, stop))
     except HoldfastError as error:
         return {"kind": "undecodable", "error": error_text(error)}
     assert task.fn is not None
     try:
-        value = control.run(task.fn(*args, **kwargs)) if task.is_async else task.fn(*args, **kwargs)
-    except Exception as error:
+        value = control.run(_awaited(stop, task.fn(*args, **kwargs))) if task.is_async else task.fn(*args, **kwargs)
+    except BaseException as error:
+        if stop.outcome is not None:
+            return _decided(stop.outcome)
+        if not isinstance(error, Exception):
+            raise
         failure = classify(error, task.task_options.permanent_on)
         if isinstance(failure, Snoozed):
             return {"kind": "snoozed", "delay": failure.delay}
@@ -68,7 +75,28 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
             "cools": failure.cools,
             "on_purpose": isinstance(error, JobSignal),
         }
+    if stop.outcome is not None:
+        return _decided(stop.outcome)
     try:
         return {"kind": "done", "result": task.signature.encode_result(value)}
     except HoldfastError as error:
         return {"kind": "bad_result", "error": error_text(error)}
+
+
+async def _awaited(stop: Stop, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    stop.task = asyncio.current_task()
+    return await coroutine
+
+
+def _decided(outcome: Outcome) -> dict[str, Any]:
+    """The run was suspended, or went astray, whatever its handler did then."""
+    return {"kind": "decided", "as": type(outcome).__name__, "outcome": msgspec.to_builtins(outcome)}
+
+
+def decode_decided(answer: dict[str, Any]) -> Outcome:
+    from .model import outcome
+
+    decided: Outcome = msgspec.convert(answer["outcome"], getattr(outcome, answer["as"]))
+    return decided

@@ -12,21 +12,28 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
 from .client.audit import Audit
+from .client.breakers import Breakers, declare_breaker
 from .client.enqueuer import Around, Enqueuer
+from .client.flows import Flows
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
+from .client.keys import Keys
 from .client.limits import Limits, declare_concurrency, declare_rate
 from .client.overview import Workers
 from .client.queues import Queues
 from .client.schedules import Schedules
+from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .clock import Clock
 from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
 from .engine.executor import Middleware
 from .errors import ConfigError
+from .flows.flow import Flow
 from .handle import Job
+from .names import check_name
 from .opening import open_store
+from .options import Seconds
 from .registry import Registry
 from .storage.port import Op, Store
 from .tasks import JobRequest
@@ -67,14 +74,20 @@ class App(Registry):
         self.workers: Final = Workers(self.open)
         self.audit: Final = Audit(self.open)
         self.limits: Final = Limits(self.open)
+        self.breakers: Final = Breakers(self.open)
+        self.signals: Final = Signals(self.open)
+        self.signal: Final = self.signals.send
+        self.asignal: Final = self.signals.asend
+        self.keys: Final = Keys(self.open)
         self.stats: Final = Stats(self.open)
         self.errors: Final = Errors(self.open)
         self.tally: Final = Tally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
-        self._rates: dict[str, Op[None]] = {}
+        self._scopes: dict[str, Op[None]] = {}
         self._enqueuer = Enqueuer(self.open, self.jobs)
+        self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
     def rate(self, scope: str, *, capacity: float, per_second: float) -> str:
@@ -82,14 +95,26 @@ class App(Registry):
 
         Workers make it known when they start. What an operator set since is not overwritten.
         """
-        self._rates[scope] = declare_rate(scope, capacity, per_second)
+        self._scopes[f"rate:{scope}"] = declare_rate(scope, capacity, per_second)
+        return scope
+
+    def breaker(self, scope: str, *, failures: int = 5, open_for: Seconds = 30) -> str:
+        """Declare a circuit breaker for the whole cluster: `@app.task(breaker=app.breaker("stripe"))`.
+
+        After so many failures in a row no job that names it runs for `open_for` seconds; then one tries. Workers make
+        it known when they start. What an operator set since is not overwritten.
+        """
+        self._scopes[f"breaker:{scope}"] = declare_breaker(scope, failures, open_for)
         return scope
 
     def declarations(self) -> list[Op[None]]:
         """What the code says about limits and schedules, for a worker to make known when it starts."""
+        return [*self.declared_limits(), *self.schedules.declarations()]
+
+    def declared_limits(self) -> list[Op[None]]:
+        """What the code says about limits alone."""
         limited = [(task.name, task.task_options.concurrency) for task in self._tasks.values()]
-        limits = [declare_concurrency(name, n) for name, n in limited if n is not None]
-        return [*self._rates.values(), *limits, *self.schedules.declarations()]
+        return [*self._scopes.values(), *(declare_concurrency(name, n) for name, n in limited if n is not None)]
 
     def around_enqueue(self, around: Around) -> None:
         """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace along."""
@@ -128,6 +153,34 @@ class App(Registry):
         if self._inline:
             return [await self.aenqueue(request) for request in requests]
         return await self._enqueuer.amany(requests, self._tenant(), connection)
+
+    def flow(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        connection: object | None = None,
+        on_success: JobRequest[Any] | None = None,
+        on_failure: JobRequest[Any] | None = None,
+    ) -> Flow:
+        """Jobs of which some wait for others: `with app.flow("nightly") as flow: …` stores them whole at its end.
+
+        `connection` is your own open transaction to store it in. `on_success` and `on_failure` are jobs to enqueue when
+        the flow ends.
+        """
+        if self._inline:
+            raise ConfigError("a flow needs a store, and inline mode has none; use holdfast.testing.isolated and drain")
+        for request in (on_success, on_failure):
+            if request is not None:
+                self._check(request)
+        return Flow(
+            self.flows,
+            name,
+            tenant=self._tenant() if tenant is None else check_name("tenant", tenant),
+            connection=connection,
+            on_success=on_success,
+            on_failure=on_failure,
+        )
 
     def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
@@ -218,11 +271,13 @@ class App(Registry):
         before = {name: getattr(self, name) for name in changes}
         self.__dict__.update(changes)
         self.jobs.renew()
+        self.flows.renew()
         try:
             yield
         finally:
             self.__dict__.update(before)
             self.jobs.renew()
+            self.flows.renew()
 
     def __repr__(self) -> str:
         return f"<App with {len(self._tasks)} tasks>"

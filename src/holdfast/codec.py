@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from .errors import InvalidArguments, PayloadTooLarge, Undecodable
+from .references import Reference, UnexpectedReference
 
 T = TypeVar("T")
 
@@ -45,6 +46,14 @@ def encode(value: object, *, what: str = "the value", limit: int = PAYLOAD_LIMIT
     if "null" in text or "T" in text or len(text) >= _DEEP_LENGTH:
         _inspect(value, text, what)
     return text
+
+
+def plain(value: object, *, what: str = "the value") -> Any:
+    """`value` as dicts, lists, texts and numbers, with its datetimes and references as they are."""
+    try:
+        return msgspec.to_builtins(value, builtin_types=(datetime, Reference), enc_hook=_to_plain)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise InvalidArguments(f"{what}: {exc}") from exc
 
 
 def decode(text: str | bytes, type: Any = Any, *, what: str = "the stored value") -> Any:
@@ -184,6 +193,10 @@ def _to_plain(value: Any) -> Any:
     for base, plain in _PLAIN:
         if isinstance(value, base):
             return plain(value)
+    if isinstance(value, Reference):
+        raise UnexpectedReference(value)
+    if hasattr(value, "output"):
+        raise TypeError("a member of a flow is no value; pass its .output")
     raise TypeError(f"no JSON form of {type(value).__qualname__} is known")
 
 

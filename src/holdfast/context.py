@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from .durable.awaiting import AwaitingCalls
+from .durable.blocking import BlockingCalls
 from .outcomes import Throttle
 
 if TYPE_CHECKING:
-    from .handle import Job
-    from .tasks import JobRequest
-
-R = TypeVar("R")
+    from .durable.calls import Durable
+    from .flows.flow import Extension
+    from .model.outcome import Outcome
 
 logger: Final = logging.getLogger("holdfast.job")
 
@@ -34,15 +35,23 @@ class JobInfo:
     generation: int
     epoch: int
     created_at: int
+    worker: str = ""
+    """Who runs it; "" inline."""
+    flow: str | None = None
+    """The flow that it is a member of."""
 
 
 class Stop:
     """Why a run should end, and a way to wait for that from a thread."""
 
-    __slots__ = ("_event", "reason")
+    __slots__ = ("_event", "outcome", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.outcome: Outcome | None = None
+        """How the run ends, whatever its handler does from now on: it is suspended, or went astray."""
+        self.task: Any = None
+        """The asyncio task that runs the handler, where it is one."""
         self._event: threading.Event | None = None
 
     def request(self, reason: str) -> None:
@@ -64,6 +73,10 @@ class Stop:
         return self.reason is not None
 
 
+class Suspension(BaseException):
+    """Leaves the handler of a `def` task whose run pauses here. Not an error, and not to be caught."""
+
+
 class _BaseContext:
     """Shared by both colours."""
 
@@ -71,6 +84,7 @@ class _BaseContext:
         self.job: Final = info
         self._app = app
         self._stop = stop
+        self._extensions = 0
 
     @property
     def id(self) -> str:
@@ -98,21 +112,44 @@ class _BaseContext:
         return self._stop.requested
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the handler is being left because its job waits: for a signal, a job, or the end of a sleep."""
+        from .model.outcome import Snoozed, Suspended
+
+        return isinstance(self._stop.outcome, (Suspended, Snoozed))
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that names the job in each record."""
         return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
 
+    def flow(self) -> Extension:
+        """More members for the flow of this job: `async with ctx.flow() as flow:`, or `with` in a `def` task.
 
-class Context(_BaseContext):
+        They are stored at the end of the block. A job that runs again adds nothing twice.
+        """
+        from .flows.flow import extension_of
+
+        self._extensions += 1
+        return extension_of(self._app.flows, self.job, f"{getattr(self, '_scope', '')}{self._extensions}")
+
+
+class Context(AwaitingCalls, _BaseContext):
     """The context of an `async def` task."""
 
-    async def enqueue(self, request: JobRequest[R]) -> Job[R]:
-        """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
-        job: Job[R] = await self._app.aenqueue(request, tenant=self.job.tenant)
-        return job
+    _scope = ""
+    """Keeps the durable calls of middleware apart from those of the handler."""
+
+    def _calls(self) -> Durable:
+        if self._durable is None:
+            from .durable.making import awaiting
+
+            self._durable = awaiting(self.job, self._app, self._stop, self._scope)
+        return self._durable
 
     async def acquire(self, scope: str) -> None:
         """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        self._check()
         if wait := await self._app.limits.aacquire(scope):
             raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
 
@@ -121,16 +158,19 @@ class Context(_BaseContext):
         await self._app.limits.adrain(scope)
 
 
-class SyncContext(_BaseContext):
+class SyncContext(BlockingCalls, _BaseContext):
     """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
 
-    def enqueue(self, request: JobRequest[R]) -> Job[R]:
-        """Enqueue a job made by `task.job(…)`, for this job's tenant unless it names another."""
-        job: Job[R] = self._app.enqueue(request, tenant=self.job.tenant)
-        return job
+    def _calls(self) -> Durable:
+        if self._durable is None:
+            from .durable.making import blocking
+
+            self._durable = blocking(self.job, self._app, self._stop)
+        return self._durable
 
     def acquire(self, scope: str) -> None:
         """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        self._check()
         if wait := self._app.limits.acquire(scope):
             raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
 

@@ -17,8 +17,10 @@ from .clock import SYSTEM_CLOCK, Clock
 from .engine.children import ChildPool
 from .engine.executor import Executor, Middleware
 from .engine.floor import Floor
+from .engine.inputs import Inputs
 from .engine.introduce import capabilities, introduction, served_queues
 from .engine.judge import Judge
+from .engine.resolver import Resolver
 from .engine.routes import ServedRoutes
 from .engine.runs import Run
 from .engine.settings import WorkerSettings
@@ -29,8 +31,8 @@ from .errors import ConfigError
 from .ids import token
 from .model.job import Claimed
 from .model.limits import Standing
-from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked
-from .storage.ops import insight, upkeep, workers
+from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked, Suspended
+from .storage.ops import hops, insight, upkeep, waking, workers
 from .storage.ops.lookout import look
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
@@ -50,6 +52,8 @@ class Drained:
     succeeded: int = 0
     again: int = 0
     """To be run again: a retry, a snooze, a throttle."""
+    suspended: int = 0
+    """They wait for a signal, or for other jobs."""
     failed: int = 0
     """For good."""
     parked: int = 0
@@ -59,7 +63,8 @@ class Drained:
     @property
     def runs(self) -> int:
         """All of them. A job that was retried at once counts once for each run."""
-        return self.succeeded + self.again + self.failed + self.parked + self.cancelled + self.expired
+        ended = self.succeeded + self.failed + self.cancelled + self.expired
+        return ended + self.again + self.suspended + self.parked
 
 
 async def drain_store(
@@ -67,6 +72,8 @@ async def drain_store(
 ) -> Drained:
     """Run every due job of the settings' queues until nothing is due, or only as many as are due now."""
     crew = _Crew(app, app.open(), settings, middleware, clock or SYSTEM_CLOCK)
+    for limit in app.declared_limits():
+        await app.open().awrite(limit)
     if not until_empty:
         await crew.limit()
     await crew.register()
@@ -112,8 +119,11 @@ class _Crew:
         self._children = ChildPool(settings.concurrency)
         self._floor = Floor(self.id, settings, app.tasks, self._routes, self._timekeeper, self._threads, clock)
         self._turns = self._floor.turns = Turns(store, self, clock, patience=settings.lease / 2)
+        self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
-        self._floor.executor = Executor(app, judge, self._threads, self._children, self._finished, middleware)
+        self._floor.executor = Executor(
+            app, judge, self._threads, self._children, self._finished, middleware, inputs=Inputs(store)
+        )
 
     async def limit(self) -> None:
         """Take no more jobs than are due now."""
@@ -126,16 +136,24 @@ class _Crew:
 
     async def work(self) -> None:
         """Take turns until one brings nothing while nothing runs."""
-        await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+        await self._store.awrite(Op(upkeep.expire_jobs))
+        await self._store.awrite(Op(waking.wake_due))
         while True:
             await self._look()
             self._turns.wake.clear()
             self._turns.hungry = True
             await self._turns.run_once()
-            if self._is_idle():
+            if self._is_idle() and not await self._carry_on():
                 return
             if self._floor.runs:
                 await self._turns.wake.wait()
+
+    async def _carry_on(self) -> bool:
+        """What the ends of members set off in their flows; whether there was something, and jobs may be due again."""
+        left = await self._store.aread(Op(hops.left, single=True))
+        while left.any_but_callbacks and await self._resolver.run_once() is not None:
+            pass
+        return left.any_but_callbacks
 
     async def leave(self) -> None:
         """Hand back what an interrupted drain left unfinished, and go."""
@@ -197,6 +215,8 @@ def _label(outcome: Outcome) -> str:
             return "succeeded"
         case Failed():
             return "failed"
+        case Suspended():
+            return "suspended"
         case Parked():
             return "parked"
         case Cancelled():

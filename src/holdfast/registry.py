@@ -109,6 +109,9 @@ class Registry(Enqueuer):
     def _check(self, request: JobRequest[Any]) -> None:
         if not isinstance(request, JobRequest):
             raise TypeError(f"enqueue takes what task.job(…) makes, not {request!r}")
+        self._require_known(request.complete())
+
+    def _require_known(self, request: JobRequest[Any]) -> None:
         if request.task.name not in self._tasks:
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")

@@ -19,6 +19,7 @@ import msgspec
 from . import codec
 from .errors import ConfigError, InvalidArguments, Undecodable
 from .hints import UNKNOWN, Hints, read_hints
+from .references import Use, lift
 
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
@@ -97,6 +98,19 @@ class Signature:
                 return self._encode_checked(bound)
         return codec.encode(bound, what=self._payload, limit=self.limit)
 
+    def encode_with_references(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, list[Use]]:
+        """The same for arguments among which results are that are not there yet: null stands in their places.
+
+        An argument with such a result in it is checked when that is there, the others now.
+        """
+        bound = self.bind(args, kwargs)
+        payload, uses = lift({name: codec.plain(value, what=self._payload) for name, value in bound.items()})
+        later = {use.at[0] for use in uses}
+        for name, value in bound.items():
+            if name not in later and type(value) is not self._exact.get(name, object):
+                self._check_one(name, value)
+        return codec.encode(payload, what=self._payload, limit=self.limit), uses
+
     def decode(self, text: str | bytes, context: object = None) -> Arguments:
         """A payload as (args, kwargs) for the function, with `context` in its place if the function takes one."""
         found = codec.read(self._decoder, text, self._payload)
@@ -132,11 +146,22 @@ class Signature:
             raise InvalidArguments(f"task {self.name!r} is implemented elsewhere; pass its arguments by name")
         return dict(kwargs)
 
+    def _check_one(self, name: str, value: Any) -> None:
+        self._refuse_text(name, value)
+        text = codec.encode(value, what=self._payload, limit=self.limit)
+        try:
+            codec.decoder(self._hints.types.get(name, Any)).decode(text)
+        except msgspec.ValidationError as exc:
+            raise InvalidArguments(f"task {self.name!r}: {name}: {codec.explain(exc)}; it takes {self}") from exc
+
+    def _refuse_text(self, name: str, value: Any) -> None:
+        if isinstance(value, str) and self._exact.get(name) in _WRITTEN_AS_TEXT:
+            expected = self._exact[name].__name__
+            raise InvalidArguments(f"task {self.name!r}: {name}: expected {expected}, got str; it takes {self}")
+
     def _encode_checked(self, bound: dict[str, Any]) -> str:
         for name, value in bound.items():
-            if isinstance(value, str) and self._exact[name] in _WRITTEN_AS_TEXT:
-                expected = self._exact[name].__name__
-                raise InvalidArguments(f"task {self.name!r}: {name}: expected {expected}, got str; it takes {self}")
+            self._refuse_text(name, value)
         text = codec.encode(bound, what=self._payload, limit=self.limit)
         try:
             self._decoder.decode(text)

@@ -9,14 +9,16 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from .apart import run_apart
 from .context import Context, SyncContext
+from .flows.chains import Chain, Group, Takes, chain_of
 from .handle import Job
 from .model.job import OnDuplicate
 from .names import check_name
 from .options import CallOptions, Seconds, TaskOptions
+from .references import UnexpectedReference, Use
 from .rules.retry import RetryPolicy
 from .signature import Signature
 
@@ -30,11 +32,29 @@ _LEFT_OUT: Final = {field.name: field.default for field in fields(CallOptions)}
 
 @dataclass(frozen=True, slots=True)
 class JobRequest(Generic[R]):
-    """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many`."""
+    """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many` and `flow.add`."""
 
     task: Task[Any, R]
     payload: str
     options: CallOptions
+    uses: tuple[Use, ...] = ()
+    """The arguments that are results of other jobs of its flow."""
+
+    def complete(self) -> JobRequest[R]:
+        """Itself, unless it can only run in a flow."""
+        if self.uses:
+            raise UnexpectedReference(self.uses[0].reference)
+        return self
+
+    @overload
+    def __or__(self, then: Takes[R, T]) -> Chain[T]: ...
+    @overload
+    def __or__(self, then: JobRequest[T] | Chain[T]) -> Chain[T]: ...
+    @overload
+    def __or__(self, then: Group[T]) -> Chain[list[T]]: ...
+    def __or__(self, then: Any) -> Chain[Any]:
+        """A chain for `flow.add`: a task takes the result of what stands before it, a job only comes after it."""
+        return chain_of(self, then)
 
 
 class Enqueuer(Protocol):
@@ -76,8 +96,12 @@ class Task(Generic[P, R]):
         return await self.app.aenqueue(self.job(*args, **kwargs))
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
-        """The call as a value, checked and encoded, for `app.enqueue_many`."""
-        return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
+        """The call as a value, checked and encoded, for `app.enqueue_many` and `flow.add`."""
+        try:
+            return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
+        except UnexpectedReference:
+            payload, uses = self.signature.encode_with_references(args, kwargs)
+            return JobRequest(self, payload, self.call_options, tuple(uses))
 
     def handle(self, job_id: str) -> Job[R]:
         """The handle of a job of this task that was enqueued before, perhaps elsewhere."""
@@ -106,6 +130,7 @@ class Task(Generic[P, R]):
         fair_key: str | None = None,
         weight: float = 1.0,
         rate: str | None = None,
+        breaker: str | None = None,
         connection: object | None = None,
     ) -> Task[P, R]:
         """This task with further options for the calls made on what is returned.
@@ -114,7 +139,7 @@ class Task(Generic[P, R]):
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
         fails, finishes, or for so many seconds. Of the jobs with one `concurrency_key` at most `concurrency` run at
         once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
-        token bucket. `connection` is your own open transaction to enqueue in.
+        token bucket, `breaker` a circuit breaker. `connection` is your own open transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         before = self.call_options

@@ -38,7 +38,9 @@ def test_every_statement_is_valid_on_its_database(each_store: World) -> None:
     with closing(each_store.connect()) as connection:
         for statement in sql:
             if each_store.backend == "sqlite":
-                connection.execute(f"explain {statement.sqlite}", dict.fromkeys(_parameters(statement.sqlite)))
+                connection.execute(f"explain {statement.sqlite}", _nothing_for(statement.sqlite))
+                continue
+            if statement.postgres.startswith("copy"):  # cannot be prepared
                 continue
             for text, _ in (statement.asyncpg, statement.asyncpg_clocked):
                 connection.execute(f"prepare it as {text}")
@@ -48,16 +50,16 @@ def test_every_statement_is_valid_on_its_database(each_store: World) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_statement_takes_the_same_parameters_on_both_databases_and_is_not_assembled(name: str) -> None:
     statement: Statement = getattr(sql, name)
-    assert _parameters(statement.sqlite) - {"now"} == _postgres_parameters(statement) - {"now"}
+    assert _sqlite_parameters(statement) - {"now"} == _postgres_parameters(statement) - {"now"}
     assert "{" not in statement.sqlite + statement.postgres
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_are_locked_together_are_locked_in_one_order_or_not_waited_for(name: str) -> None:
     text = getattr(sql, name).postgres
-    for lock in re.finditer(r"for (?:update|no key update|share)\b(?! skip locked)", text):
+    for lock in re.finditer(r"for (?:update|no key update|share)\b(?!(?: of \w+)? skip locked)", text):
         query = text[text.rfind("select", 0, lock.start()) : lock.start()]
-        assert re.search(r"order by (id|key)\b|where (id|scope|name) = :\w+", query), query
+        assert re.search(r"order by (\w+\.)?(id|key|job_id)\b|where (id|scope|name) = :\w+", query), query
 
 
 # -- lock order, on real locks
@@ -262,6 +264,17 @@ def _postgres_plan(world: World, statement: Statement, params: dict[str, Any], m
         rows = connection.execute(psycopg.sql.SQL("explain execute it {}").format(values)).fetchall()
         connection.rollback()
     return "\n".join(row[0] for row in rows)
+
+
+def _nothing_for(text: str) -> dict[str, None] | list[None]:
+    return dict.fromkeys(_parameters(text)) or [None] * text.count("?")
+
+
+def _sqlite_parameters(statement: Statement) -> set[str]:
+    found = _parameters(statement.sqlite)
+    if "items" in found:
+        found = found - {"items"} | set(re.findall(r"item\.value ->> '\$\.(\w+)'", statement.sqlite))
+    return found
 
 
 def _postgres_parameters(statement: Statement) -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove
 from holdfast.model.bulk import Action, Order
+from holdfast.model.flow import Edge, Join
 from holdfast.model.job import JobState
 from holdfast.model.outcome import (
     Cancelled,
@@ -23,24 +24,31 @@ from holdfast.model.outcome import (
     Rerouted,
     Retry,
     Snoozed,
+    Suspended,
     Throttled,
 )  # fmt: skip
 from holdfast.model.route import Route
+from holdfast.model.signal import Signal
+from holdfast.model.wait import Answer, Condition, Wait
 from holdfast.rules.lifecycle import MOVES, Event, event_of
-from holdfast.storage.ops import bulk, claims, control, finishing, upkeep
+from holdfast.storage.ops import bulk, claims, control, edges, finishing, hops, signals, suspension, upkeep, waking
 
 from .world import ERROR, LEASE, Placed, World, claim_request
 
 Act: TypeAlias = Callable[[World, Placed], None]
 
+WAIT = Wait(key="wait:go#1", reason="signal", condition=Condition(names=("go",)))
+
 OUTCOMES: tuple[Outcome, ...] = (
     Done("1"), Retry(0, ERROR), Failed("permanent", ERROR), Snoozed(0), Throttled(0, ERROR), Parked("auth", ERROR),
-    Released("shutdown"), Rerouted(Route("q", frozenset({"task:work"})), "no_handler"), Cancelled("asked"), Expired(),
+    Suspended(WAIT), Released("shutdown"), Rerouted(Route("q", frozenset({"task:work"})), "no_handler"),
+    Cancelled("asked"), Expired(),
 )  # fmt: skip
 PAIRS = [(state, event) for state in JobState for event in Event]
 KEEPS_ITS_EPOCH = {
     (JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW),
-    (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.UNHOLD),
+    (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.UNHOLD), (JobState.READY, Event.BLOCK),
+    (JobState.BLOCKED, Event.BLOCK), (JobState.BLOCKED, Event.UNBLOCK), (JobState.SUSPENDED, Event.RESUME),
 }  # fmt: skip
 
 
@@ -92,6 +100,26 @@ def unhold(world: World, placed: Placed) -> None:
     world.run(bulk.apply, [placed.id], Order(Action.RELEASE), actor="me", reason="", target=placed.id)
 
 
+def block(world: World, placed: Placed) -> None:
+    world.run(edges.block, [placed.id])
+
+
+def unblock(world: World, placed: Placed) -> None:
+    world.run(edges.settle, [edges.Counted(placed.id, awaits=0, spare=0, rest="run")])
+
+
+def skip(world: World, placed: Placed) -> None:
+    world.run(edges.settle, [edges.Counted(placed.id, awaits=1, spare=-1, rest="run")])
+
+
+def resume(world: World, placed: Placed) -> None:
+    world.run(suspension.go_on, placed.id, WAIT.key, Answer("operator"), suspension.Terms(), None)
+
+
+def give_up(world: World, placed: Placed) -> None:
+    world.run(waking.wake_due)
+
+
 ACTS: dict[Event, Act] = {
     Event.CLAIM: claim,
     **{event_of(outcome): finish_with(outcome) for outcome in OUTCOMES},
@@ -103,6 +131,11 @@ ACTS: dict[Event, Act] = {
     Event.REPLAY: replay,
     Event.HOLD: hold,
     Event.UNHOLD: unhold,
+    Event.BLOCK: block,
+    Event.UNBLOCK: unblock,
+    Event.SKIP: skip,
+    Event.RESUME: resume,
+    Event.GIVE_UP: give_up,
 }
 
 
@@ -137,6 +170,36 @@ def held_by_an_operator(world: World, placed: Placed) -> None:
     world.sql("update holdfast_job set reason = 'operator' where id = :id and state = 'blocked'", id=placed.id)
 
 
+def waits_for_others(world: World, placed: Placed) -> None:
+    world.sql("update holdfast_job set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id)
+
+
+def was_sent_what_it_wants(world: World, placed: Placed) -> None:
+    if not world.job(placed.id).state.is_terminal:
+        world.run(signals.send, placed.id, Signal(name="go", payload="1"))
+
+
+def waited_in_vain(on_timeout: str) -> Act:
+    def prepare(world: World, placed: Placed) -> None:
+        world.sql("delete from holdfast_wait where job_id = :id", id=placed.id)
+        world.sql(
+            "insert into holdfast_wait (job_id, key, condition, timeout_at, wake_at, on_timeout, since)"
+            " values (:id, 'wait:go#1', '{}', :now, :now, :what, :now)",
+            id=placed.id, what=on_timeout,
+        )  # fmt: skip
+
+    return prepare
+
+
+def depends_on_what_failed(world: World, placed: Placed) -> None:
+    """An upstream is replayed with it: it waits for that one again."""
+    upstream = world.add(queue=placed.queue)
+    world.sql("update holdfast_job set linked = 1 where id = :id", id=placed.id)
+    world.run(edges.insert_edges, [Edge(upstream, placed.id)])
+    world.run(edges.insert_joins, {placed.id: Join()}, {placed.id: 1})
+    world.run(hops.resolve, [placed.id])
+
+
 def circumstances(event: Event) -> list[Act]:
     """What decides where an event leads. Together they reach every state that the table lists."""
     match event:
@@ -148,7 +211,15 @@ def circumstances(event: Event) -> list[Act]:
             return [as_it_is, due_later]
         case Event.UNHOLD:
             return [held_by_an_operator]
-        case Event.CLAIM | Event.REPLAY:
+        case Event.BLOCK | Event.UNBLOCK | Event.SKIP:
+            return [waits_for_others]
+        case Event.SUSPEND:
+            return [as_it_is, was_sent_what_it_wants, asked_to_stop]
+        case Event.GIVE_UP:
+            return [waited_in_vain("fail"), waited_in_vain("cancel"), waited_in_vain("expire")]
+        case Event.REPLAY:
+            return [as_it_is, depends_on_what_failed]
+        case Event.CLAIM:
             return [as_it_is]
         case _:
             return [as_it_is, asked_to_stop]

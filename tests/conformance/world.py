@@ -14,10 +14,11 @@ import psycopg
 from holdfast.clock import SECOND, ManualClock
 from holdfast.ids import ids, token
 from holdfast.model.job import Attempt, Claimed, Dedupe, Enqueued, JobRecord, JobSpec, JobState
-from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Verdict
+from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Suspended, Verdict
 from holdfast.model.route import Route
+from holdfast.model.wait import Wait
 from holdfast.model.worker import Rescue, WorkerSpec
-from holdfast.storage.ops import claims, control, enqueue, finishing, insight, upkeep, workers
+from holdfast.storage.ops import claims, control, edges, enqueue, finishing, insight, upkeep, workers
 from holdfast.storage.ops.claims import ClaimRequest, encode_routes
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
@@ -81,8 +82,8 @@ class World:
 
         async def run(tx: Tx) -> None:
             tables = {name for (name,) in await tx.all(_OUR_TABLES)} - _KEPT
-            # What refers to jobs goes before them.
-            for table in sorted(tables, key=lambda name: (name == "holdfast_job", name)):
+            # What refers to jobs goes before them, what their end leaves after them.
+            for table in sorted(tables, key=lambda name: (name == "holdfast_hop", name == "holdfast_job", name)):
                 await tx.one(Statement("wipe", f"delete from {table}", f"delete from {table}"))
 
         self.store.write(Op(run))
@@ -275,12 +276,7 @@ def _block(world: World, placed: Placed) -> None:
 
 
 def _suspend(world: World, placed: Placed) -> None:
-    # No operation suspends yet.
-    world.take_placed(placed)
-    world.sql(
-        "update holdfast_job set state = 'suspended', owner = null, claim = null, epoch = epoch + 1 where id = :id",
-        id=placed.id,
-    )
+    world.end_placed(placed, Suspended(Wait(key="wait:somebody#1", reason="operator")))
 
 
 def _succeed(world: World, placed: Placed) -> None:
@@ -301,11 +297,8 @@ def _expire(world: World, placed: Placed) -> None:
 
 
 def _skip(world: World, placed: Placed) -> None:
-    # No operation skips yet.
-    _block(world, placed)
-    world.sql(
-        "update holdfast_job set state = 'skipped', finished_at = :now, epoch = epoch + 1 where id = :id", id=placed.id
-    )
+    world.run(edges.block, [placed.id])
+    world.run(edges.settle, [edges.Counted(placed.id, awaits=1, spare=-1, rest="run")])
 
 
 _PATHS: dict[JobState, Callable[[World, Placed], None]] = {

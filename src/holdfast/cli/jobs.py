@@ -29,6 +29,7 @@ from .locate import find_app
 from .operator import actor_option, reason_option
 from .output import print_json
 from .shapes import job_brief, job_whole
+from .steps import fork, print_steps, step_data
 
 Answer = tuple[str, str, int]
 """A stable word for programs, a phrase for people, and the exit code."""
@@ -63,14 +64,15 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
 @json_option
 @target_options
 def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Everything about a job, with the runs that did not succeed and why."""
+    """Everything about a job, with its steps, and the runs that did not succeed and why."""
     app = find_app(app_name, store)
 
     def one(job_id: str) -> dict[str, Any]:
-        job, attempts = app.jobs.get(job_id), app.jobs.attempts(job_id)
+        job, attempts, steps = app.jobs.get(job_id), app.jobs.attempts(job_id), app.jobs.steps(job_id)
         if not as_json:
             print_job(job, attempts)
-        return job_whole(job, attempts)
+            print_steps(steps)
+        return job_whole(job, attempts) | {"steps": [step_data(step) for step in steps]}
 
     _look(ids, one, "jobs", as_json=as_json)
 
@@ -180,6 +182,7 @@ def delete(
         act(app, "delete", ids, chosen, as_json=as_json, actor=actor, reason=reason)
     phrases = {
         DeleteResult.DELETED: ("is deleted", OK),
+        DeleteResult.NEEDED: ("is part of a flow that has not ended, or is waited for: delete it again later", NOT_SO),
         DeleteResult.REQUESTED: ("is running: it was asked to stop, delete it again when it has", NOT_SO),
     }
 
@@ -218,7 +221,7 @@ def run_now(
     _act(app, ids, one, as_json=as_json)
 
 
-for _command in (priority, move, hold, release):
+for _command in (priority, move, hold, release, fork):
     jobs.add_command(_command)
 
 

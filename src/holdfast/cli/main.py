@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from ..version import VERSION
-from .command import EXIT_CODES
+from .command import EXIT_CODES, UsageAsJson
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_AS_JSON: Final = "holdfast.as_json"
 _COMMANDS: Final = {
     "worker": "worker:worker",
     "demo": "demo:demo",
     "doctor": "doctor:doctor",
     "db": "db:db",
     "jobs": "jobs:jobs",
+    "flows": "flows:flows",
     "queues": "queues:queues",
     "limits": "limits:limits",
+    "breakers": "breakers:breakers",
     "workers": "workers:workers",
     "stats": "stats:stats",
     "errors": "errors:errors",
     "top": "top:top",
     "cron": "cron:cron",
+    "signals": "signals:signals",
+    "keys": "keys:keys",
     "audit": "audit:audit",
 }
 
 
 class _Lazy(click.Group):
     """Knows its commands by name: a worker need not load what only a doctor uses."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Looked for by hand: a line that cannot be parsed may well ask for JSON.
+        ctx.meta[_AS_JSON] = "--json" in list(itertools.takewhile(lambda word: word != "--", args))
+        with _usage_errors(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _usage_errors(ctx):
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -49,6 +67,16 @@ def cli() -> None:
 
     Every command finds its store by --app MODULE:APP or --store URL, or by HOLDFAST_APP or HOLDFAST_STORE.
     """
+
+
+@contextmanager
+def _usage_errors(ctx: click.Context) -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as wrong:
+        if not ctx.meta[_AS_JSON] or isinstance(wrong, UsageAsJson):
+            raise
+        raise UsageAsJson(wrong) from wrong
 
 
 def main() -> None:

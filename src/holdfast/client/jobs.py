@@ -13,23 +13,24 @@ from ..model.bulk import BulkReport
 from ..model.job import Attempt, Ended, JobRecord
 from ..names import check_name
 from ..rules.explain import Explanation
-from ..storage.ops import control, explaining, insight
+from ..storage.ops import control, explaining, insight, steps
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 from ..tasks import Task
 from . import bulk
+from .steps import JobSteps
 from .watch import Watch
 
 T = TypeVar("T")
 
 
-class Jobs:
+class Jobs(JobSteps):
     """The jobs of one app."""
 
     def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]]) -> None:
         self._store = store
         self._tasks = tasks
-        self._watch = Watch(store)
+        self._watch = Watch(store, "job", _ended, _existing)
 
     def get(self, job_id: str) -> JobRecord:
         """Everything the store knows about a job. NotFound if there is none."""
@@ -82,13 +83,15 @@ class Jobs:
     ) -> CancelResult:
         return await self._store().awrite(_cancel(job_id, reason, force, actor))
 
-    def retry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
-        """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key."""
-        return self._store().write(_audited(lambda tx: control.replay(tx, _id(job_id)), "retry", job_id, actor, reason))
+    def retry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
+        """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key.
 
-    async def aretry(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
-        op = _audited(lambda tx: control.replay(tx, _id(job_id)), "retry", job_id, actor, reason)
-        return await self._store().awrite(op)
+        A durable job goes on from the steps that it has recorded; a `fresh` one does them all again.
+        """
+        return self._store().write(_audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
+
+    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
+        return await self._store().awrite(_audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
 
     def run_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Make a delayed or retrying job due. False if it was."""
@@ -170,6 +173,24 @@ class Jobs:
 
     def renew(self) -> None:
         self._watch.renew()
+
+
+def _ended(job_ids: Sequence[str]) -> Op[list[Ended]]:
+    return Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True)
+
+
+def _existing(job_id: str) -> Op[JobRecord]:
+    return Op(lambda tx: insight.get_job(tx, job_id), single=True)
+
+
+def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
+    async def run(tx: Tx) -> bool:
+        again = await control.replay(tx, _id(job_id))
+        if again and fresh:
+            await steps.forget(tx, job_id)
+        return again
+
+    return run
 
 
 def _cancel(job_id: str, reason: str, force: bool, actor: str | None) -> Op[CancelResult]:

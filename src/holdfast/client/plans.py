@@ -54,7 +54,7 @@ def plan(
     cooldown: Seconds | None = None,
 ) -> ScheduleSpec:
     """A schedule, complete and checked."""
-    job = spec_of(_repeatable(request))
+    job = spec_of(_repeatable(request.complete()))
     interval = None if every is None else check_duration("every", every)
     spec = ScheduleSpec(
         name=check_name("the schedule's name", name),

@@ -1,4 +1,4 @@
-"""Waits for jobs to end, for any number of callers, with one reader for them all.
+"""Waits for jobs or flows to end, for any number of callers, with one reader for them all.
 
 A thread lives while somebody waits. It looks once per wake-up for every awaited id, so a thousand waiters cost the
 store no more than one.
@@ -9,63 +9,81 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ..errors import ResultTimeout, StorageError
-from ..model.job import Ended
-from ..storage.ops import insight
+from ..names import check_timeout
 from ..storage.port import Op, Store
 
 _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.5
 
-Told = Callable[[Ended], None]
+
+class Named(Protocol):
+    """Whose end is told, by its id."""
+
+    @property
+    def id(self) -> str: ...
 
 
-class Watch:
-    """One per app."""
+E = TypeVar("E", bound=Named)
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+
+class Watch(Generic[E]):
+    """One per app and kind. `look` finds those of some ids that have ended, `require` fails where there is none."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        kind: str,
+        look: Callable[[Sequence[str]], Op[list[E]]],
+        require: Callable[[str], Op[Any]],
+    ) -> None:
         self._store = store
+        self._kind = kind
+        self._ended = look
+        self._require = require
         self.renew()
 
     def renew(self) -> None:
         """Begin anew, as a forked child must: its parent's thread does not exist there."""
         self._lock = threading.Lock()
-        self._waiting: defaultdict[str, list[Told]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[Callable[[E], None]]] = defaultdict(list)
         self._thread: threading.Thread | None = None
 
-    def wait(self, job_id: str, timeout: float | None) -> Ended:
-        """Block until the job has ended."""
+    def wait(self, job_id: str, timeout: float | None) -> E:
+        """Block until it has ended."""
+        timeout = check_timeout(timeout)
         if ended := self._look([job_id]):
             return ended[0]
-        self._store().read(Op(lambda tx: insight.get_job(tx, job_id), single=True))
+        self._store().read(self._require(job_id))
         done = threading.Event()
-        answer: list[Ended] = []
+        answer: list[E] = []
 
-        def told(end: Ended) -> None:
+        def told(end: E) -> None:
             answer.append(end)
             done.set()
 
         self._add(job_id, told)
         try:
-            if not done.wait(timeout):
-                raise _late(job_id, timeout)
+            if not done.wait(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
+                raise self._late(job_id, timeout)
         finally:
             self._remove(job_id, told)
         return answer[0]
 
-    async def await_(self, job_id: str, timeout: float | None) -> Ended:
+    async def await_(self, job_id: str, timeout: float | None) -> E:
         """The awaiting twin of `wait`."""
+        timeout = check_timeout(timeout)
         store = self._store()
-        if ended := await store.aread(Op(lambda tx: insight.outcomes_of(tx, [job_id]), single=True)):
+        if ended := await store.aread(self._ended([job_id])):
             return ended[0]
-        await store.aread(Op(lambda tx: insight.get_job(tx, job_id), single=True))
+        await store.aread(self._require(job_id))
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Ended] = loop.create_future()
+        future: asyncio.Future[E] = loop.create_future()
 
-        def told(end: Ended) -> None:
+        def told(end: E) -> None:
             loop.call_soon_threadsafe(_resolve, future, end)
 
         self._add(job_id, told)
@@ -73,18 +91,18 @@ class Watch:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise _late(job_id, timeout) from None
+            raise self._late(job_id, timeout) from None
         finally:
             self._remove(job_id, told)
 
-    def _add(self, job_id: str, told: Told) -> None:
+    def _add(self, job_id: str, told: Callable[[E], None]) -> None:
         with self._lock:
             self._waiting[job_id].append(told)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="holdfast-watch", daemon=True)
                 self._thread.start()
 
-    def _remove(self, job_id: str, told: Told) -> None:
+    def _remove(self, job_id: str, told: Callable[[E], None]) -> None:
         with self._lock:
             if told in (waiters := self._waiting.get(job_id, [])):
                 waiters.remove(told)
@@ -122,14 +140,13 @@ class Watch:
                 told(end)
         return bool(ended)
 
-    def _look(self, job_ids: list[str]) -> list[Ended]:
-        return self._store().read(Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True))
+    def _look(self, ids: list[str]) -> list[E]:
+        return self._store().read(self._ended(ids))
+
+    def _late(self, id: str, timeout: float | None) -> ResultTimeout:
+        return ResultTimeout(f"{self._kind} {id} has not ended after {timeout:g} s; it goes on, ask again later")
 
 
-def _resolve(future: asyncio.Future[Ended], end: Ended) -> None:
+def _resolve(future: asyncio.Future[E], end: E) -> None:
     if not future.done():
         future.set_result(end)
-
-
-def _late(job_id: str, timeout: float | None) -> ResultTimeout:
-    return ResultTimeout(f"job {job_id} has not ended after {timeout:g} s; it goes on, ask again later")

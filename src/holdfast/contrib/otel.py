@@ -101,7 +101,7 @@ class _Consumer:
                 outcome = "succeeded"
                 return value
             except BaseException as error:
-                outcome = _tell(current, error)
+                outcome = "suspended" if ctx.is_suspended else _tell(current, error)
                 raise
             finally:
                 self._runs.add(1, {**labels, "outcome": outcome})

@@ -14,11 +14,13 @@ from .leader import Leader
 from .meter import Meter
 from .pruner import Pruner
 from .rescuer import Rescuer, Steady
+from .resolver import Resolver
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service
 from .settings import WorkerSettings
 from .splitter import Splitter
+from .waker import Waker
 
 
 class Chores:
@@ -45,6 +47,8 @@ class Chores:
         self.splitter: Final = Splitter(store, partial(leads, "totals"))
         self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
         self.meter: Final = Meter(store, partial(leads, "numbers"), clock)
+        self.resolver: Final = Resolver(store)
+        self.waker: Final = Waker(store, settings.wake_interval)
 
     def start(self) -> list[Awaitable[None]]:
         """What to run until the worker leaves."""
@@ -52,6 +56,7 @@ class Chores:
         rescue = its.lease / 3 if its.rescue_interval is None else its.rescue_interval
         scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
         self.leader.on_gain(SCHEDULES, scheduling.wake)
+        resolving = self._service("resolver", self.resolver.run_once, its.resolve_interval)
         services = [
             self._service("rescuer", self.rescuer.run_once, rescue),
             self._service("expirer", self.expire, its.expire_interval),
@@ -60,13 +65,16 @@ class Chores:
             self._service("splitter", self.splitter.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
             self._service("meter", self.meter.run_once, its.meter_interval),
+            self._service("waker", self.waker.run_once, its.wake_interval),
             scheduling,
+            resolving,
         ]
-        return [self.scheduler.hear(scheduling.wake), *(service.run() for service in services)]
+        hearing = [self.scheduler.hear(scheduling.wake), self.resolver.hear(resolving.wake)]
+        return [*hearing, *(service.run() for service in services)]
 
     async def expire(self) -> float | None:
         """End the jobs whose deadline has passed and that nobody runs."""
-        ended = await self._store.awrite(Op(upkeep.expire_jobs, single=True))
+        ended = await self._store.awrite(Op(upkeep.expire_jobs))
         return None if len(ended) < upkeep.PAGE else 0.0
 
     async def unpark(self) -> None:

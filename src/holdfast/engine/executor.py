@@ -20,6 +20,7 @@ from ..rules.failure import error_text
 from ..tasks import Task
 from ..telemetry import current_job
 from .children import ChildPool, ChildTicket, importable
+from .inputs import Inputs
 from .judge import Judge, UndecodableJob
 from .runs import Run
 from .threads import ThreadPool, ThreadTicket
@@ -44,8 +45,11 @@ class Executor:
         children: ChildPool,
         finished: Finished,
         middleware: Sequence[Middleware] = (),
+        *,
+        inputs: Inputs,
     ) -> None:
         self._app = app
+        self._inputs = inputs
         self._judge = judge
         self._threads = threads
         self._children = children
@@ -54,7 +58,23 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, run: Run) -> None:
-        """Start a job's handler."""
+        """Start a job's handler, once its arguments are complete."""
+        if run.job.inputs is not None:
+            self._keep(run, asyncio.create_task(self._complete(run)))
+        else:
+            self._start(run)
+
+    async def _complete(self, run: Run) -> None:
+        try:
+            run.job = await self._inputs.fill(run.job)
+        except asyncio.CancelledError:
+            self._end(run, self._judge.stopped)
+        except Exception as error:
+            self._end(run, self._judge.raised, error)
+        else:
+            self._start(run)
+
+    def _start(self, run: Run) -> None:
         try:
             if self._middleware or (run.task.is_async and not runs_apart(run)):
                 self._spawn(run)
@@ -93,10 +113,13 @@ class Executor:
     # -- coroutines
 
     def _spawn(self, run: Run) -> None:
-        task = asyncio.create_task(self._conclude(run))
+        self._keep(run, asyncio.create_task(self._conclude(run)))
+
+    def _keep(self, run: Run, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         run.interrupt = run.abandon = task.cancel
+        run.stop.task = task
 
     async def _conclude(self, run: Run) -> None:
         current_job.set(run.job)
@@ -111,6 +134,7 @@ class Executor:
 
     async def _around(self, run: Run) -> Any:
         context = Context(info_of(run), self._app, run.stop)
+        context._scope = "around/"
         is_here = run.task.is_async and not runs_apart(run)
         call: Callable[[], Awaitable[Any]] = partial(self._call_here if is_here else self._call_elsewhere, run)
         for layer in self._middleware:
@@ -185,6 +209,8 @@ def info_of(run: Run) -> JobInfo:
         generation=job.generation,
         epoch=job.epoch,
         created_at=job.created_at,
+        worker=run.owner,
+        flow=job.flow,
     )
 
 

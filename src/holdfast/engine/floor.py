@@ -23,6 +23,7 @@ from ..model.outcome import (
     Rerouted,
     Retry,
     Snoozed,
+    Suspended,
     Throttled,
 )  # fmt: skip
 from ..model.worker import Owned
@@ -45,8 +46,9 @@ logger: Final = logging.getLogger("holdfast.engine")
 _AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 
 _ENDS: Final[Mapping[type, str]] = {
-    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Throttled: "throttled",
-    Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled", Expired: "expired",
+    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Suspended: "suspended",
+    Throttled: "throttled", Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled",
+    Expired: "expired",
 }  # fmt: skip
 
 
@@ -126,7 +128,7 @@ class Floor:
             elif task is None or task.fn is None:
                 self._reroute(job)
             else:
-                self._start(Run(self.defaults.fill(job, task), task, claim, taken_at))
+                self._start(Run(self.defaults.fill(job, task), task, claim, taken_at, self.id))
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)
@@ -214,19 +216,25 @@ class Floor:
 
     # -- what the store says
 
-    def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
-        """Stop what is no longer ours or was cancelled; hand back what we do not know."""
+    def heed(self, owned: Sequence[Owned], asked_at: float) -> None:
+        """Stop what is no longer ours or was cancelled."""
         mine = {(item.id, item.epoch) for item in owned}
         for run in self.runs:
             # A run taken after the question was asked may be missing from the answer.
             if run.taken_at < asked_at and (run.job.id, run.job.epoch) not in mine:
                 self.stop_run(run, "lost")
+        for item in owned:
+            if item.cancel_requested and (known := self.runs.get(item.id, item.epoch)):
+                self.stop_run(known, "cancel")
+
+    def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
+        """The same, and hand back what we do not know."""
+        self.heed(owned, asked_at)
         strangers = set()
         for item in owned:
-            if known := self.runs.get(item.id, item.epoch):
-                if item.cancel_requested:
-                    self.stop_run(known, "cancel")
-            elif item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
+            if self.runs.get(item.id, item.epoch):
+                continue
+            if item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
                 strangers.add((item.id, item.epoch))
         # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
         for job_id, epoch in strangers & self._strangers:

@@ -92,7 +92,7 @@ class Heartbeat:
         self._thread.start()
 
     def beat_now(self) -> None:
-        """Somebody cancelled something: look at once."""
+        """Do not wait for the next beat's time."""
         self._now.set()
 
     def stop(self) -> None:

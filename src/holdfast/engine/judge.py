@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..apart import decode_decided
 from ..clock import Clock
 from ..errors import HoldfastError
 from ..model.outcome import Cancelled, Done, Expired, Failed, Outcome, Released, Snoozed
@@ -15,6 +16,7 @@ from ..outcomes import JobSignal
 from ..rules import retry
 from ..rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
 from .children import ChildDied
+from .inputs import UnfitInputs
 from .runs import Run
 
 logger: Final = logging.getLogger("holdfast.engine")
@@ -39,8 +41,10 @@ class Judge:
         self._clock = clock
         self._random = random
 
-    def returned(self, run: Run, value: Any) -> Outcome:
+    def returned(self, run: Run, value: Any) -> Outcome | None:
         """The handler came to its end: a late cancel does not undo that."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
         try:
             return Done(run.task.signature.encode_result(value))
         except HoldfastError as error:
@@ -48,10 +52,14 @@ class Judge:
 
     def raised(self, run: Run, error: BaseException) -> Outcome | None:
         """An exception left the handler, of whatever kind."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
         if isinstance(error, Answered):
             return self.answered(run, error.answer)
         if isinstance(error, ChildDied):
             return self.died(run, error)
+        if isinstance(error, UnfitInputs):
+            return Failed(error.kind, error_text(error))
         if isinstance(error, UndecodableJob):
             return Failed("undecodable", error_text(error.__cause__ or error))
         if run.stop.reason is not None:
@@ -62,6 +70,8 @@ class Judge:
 
     def stopped(self, run: Run) -> Outcome | None:
         """The run ended because it was told to. None: the job is somebody else's, there is nothing to say."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
         match run.stop.reason:
             case "timeout":
                 text = error_json("Timeout", f"the run took longer than {(run.job.timeout or 0) / 1e6:g} s")
@@ -94,6 +104,9 @@ class Judge:
                 return Done(answer["result"])
             case "snoozed":
                 return Snoozed(answer["delay"])
+            case "decided":
+                run.stop.outcome = decode_decided(answer)
+                return self._paused(run)
             case "cancelled":
                 return self.stopped(run)
             case "undecodable" | "bad_result" as kind:
@@ -115,6 +128,10 @@ class Judge:
         if answer["kind"] != "done":
             raise Answered(answer)
         return run.task.signature.decode_result(answer["result"])
+
+    def _paused(self, run: Run) -> Outcome | None:
+        """It was suspended, or went astray, before its handler ended: what that did since does not count."""
+        return None if run.stop.reason == "lost" else run.stop.outcome
 
     def _decided(self, run: Run, failure: Failure | Snoozed) -> Outcome:
         if isinstance(failure, Snoozed):

@@ -15,13 +15,12 @@ from ..rules.retention import Retention
 from ..storage.ops import counting
 from ..storage.ops import retention as ops
 from ..storage.port import Op, Row, Store
+from .caps import PAUSE, Caps
 from .settings import WorkerSettings
 
 logger: Final = logging.getLogger("holdfast.engine")
 
 _WALKS_UNTIL_AFRESH: Final = 500
-_PAUSE: Final = 0.01
-"""Seconds between two transactions: claims and finishes go first."""
 
 Span = tuple[str, int]
 """What is pruned, jobs or results, and how long it was kept."""
@@ -44,6 +43,7 @@ class Pruner:
         self._cursors: dict[Span, int] = {}
         self._known: Retention | None = None
         self._walks = 0
+        self._caps = Caps(store, leads, rest)
 
     async def run_once(self) -> None:
         """Remove everything that is over now, unless another worker does."""
@@ -52,16 +52,21 @@ class Pruner:
         rules = await self._store.aread(Op(lambda tx: ops.retention(tx, self._base)))
         self._start_over(rules)
         pruned = 0
+        # A job that goes as soon as it has ended would be missing in its minute's numbers.
+        uncounted = await self._store.aread(Op(ops.uncounted))
         for kept in rules.spans:
-            pruned += await self._walk(("jobs", kept), rules)
+            pruned += await self._walk(("jobs", kept), rules, at_least=uncounted)
         for kept in sorted(set(rules.results.values())):
             await self._walk(("results", kept), rules)
+        pruned += await self._caps.enforce(rules.caps)
         # A look first: a write would take the lock of a SQLite file from those who have work for it.
         windows, records = await self._store.aread(Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True))
         if windows:
             await self._until_none(ops.prune_windows)
         if records:
             await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
+        if await self._store.aread(Op(ops.flows_are_over, single=True)):
+            await self._until_none(ops.prune_flows)
         await self._shrink()
         await self._tally()
         if pruned:
@@ -73,16 +78,18 @@ class Pruner:
         if rules != self._known or self._walks >= _WALKS_UNTIL_AFRESH:
             self._known, self._walks = rules, 0
             self._cursors.clear()
+            self._caps.start_over()
 
-    async def _walk(self, span: Span, rules: Retention) -> int:
+    async def _walk(self, span: Span, rules: Retention, *, at_least: int = 0) -> int:
         what, kept = span
+        age = max(kept, at_least)
         pruned = skip = 0
         while self._leads():
             after = self._cursors.get(span, 0)
-            page = await self._page(after, kept, skip)
+            page = await self._page(after, age, skip)
             whole, upto = _whole(page)
             ids = [id for id, queue, state, _ in whole if _is_due(what, kept, queue, state, rules)]
-            deleted = await self._delete(what, ids, kept)
+            deleted = await self._delete(what, ids, age)
             pruned += deleted
             if _is_one_instant(page):
                 # More ends of this instant may lie beyond the page: past those that stay, and no further.
@@ -104,7 +111,7 @@ class Pruner:
             start = time()
             pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
             # As long as it took, at least: a store that is busy is left to others half of the time.
-            await self._rest(max(_PAUSE, time() - start))
+            await self._rest(max(PAUSE, time() - start))
         return pruned
 
     async def _tally(self) -> None:
@@ -117,11 +124,11 @@ class Pruner:
     async def _shrink(self) -> None:
         while self._leads() and await self._store.aread(Op(ops.wastes_space, single=True)):
             await self._store.awrite(Op(ops.give_back_space))
-            await self._rest(_PAUSE)
+            await self._rest(PAUSE)
 
     async def _until_none(self, prune: Callable[..., Awaitable[int]]) -> None:
         while self._leads() and await self._store.awrite(Op(prune)) >= ops.BATCH:  # type: ignore[arg-type]
-            await self._rest(_PAUSE)
+            await self._rest(PAUSE)
 
 
 def _is_due(what: str, kept: int, queue: str, state: str, rules: Retention) -> bool:

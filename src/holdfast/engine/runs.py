@@ -14,13 +14,14 @@ from .timekeeper import Deadline
 class Run:
     """One job in one handler. `stop` says why it should end; `interrupt` makes it end, as far as that can be."""
 
-    __slots__ = ("abandon", "claim", "deadline", "interrupt", "job", "stop", "taken_at", "task")
+    __slots__ = ("abandon", "claim", "deadline", "interrupt", "job", "owner", "stop", "taken_at", "task")
 
-    def __init__(self, job: Claimed, task: Task[Any, Any], claim: str, taken_at: float) -> None:
+    def __init__(self, job: Claimed, task: Task[Any, Any], claim: str, taken_at: float, owner: str = "") -> None:
         self.job = job
         self.task = task
         self.claim = claim
         self.taken_at = taken_at
+        self.owner = owner
         self.stop = Stop()
         self.deadline: Deadline | None = None
         """When it is told to end, or given up."""

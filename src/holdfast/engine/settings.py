@@ -42,6 +42,10 @@ class WorkerSettings:
     """Between two splits of the totals of queues over the live workers; 0 turns it off."""
     unpark_interval: float = 2.0
     """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
+    resolve_interval: float = 1.0
+    """Between two looks for what the ends of jobs have set off in flows, should every wake-up be lost; 0 turns it off."""
+    wake_interval: float = 1.0
+    """The longest rest between two looks for waits whose time is over; 0: it ends none."""
     prune_interval: float = 5.0
     """Between two looks for what was kept long enough; 0: it deletes nothing."""
     keep_succeeded: float = 7 * 86_400.0
@@ -63,7 +67,7 @@ class WorkerSettings:
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
         intervals = ("expire_interval", "unpark_interval", "split_interval", "lead_interval", "schedule_interval")
-        kept = ("prune_interval", "keep_succeeded", "keep_failed", "keep_audit")
+        kept = ("resolve_interval", "wake_interval", "prune_interval", "keep_succeeded", "keep_failed", "keep_audit")
         for name in ("grace", "cancel_grace", "block_warning", *intervals, *kept):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")

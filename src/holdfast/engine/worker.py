@@ -21,6 +21,7 @@ from .ears import Ears
 from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
+from .inputs import Inputs
 from .introduce import capabilities, introduction, served_queues
 from .judge import Judge
 from .routes import ServedRoutes
@@ -34,6 +35,8 @@ from .watchdog import Watchdog
 logger: Final = logging.getLogger("holdfast.engine")
 
 _LEASES_UNTIL_STUCK: Final = 4
+# On SQLite every commit of another process may have cancelled something here.
+_BETWEEN_LOOKS: Final = 0.1
 
 
 class Worker:
@@ -81,7 +84,13 @@ class Worker:
         self.floor.turns, self.floor.tally = self.turns, getattr(app, "tally", self.floor.tally)
         self.physician: Final = Physician(clock, self.turns.claim_times, lambda: store.writes_waiting)
         self.floor.executor = Executor(
-            app, Judge(clock, random), self._threads, self._children, self.floor.finished, middleware
+            app,
+            Judge(clock, random),
+            self._threads,
+            self._children,
+            self.floor.finished,
+            middleware,
+            inputs=Inputs(store),
         )
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
@@ -246,10 +255,19 @@ class Worker:
         listener = self._store.bell.listen(["cancel"])
         try:
             while True:
-                if await listener.await_ring(60.0):
-                    self.heartbeat.beat_now()
+                if await listener.await_ring(60.0) and self.floor.runs:
+                    await self._look_at_own_jobs()
+                    await asyncio.sleep(_BETWEEN_LOOKS)
         finally:
             listener.close()
+
+    async def _look_at_own_jobs(self) -> None:
+        """Find out what was cancelled or taken away. It only reads: a beat here would ring for all others in turn."""
+        asked_at = self._clock.monotonic()
+        try:
+            self.floor.heed(await self._store.aread(Op(lambda tx: workers.owned_jobs(tx, self.id))), asked_at)
+        except HoldfastError as error:
+            logger.warning("could not look for cancelled jobs (%s); the next beat will", error)
 
     async def _try(self, op: Op[Any]) -> None:
         try:

@@ -22,6 +22,8 @@ class DeleteResult(StrEnum):
     DELETED = "deleted"
     REQUESTED = "cancel_requested"
     """It is running: a cancel was requested instead."""
+    NEEDED = "needed"
+    """It has ended, but its flow, or a job that waits for it, has not; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from .job import JobSpec
+from .job import JobSpec, JobState
 
 Policy = Literal["success", "failure", "any"]
 """Which end of an upstream counts."""
@@ -81,6 +81,15 @@ class FlowSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """The run of a member that extends its own flow, with the proof that it still owns the job."""
+
+    owner: str
+    job_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlowRecord:
     """A flow's row, in the order of its columns. Instants are microseconds."""
 
@@ -97,3 +106,90 @@ class FlowRecord:
     cancel_at: int | None
     created_at: int
     finished_at: int | None
+    outcome: str | None
+
+    @property
+    def state(self) -> FlowState:
+        return FlowState.RUNNING if self.outcome is None else FlowState(self.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """A member as the graph shows it."""
+
+    id: str
+    name: str
+    task: str
+    queue: str
+    state: JobState
+    reason: str | None
+    attempts: int
+    generation: int
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    mode: Mode | None
+    """How many upstreams it needs; None where it has none."""
+    needed: int | None
+    rest: Rest | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRecord:
+    upstream: str
+    downstream: str
+    policy: Policy
+    applied: bool
+    met: bool | None
+    """None until the upstream has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowGraph:
+    flow: FlowRecord
+    members: tuple[MemberRecord, ...]
+    edges: tuple[EdgeRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEnd:
+    """A member that nobody waits for, and what it came to so far."""
+
+    id: str
+    name: str
+    task: str
+    state: JobState
+    result: str | None
+    error: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCancel:
+    """What became of a cancel. Of a repeated one the first counts, and is told again."""
+
+    policy: CancelPolicy
+    reason: str
+    at: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowFilter:
+    """Which flows to list, newest first. `before` is the id that the last page ended with."""
+
+    state: FlowState | None = None
+    name: str | None = None
+    tenant: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """A flow, the state that follows from its members, and how many of them are in each."""
+
+    record: FlowRecord
+    state: FlowState
+    counts: dict[str, int]
+    """By state; those in which there are none are left out."""

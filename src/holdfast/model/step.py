@@ -23,3 +23,16 @@ class Step:
     ended_at: int = 0
     epoch: int = 0
     position: int = 0
+    error: str | None = None
+    """Encoded; instead of a value where it failed and the job went on nevertheless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The entries of a job as a run finds them, in the order in which they were asked for."""
+
+    steps: tuple[Step, ...] = ()
+    read_at: int = 0
+    """By the store's clock."""
+    stale: frozenset[str] = frozenset()
+    """Keys of failures with which a run has failed since: they answer nothing, and make room."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 OnTimeout = Literal["fail", "cancel", "expire", "resume", "escalate"]
 """`escalate`: it stays suspended for an operator to look at."""
 Distinct = Literal["waitpoints", "signals", "sources"]
@@ -37,3 +39,49 @@ class Wait:
     timeout: int | None = None
     """Microseconds from the suspension."""
     on_timeout: OnTimeout = "fail"
+    schema: str | None = None
+    """JSON schema of the payloads; senders of what does not fit are refused while the job waits."""
+    delay: int = 0
+    """Microseconds between the answer and the moment when the job may go on."""
+    called: str = ""
+    """As in the step."""
+    position: int | None = None
+    """Of the step; None is after all others."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A signal that ended a wait, or was one of those that did."""
+
+    name: str
+    payload: msgspec.Raw
+    waitpoint: str | None = None
+    source: str = ""
+    seq: int = 0
+    at: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How a wait ended; encoded it is the value of the wait's step."""
+
+    how: Literal["signals", "jobs", "operator", "timeout"]
+    signals: tuple[Received, ...] = ()
+    """In the order of acceptance."""
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    """What the operator gave."""
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Answer:
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A waitpoint as its job gets it. The token is made from the row each time; it is stored nowhere."""
+
+    id: str
+    name: str
+    token: str
+    expires_at: int

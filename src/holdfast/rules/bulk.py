@@ -29,6 +29,12 @@ class Look:
     """The dedupe key that it would hold again."""
     twin: bool
     """Whether another job holds that key."""
+    linked: int = 0
+    """Whether its end concerns others."""
+    needed: bool = False
+    """Whether its flow has not ended, or a job waits for it."""
+    cancelling: bool = False
+    """Whether its flow is being cancelled."""
 
 
 def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
@@ -39,9 +45,7 @@ def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
         case Action.CANCEL:
             return _cancelled(job, force=force)
         case Action.DELETE:
-            if job.state is _S.RUNNING:
-                return Fate.REQUESTED
-            return Fate.CANCELLED if job.state is _S.SUSPENDED else Fate.DELETED
+            return _deleted(job)
         case Action.RUN_NOW:
             return _run_now(job)
         case Action.PRIORITY:
@@ -55,7 +59,7 @@ def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
 
 
 def _retried(job: Look) -> Fate:
-    if not job.state.is_terminal or job.generation >= MAX_GENERATION:
+    if not job.state.is_terminal or job.generation >= MAX_GENERATION or job.cancelling:
         return Fate.NOT_ALLOWED
     return Fate.NOT_REQUEUED if job.twin else Fate.RETRIED
 
@@ -64,6 +68,14 @@ def _cancelled(job: Look, *, force: bool) -> Fate:
     if job.state.is_terminal:
         return Fate.FINISHED
     return Fate.REQUESTED if job.state is _S.RUNNING and not force else Fate.CANCELLED
+
+
+def _deleted(job: Look) -> Fate:
+    if job.state is _S.RUNNING:
+        return Fate.REQUESTED
+    if job.needed and job.state.is_terminal:
+        return Fate.NOT_ALLOWED
+    return Fate.CANCELLED if job.state is _S.SUSPENDED or job.needed else Fate.DELETED
 
 
 def _run_now(job: Look) -> Fate:

@@ -11,6 +11,7 @@ from typing import Final
 
 from .. import outcomes
 from ..clock import SECOND
+from ..errors import StepFailed
 from ..model.job import Claimed
 from ..model.outcome import Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
@@ -45,7 +46,9 @@ class Failure:
 
 
 def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed:
-    """What an exception that left a handler means."""
+    """What an exception that left a handler means. A failed step is what made it fail."""
+    while isinstance(error, StepFailed) and error.__cause__ is not None:
+        error = error.__cause__
     text = error_text(error)
     match error:
         case outcomes.Snooze():

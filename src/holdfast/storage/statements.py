@@ -20,7 +20,7 @@ JOB_COLUMNS: Final = (
     "payload", "tags", "trace", "attempts", "max_attempts", "retry", "timeout", "deadline", "generation", "epoch",
     "owner", "claim", "claimed_at", "suspect", "alone", "crashes", "cancel_at", "cancel_reason",
     "dedupe_scope", "dedupe_key", "dedupe_until", "created_at", "started_at", "finished_at", "finished_epoch",
-    "error", "result", "limits", "holds",
+    "error", "result", "limits", "holds", "flow", "member", "linked", "inputs",
 )  # fmt: skip
 
 _HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)

@@ -5,10 +5,10 @@ Light to import, because the pytest plugin beside it is loaded by every run of p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .enqueued import assert_enqueued
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from ..app import App
     from ..clock import Clock
     from ..draining import Drained
+    from ..exploring import Explored
+    from ..tasks import JobRequest
 
-__all__ = ["adrain", "assert_enqueued", "drain", "inline", "isolated"]
+__all__ = ["adrain", "aexplore", "assert_enqueued", "drain", "explore", "inline", "isolated"]
 
 
 def isolated(
@@ -48,3 +50,35 @@ async def adrain(
 ) -> Drained:
     """The awaiting twin of `drain`."""
     return await app.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency)
+
+
+def explore(
+    app: App,
+    start: JobRequest[Any] | Callable[[App], object],
+    *,
+    on_idle: Callable[[App], object] | None = None,
+    outcome: Callable[[App], object] | None = None,
+) -> Explored:
+    """Run a job, or what `start(app)` enqueues, once to its end, and then killed before and after each commit.
+
+    Each run has a fresh store in memory and a clock that jumps to what comes due. All must end alike, in the state and
+    result of each job, or in what `outcome(app)` returns; and no step may run that was recorded. AssertionError
+    otherwise. `on_idle(app)` is called when jobs wait for something that time does not bring, to send a signal.
+    """
+    from ..draining import run_blocking
+
+    explored = aexplore(app, start, on_idle=on_idle, outcome=outcome)
+    return run_blocking(explored, instead="await aexplore(…)")
+
+
+async def aexplore(
+    app: App,
+    start: JobRequest[Any] | Callable[[App], object],
+    *,
+    on_idle: Callable[[App], object] | None = None,
+    outcome: Callable[[App], object] | None = None,
+) -> Explored:
+    """The awaiting twin of `explore`."""
+    from ..exploring import explore
+
+    return await explore(app, start, on_idle=on_idle, outcome=outcome)

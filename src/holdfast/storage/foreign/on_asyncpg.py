@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...clock import Clock
-from ..port import Op, Params, Row, Value
 from ..lists import copied, in_order, named, parameters
+from ..port import Op, Params, Row, Value
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads

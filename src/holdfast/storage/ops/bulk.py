@@ -14,12 +14,13 @@ from ...model.route import Route
 from ...rules import bulk as rules
 from ...rules.bulk import Look
 from ...rules.lifecycle import MAX_GENERATION
-from ..port import Params, Tx
+from ..port import Params, Row, Tx
 from ..statements import Statement, sql
-from . import control
+from . import control, hops
 from .audit import audit
 from .counting import lower_tallies
 from .enqueue import CLOSED
+from .forgetting import forget
 from .routes import insert_routes, special_routes
 
 BATCH: Final = 500
@@ -73,6 +74,8 @@ async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dic
         if job.held is not None:
             row = await tx.one(sql.replay_job, id=job.id, max_generation=MAX_GENERATION, held=job.held)
             fates[job.id] = Fate.RETRIED if row else Fate.NOT_REQUEUED
+    again = [job.id for job in wanted if job.linked and fates[job.id] is Fate.RETRIED]
+    await hops.replayed(tx, again, forgiven=again)
     await lower_tallies(tx, ended)
     _wake(tx, {job.queue for job in wanted})
     return fates
@@ -87,17 +90,22 @@ async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> di
 async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
     fates = {job.id: rules.fate(job, Action.DELETE) for job in jobs}
     gone = [job for job in jobs if fates[job.id] is Fate.DELETED]
-    await tx.one(sql.delete_attempts_of, ids=json.dumps([job.id for job in gone]))
-    await _each(tx, sql.delete_each, [job.id for job in gone])
+    await forget(tx, [job.id for job in gone if not job.linked])
+    await _each(tx, sql.delete_each, [job.id for job in gone if not job.linked])
+    for job in gone:
+        if job.linked:
+            await control.delete(tx, job.id)
     await lower_tallies(tx, [(job.queue, str(job.state)) for job in gone if job.state.is_terminal])
-    await _end(tx, [job for job in jobs if fates[job.id] is not Fate.DELETED], "deleted")
+    await _end(tx, [job for job in jobs if fates[job.id] in (Fate.CANCELLED, Fate.REQUESTED)], "deleted")
     return fates
 
 
 async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False) -> None:
     """Cancel what waits; ask what runs to stop, or end it."""
     waiting = [job.id for job in jobs if not job.state.is_terminal and job.state is not JobState.RUNNING]
-    await _each(tx, sql.cancel_each, waiting, reason=reason)
+    ended = await _each(tx, sql.cancel_each, waiting, reason=reason)
+    if linked := [id for id, row in zip(waiting, ended, strict=True) if row and row[0]]:
+        await hops.resolve(tx, linked)
     if waiting:
         tx.ring("finished")
     for job in jobs:
@@ -160,10 +168,9 @@ async def _one_by_one(
     return fates
 
 
-async def _each(tx: Tx, statement: Statement, ids: Sequence[str], **common: str | int) -> None:
+async def _each(tx: Tx, statement: Statement, ids: Sequence[str], **common: str | int) -> list[Row | None]:
     rows: list[Params] = [{"id": id} for id in ids]
-    if rows:
-        await tx.each(statement, rows, **common)
+    return await tx.each(statement, rows, **common) if rows else []
 
 
 async def _look(tx: Tx, ids: Sequence[str]) -> list[Look]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+
 from ...errors import IllegalMove
 from ...model.answers import CancelResult, DeleteResult
+from ...model.flow import FlowRecord
 from ...model.job import JobRecord, JobState
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Tx
 from ..statements import sql
+from . import hops
 from .enqueue import key_text
+from .forgetting import forget
 from .insight import get_job
 from .lanes import release
 
 
 async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
     """Cancel a waiting job at once; ask a running one to stop, or with `force` end it now under a new epoch."""
-    if await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
+    if ended := await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
+        await _tell(tx, job_id, ended[0])
         tx.ring("finished")
         return CancelResult.CANCELLED
     if force and (ended := await tx.one(sql.force_cancel, id=job_id, reason=reason)):
+        await _tell(tx, job_id, ended[1])
         await release(tx, [ended[0]])
         tx.ring("finished")
         tx.ring("cancel")
@@ -43,27 +50,44 @@ async def run_now(tx: Tx, job_id: str) -> bool:
 
 
 async def replay(tx: Tx, job_id: str) -> bool:
-    """Run a finished job again, attempts from zero; False where a live twin holds its dedupe key."""
+    """Run a finished job again, attempts from zero; False where a live twin holds its dedupe key.
+
+    A member of a flow that has not got what it waits for goes back to waiting for it.
+    """
     job = await get_job(tx, job_id)
     if not job.state.is_terminal:
         raise IllegalMove(f"job {job_id} is {job.state}; only a finished job can be replayed")
     if job.generation >= MAX_GENERATION:
         raise IllegalMove(f"job {job_id} was replayed {job.generation} times already; enqueue a new one")
+    if job.flow is not None:
+        await _require_uncancelled(tx, job_id, job.flow)
     row = await tx.one(sql.replay_job, id=job_id, max_generation=MAX_GENERATION, held=_held(job))
     if row is None:
         return False
+    if row[1]:
+        await hops.replayed(tx, [job_id], forgiven=[job_id])
     tx.ring(f"queue:{row[0]}")
     return True
 
 
 async def delete(tx: Tx, job_id: str) -> DeleteResult:
-    """Remove a job and its history; a running one is asked to stop instead."""
+    """Remove a job and its history; a running one is asked to stop instead.
+
+    One that belongs to an unfinished flow, or that another waits for, ends now and is removed with those later.
+    """
     if await tx.one(sql.delete_job, id=job_id):
-        await tx.one(sql.delete_attempts, job_id=job_id)
+        await forget(tx, [job_id])
         return DeleteResult.DELETED
-    await get_job(tx, job_id)
-    await cancel(tx, job_id, reason="deleted")
-    return DeleteResult.REQUESTED
+    job = await get_job(tx, job_id)
+    if not job.state.is_terminal:
+        await cancel(tx, job_id, reason="deleted")
+    if not job.linked or job.state in (JobState.RUNNING, JobState.SUSPENDED):
+        return DeleteResult.REQUESTED
+    if await tx.one(sql.needed_jobs, ids=json.dumps([job_id])):
+        return DeleteResult.NEEDED if job.state.is_terminal else DeleteResult.REQUESTED
+    await tx.one(sql.delete_jobs_of, ids=json.dumps([job_id]))
+    await forget(tx, [job_id])
+    return DeleteResult.DELETED
 
 
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
@@ -76,6 +100,18 @@ async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
 async def set_queue_state(tx: Tx, queue: str, state: str) -> None:
     await tx.one(sql.set_queue_state, name=queue, state=state)
     tx.ring(f"queue:{queue}")
+
+
+async def _tell(tx: Tx, job_id: str, linked: int) -> None:
+    if linked:
+        await hops.resolve(tx, [job_id])
+
+
+async def _require_uncancelled(tx: Tx, job_id: str, flow_id: str) -> None:
+    row = await tx.one(sql.get_flow, id=flow_id)
+    flow = FlowRecord(*row) if row else None
+    if flow and flow.cancel_at is not None and flow.finished_at is None:
+        raise IllegalMove(f"job {job_id} is of flow {flow_id}, which is being cancelled; replay it when that has ended")
 
 
 def _held(job: JobRecord) -> str | None:

@@ -43,7 +43,7 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 
 async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
-    """The same for many jobs whose ids were made a moment ago, and that are not enqueued in a stranger's transaction."""
+    """The same for many jobs whose ids were made a moment ago, in a transaction of our own."""
     now, closed = await tx.one(sql.time_and_closed_queues) or (0, None)
     queues = {spec.route.queue for spec in specs}
     if closed is not None:
@@ -157,9 +157,9 @@ def _values(spec: JobSpec, rank: int | None = None) -> Row:
     route, dedupe = spec.route, spec.dedupe
     key = (dedupe.scope, dedupe.key, dedupe.until, held_key(spec)) if dedupe else _KEYLESS
     return (
-        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, rank, spec.limits,
-        spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at, spec.deadline,
-        *key,
+        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, rank,
+        spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout,
+        spec.deadline_at, spec.deadline, *key,
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def _placed(spec: JobSpec, now: int) -> Row:
     if deadline is None and spec.deadline is not None:
         deadline = now + spec.deadline
     return (
-        spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority, starts, starts,
-        reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, deadline,
-        now,
+        spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority,
+        starts, starts, reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry,
+        spec.timeout, deadline, now,
     )  # fmt: skip

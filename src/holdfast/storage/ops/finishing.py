@@ -66,7 +66,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
     await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
     freed = [row[-1] for row in rows if row and row[-1]]
     if freed:
-        await breakers.judge(tx, items, rows)
+        await breakers.judge(tx, finishes, items, rows)
     if not rest and None not in succeeded:
         return Record([_SUCCEEDED] * len(finishes), freed)
     found = {(item.id, item.epoch): row for item, row in zip(items, rows, strict=True)}
@@ -179,7 +179,7 @@ def _change(item: Finish) -> Params:
     return change
 
 
-def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901 (one line per outcome)
+def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901, PLR0911 (one line per outcome)
     match outcome:
         case Retry(delay, error, label, convicts):
             suspect = int(label in ("lost", "crashed"))

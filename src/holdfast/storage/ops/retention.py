@@ -10,11 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from ...clock import SECOND
 from ...rules.retention import Retention, with_queues
 from ..port import Row, Tx
 from ..statements import sql
-from .counting import lower_tallies
+from .counting import ended, lower_tallies
+from .forgetting import forget
+from .insight import clock
 from .queues import list_queues
+from .rollup import rolled_to
 
 BATCH: Final = 200
 """Rows that one transaction deletes at most."""
@@ -23,6 +27,8 @@ PAGE: Final = 2_000
 _PAGES_AT_ONCE: Final = 128
 _SPARE_PAGES: Final = 2_048
 _SPARE_SHARE: Final = 0.25
+_COUNTS_WITHIN: Final = 180 * SECOND
+"""Minutes are rolled within so long of their beginning, if by anybody."""
 
 
 async def retention(tx: Tx, base: Retention) -> Retention:
@@ -40,7 +46,7 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
     rows = await tx.all(sql.lock_prunable, ids=json.dumps(ids), kept=kept)
     if rows:
         certain = json.dumps([row[0] for row in rows])
-        await tx.one(sql.delete_attempts_of, ids=certain)
+        await forget(tx, [row[0] for row in rows])
         await tx.one(sql.delete_jobs_of, ids=certain)
         await lower_tallies(tx, [(queue, state) for _, queue, state in rows])
     return len(rows)
@@ -49,6 +55,26 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
 async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
     """Forget the results of those of these jobs that succeeded at least `kept` µs ago; how many."""
     return len(await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept))
+
+
+async def over_cap(tx: Tx, queue: str, cap: int) -> int:
+    """How many finished jobs a queue has too many."""
+    # Roughly first: a great number is counted only where it may be too great.
+    if sum(count.jobs for count in await ended(tx) if count.queue == queue) <= cap:
+        return 0
+    row = await tx.one(sql.ended_in_queue, queue=queue)
+    return max(0, row[0] - cap) if row else 0
+
+
+async def page_of_evicted(tx: Tx, queue: str, state: str, after: int, n: int) -> list[Row]:
+    """The oldest finished jobs of a queue in a state from an instant on: id, finished_at."""
+    return await tx.all(sql.page_of_evicted, queue=queue, state=state, after=after, n=min(n, BATCH))
+
+
+async def uncounted(tx: Tx) -> int:
+    """How far back, in µs, jobs may have ended that no minute counts yet; 0 where nobody counts."""
+    behind = await clock(tx) - await rolled_to(tx)
+    return behind if behind < _COUNTS_WITHIN else 0
 
 
 async def wastes_space(tx: Tx) -> bool:
@@ -76,6 +102,16 @@ async def what_is_over(tx: Tx, audit_kept: int) -> tuple[bool, bool]:
 async def prune_windows(tx: Tx) -> int:
     """Dedupe windows that have closed."""
     return len(await tx.all(sql.expired_windows, n=BATCH))
+
+
+async def flows_are_over(tx: Tx) -> bool:
+    """Whether of an ended flow no member is left."""
+    return await tx.one(sql.flows_are_over, n=BATCH) is not None
+
+
+async def prune_flows(tx: Tx) -> int:
+    """Ended flows of which no member is left."""
+    return len(await tx.all(sql.prune_flows, n=BATCH))
 
 
 async def prune_audit(tx: Tx, kept: int) -> int:

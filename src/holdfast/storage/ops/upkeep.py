@@ -6,6 +6,7 @@ from typing import Final
 
 from ..port import Tx
 from ..statements import sql
+from . import hops
 
 PAGE: Final = 500
 
@@ -15,6 +16,8 @@ async def expire_jobs(tx: Tx) -> list[str]:
     rows = await tx.all(sql.expire_jobs, n=PAGE)
     if rows:
         tx.ring("finished")
+    if linked := [row[0] for row in rows if row[1]]:
+        await hops.resolve(tx, linked)
     return [row[0] for row in rows]
 
 

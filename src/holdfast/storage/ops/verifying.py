@@ -39,6 +39,10 @@ _RULES: Final[dict[str, Statement]] = {
     "suspects are marked as such": sql.suspect_mismatch,
     "every attempt has its job": sql.orphaned_attempts,
     "every special route has its row": sql.missing_routes,
+    "every flow counts its unfinished members": sql.miscounted_flows,
+    "every waiting member counts what it waits for": sql.miscounted_joins,
+    "no member waits for nothing": sql.forgotten_members,
+    "a flow without unfinished members has ended": sql.endless_flows,
 }
 
 

@@ -44,6 +44,11 @@ async def beat(tx: Tx, worker_id: str, vitals: Vitals | None = None) -> list[Own
         raise LeaseLost(f"worker {worker_id} was declared lost; its jobs belong to others now")
     if vitals is not None:
         await set_pulse(tx, worker_id, vitals)
+    return await owned_jobs(tx, worker_id)
+
+
+async def owned_jobs(tx: Tx, worker_id: str) -> list[Owned]:
+    """What the store thinks this worker runs."""
     rows = await tx.all(sql.owned_jobs, owner=worker_id)
     return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
 

@@ -3,7 +3,7 @@ update holdfast_job
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
  where id = :id and state in ('ready', 'blocked', 'suspended')
-returning id;
+returning linked;
 
 -- name: request_cancel
 -- The job stays running and keeps its epoch: a success within the grace stands.
@@ -18,7 +18,7 @@ update holdfast_job
        cancel_reason = coalesce(cancel_reason, :reason), epoch = epoch + 1, owner = null, claim = null, alone = 0,
        dedupe_held = null, finished_at = :now
  where id = :id and state = 'running'
-returning holds;
+returning holds, linked;
 
 -- name: run_job_now
 -- Also what was parked until somebody acts: this is how they say that they have.
@@ -36,14 +36,11 @@ update holdfast_job
        finished_at = null, finished_epoch = null, result = null, deadline = null, dedupe_held = :held
  where id = :id and finished_at is not null and generation < :max_generation
    and (cast(:held as text) is null or not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :held))
-returning queue;
+returning queue, linked;
 
 -- name: delete_job
-delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' returning id;
-
--- name: delete_attempts
--- The schema does this too, but not on a lent SQLite connection whose foreign keys are off.
-delete from holdfast_attempt where job_id = :job_id;
+-- A linked one ends first, so that those who wait for it are told.
+delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' and linked = 0 returning id;
 
 -- name: set_priority
 update holdfast_job set priority = :priority where id = :id and state in ('ready', 'blocked') returning id;

@@ -13,7 +13,7 @@ select task, payload from holdfast_job where id = :id;
 update holdfast_job
    set state = 'failed', due = null, reason = 'superseded', epoch = epoch + 1, dedupe_held = null, finished_at = :now
  where id = :id and state = 'ready' and reason = 'retry'
-returning id;
+returning linked;
 
 -- name: replace_job
 -- Debounce: new arguments and due time for a job that has not started.

@@ -34,6 +34,37 @@ select attempt.job_id from holdfast_attempt as attempt
  where not exists (select 1 from holdfast_job as job where job.id = attempt.job_id)
  limit :n;
 
+-- name: miscounted_flows
+-- Members that have not ended, and those whose end the flow has not been told yet.
+select f.id from holdfast_flow as f
+ where f.live <> (select count(*) from holdfast_job as job where job.flow = f.id and job.finished_at is null)
+                 + (select count(*) from holdfast_hop as hop where hop.flow = f.id and hop.state <> 'replayed')
+                 - (select count(*) from holdfast_hop as hop where hop.flow = f.id and hop.state = 'replayed')
+ limit :n;
+
+-- name: miscounted_joins
+-- Of members that wait, and whose upstreams' ends are all known.
+select j.job_id
+  from holdfast_join as j
+  join holdfast_job as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
+  join holdfast_flow as f on f.id = job.flow and f.cancel_at is null
+ where j.kind = 'flow' and j.applied = 1
+   and j.awaits + j.spare <> (select count(*) from holdfast_edge as e
+                               where e.downstream = j.job_id and e.kind = 'flow' and e.applied = 1 and e.met is null)
+ limit :n;
+
+-- name: forgotten_members
+-- A member that waits though nothing it waits for is left, or though it can never start.
+select j.job_id
+  from holdfast_join as j
+  join holdfast_job as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
+  join holdfast_flow as f on f.id = job.flow and f.cancel_at is null
+ where j.kind = 'flow' and j.applied = 1 and (j.awaits <= 0 or j.spare < 0)
+ limit :n;
+
+-- name: endless_flows
+select id from holdfast_flow where live = 0 and members > 0 and finished_at is null limit :n;
+
 -- name: missing_routes
 -- A special route without its row is a route that no worker finds.
 select job.id from holdfast_job as job

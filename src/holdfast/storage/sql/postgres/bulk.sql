@@ -6,7 +6,15 @@ select id, state, queue, route, due, reason, generation,
        case when dedupe_key is not null then
             exists (select 1 from holdfast_job as twin
                      where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
-                       and twin.id <> job.id) else false end
+                       and twin.id <> job.id) else false end,
+       linked,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
+            or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
+                        where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else false end,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else false end
   from holdfast_job as job where id = any(array(select json_array_elements_text(:ids::json))) order by id;
 
 -- name: lock_jobs
@@ -31,10 +39,10 @@ update holdfast_job as job
        dedupe_held = null, finished_at = :now
   from unnest(:id::text[]) with ordinality as item(id, n)
  where job.id = item.id and state in ('ready', 'blocked', 'suspended')
-returning item.n, job.id;
+returning item.n, job.linked;
 
 -- name: delete_each
 delete from holdfast_job as job
  using unnest(:id::text[]) with ordinality as item(id, n)
- where job.id = item.id and state <> 'running' and state <> 'suspended'
+ where job.id = item.id and state <> 'running' and state <> 'suspended' and linked = 0
 returning item.n, job.id;

@@ -7,4 +7,4 @@ update holdfast_job
  where id = any(array(select id from holdfast_job
                        where deadline <= :now and finished_at is null and state <> 'running'
                        order by deadline limit :n for update skip locked))
-returning id;
+returning id, linked;

@@ -6,7 +6,15 @@ select id, state, queue, route, due, reason, generation,
        case when dedupe_key is not null then
             exists (select 1 from holdfast_job as twin
                      where twin.dedupe_held = job.tenant || char(31) || job.dedupe_scope || char(31) || job.dedupe_key
-                       and twin.id <> job.id) else 0 end
+                       and twin.id <> job.id) else 0 end,
+       linked,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
+            or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
+                        where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else 0 end,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end
   from holdfast_job as job where id in (select value from json_each(:ids)) order by id;
 
 -- name: lock_jobs
@@ -27,7 +35,7 @@ update holdfast_job
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
  where id = :id and state in ('ready', 'blocked', 'suspended')
-returning id;
+returning linked;
 
 -- name: delete_each
-delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' returning id;
+delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' and linked = 0 returning id;

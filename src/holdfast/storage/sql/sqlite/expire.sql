@@ -6,4 +6,4 @@ update holdfast_job
        epoch = epoch + 1, dedupe_held = null, finished_at = :now
  where rowid in (select rowid from holdfast_job
                   where deadline <= :now and finished_at is null and state <> 'running' order by deadline limit :n)
-returning id;
+returning id, linked;

@@ -1,0 +1,97 @@
+"""How fast Holdfast's workers empty a full queue.
+
+Rates count until the store shows nothing unfinished, not until the last handler has started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import holdfast
+
+from .enqueues import Choice, fill
+from .fleet import WorkerProcess, workers
+from .jobs import QUEUE, Jobs, jobs_on
+from .measure import Reading
+from .stores import Bench
+
+KINDS: Final[dict[str, Callable[[Jobs], Choice]]] = {
+    "async": lambda jobs: lambda _: jobs.nothing,
+    "def": lambda jobs: lambda _: jobs.nothing_in_thread,
+    # A thousand keys that are never full, and a hundred tenants that take turns.
+    "keyed": lambda jobs: lambda n: jobs.nothing.options(concurrency_key=f"k{n % 1_000}", concurrency=100),
+    "fair": lambda jobs: lambda n: jobs.nothing.options(fair_key=f"t{n % 100}"),
+}
+"""The task of the n-th job of each kind of drain."""
+
+
+def drain(
+    bench: Bench, count: int, *, kind: str = "async", processes: int = 1, finished: int = 0, analysed: bool = False
+) -> float:
+    """From the moment a full queue is opened to waiting workers, until the store shows nothing unfinished.
+
+    `finished` is how many jobs of the past lie beside them.
+    """
+    with bench.fresh() as url:
+        if finished:
+            bench.add_finished(url, finished)
+        jobs = _filled(url, kind, count)
+        if analysed:
+            bench.analyse(url)
+        with workers(url, processes):
+            took = _opened_until_empty(bench, url, jobs)
+        _check(url, count + finished)
+        return count / took
+
+
+def drain_watching_memory(bench: Bench, count: int) -> Reading:
+    """The same, and the worker's resident MB after a tenth of the time and at the end."""
+    with bench.fresh() as url:
+        jobs = _filled(url, "async", count)
+        with workers(url, 1) as [worker]:
+            seen = _Memory(worker)
+            took = _opened_until_empty(bench, url, jobs, seen.look)
+        return {"rate": count / took, "early": seen.values[len(seen.values) // 10], "late": seen.values[-1]}
+
+
+class _Memory:
+    """Notes a worker's memory ten times a second."""
+
+    def __init__(self, worker: WorkerProcess) -> None:
+        self._worker = worker
+        self._next = 0.0
+        self.values: list[float] = []
+
+    def look(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.1
+            self.values.append(self._worker.memory())
+
+
+def _filled(url: str, kind: str, count: int) -> Jobs:
+    jobs = jobs_on(url)
+    jobs.app.queues.pause(QUEUE)
+    fill(jobs, KINDS[kind](jobs), count)
+    jobs.app.close()
+    return jobs
+
+
+def _opened_until_empty(bench: Bench, url: str, jobs: Jobs, look: Callable[[], None] = lambda: None) -> float:
+    """The seconds it took."""
+    start = time.perf_counter()
+    jobs.app.queues.resume(QUEUE)
+    bench.await_empty(url, look)
+    took = time.perf_counter() - start
+    jobs.app.close()
+    return took
+
+
+def _check(url: str, count: int) -> None:
+    app = holdfast.App(url)
+    succeeded = sum(found.jobs for found in app.jobs.counts() if found.label == "succeeded")
+    others = {found.label: found.jobs for found in app.jobs.counts() if found.label != "succeeded"}
+    app.close()
+    if others or succeeded != count:
+        raise RuntimeError(f"of {count} jobs {succeeded} succeeded, and the store shows {others}")

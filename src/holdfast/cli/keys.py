@@ -1,0 +1,104 @@
+"""`holdfast keys`: what signs the tokens of waitpoints. A secret is read from a file, and never shown."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from ..model.signal import Key
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, for_people, reason_option
+from .output import instant, print_json, print_table
+
+
+@click.group(epilog=EXIT_CODES)
+def keys() -> None:
+    """See and change the keys that sign the tokens of waitpoints."""
+
+
+@keys.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every key by its fingerprint, without its secret."""
+    found = find_app(app_name, store).keys.list()
+    if as_json:
+        print_json({"keys": [_data(key) for key in found]})
+        return
+    rows = [
+        (
+            key.kid,
+            key.state,
+            instant(key.created_at, exact=False),
+            instant(key.valid_until, exact=False),
+            key.fingerprint,
+        )
+        for key in found
+    ]
+    print_table(("key", "state", "since", "verifies until", "fingerprint"), rows, empty="no keys yet")
+
+
+@keys.command(cls=Command)
+@click.argument("kid")
+@click.option("--secret-file", type=click.File(), required=True, help="64 hexadecimal digits; - is standard input.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def seed(
+    kid: str, secret_file: IO[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
+    """Make the first key of a store, from a secret that is shared with others."""
+    made = find_app(app_name, store).keys.seed(kid, secret_file.read().strip(), **who)
+    _say({"kid": kid, "made": made}, f"key {kid} is active" if made else f"key {kid} was there already", as_json)
+
+
+@keys.command(cls=Command)
+@click.argument("kid", required=False)
+@click.option("--secret-file", type=click.File(), help="64 hexadecimal digits; - is standard input. [default: random]")
+@click.option(
+    "--grace", type=Duration(), default="24h", show_default=True, help="How long the old key verifies at least."
+)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def rotate(
+    kid: str | None, secret_file: IO[str] | None, grace: float, app_name: str | None, store: str | None,
+    as_json: bool, debug: bool, **who: str,
+) -> None:  # fmt: skip
+    """Sign with another key from now on. What the old one signed stays good until it expires."""
+    secret = secret_file.read().strip() if secret_file is not None else None
+    name = find_app(app_name, store).keys.rotate(kid, secret, grace=grace, **who)
+    _say({"kid": name}, f"key {name} is active; the one before verifies for {for_people(grace)} or longer", as_json)
+
+
+@keys.command(cls=Command)
+@click.argument("kid")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def revoke(kid: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Refuse from now on whatever a retired key has signed."""
+    find_app(app_name, store).keys.revoke(kid, **who)
+    _say({"kid": kid, "revoked": True}, f"key {kid} verifies nothing any more", as_json)
+
+
+def _data(key: Key) -> dict[str, Any]:
+    return {
+        "kid": key.kid,
+        "state": key.state,
+        "created_at": instant(key.created_at),
+        "valid_until": instant(key.valid_until),
+        "fingerprint": key.fingerprint,
+    }
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)

@@ -1,0 +1,75 @@
+"""`holdfast jobs fork`, and the steps of a job on the screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..clock import SECOND
+from ..model.step import Step
+from .command import Command, json_option, target_options
+from .locate import find_app
+from .operator import actor_option, reason_option
+from .output import instant, print_json, print_table
+from .shapes import decoded, error_line
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID")
+@click.option("--from", "from_step", required=True, metavar="STEP", help="Its name, NAME#2, or a key of `jobs show`.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def fork(
+    *,
+    job_id: str,
+    from_step: str,
+    app_name: str | None,
+    store: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Begin a durable job again from a step: a new job that keeps what this one did before."""
+    made = find_app(app_name, store).jobs.fork(job_id, from_step=from_step, actor=actor, reason=reason)
+    if as_json:
+        print_json({"id": made.id, "forked_from": job_id, "from_step": from_step})
+    else:
+        click.echo(f"{made.id} goes on from {from_step}")
+
+
+def step_data(step: Step) -> dict[str, Any]:
+    return {
+        "key": step.key,
+        "kind": step.kind,
+        "name": step.name,
+        "called": step.called or None,
+        "attempts": step.attempts,
+        "started_at": instant(step.started_at),
+        "ended_at": instant(step.ended_at),
+        "value": decoded(step.value),
+        "error": decoded(step.error),
+    }
+
+
+def print_steps(steps: Sequence[Step]) -> None:
+    if not steps:
+        return
+    click.echo("\nsteps")
+    rows = [
+        (
+            step.key,
+            step.called,
+            step.attempts,
+            instant(step.ended_at),
+            f"{(step.ended_at - step.started_at) / SECOND:.3g} s",
+            error_line(step.error) or json.dumps(decoded(step.value), ensure_ascii=False),
+        )
+        for step in steps
+    ]
+    print_table(("step", "function", "tries#", "ended", "took#", "value…"), rows, empty="")

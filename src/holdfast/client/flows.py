@@ -1,0 +1,277 @@
+"""Flows: make them, wait for them, look at them, act on them: `app.flow(…)` and `app.flows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..errors import FlowNotFound, FlowNotSucceeded
+from ..flows.flow import Extension, Flow
+from ..flows.handle import FlowHandle
+from ..handle import explain_end
+from ..ids import ids
+from ..model.flow import (
+    CancelPolicy,
+    Edge,
+    FlowCancel,
+    FlowEnd,
+    FlowFilter,
+    FlowGraph,
+    FlowRecord,
+    FlowSpec,
+    FlowState,
+    FlowStatus,
+)  # fmt: skip
+from ..model.job import Ended, JobState
+from ..names import check_name
+from ..storage.ops import flow_reads, insight
+from ..storage.ops import flows as ops
+from ..storage.port import Op, Store, Tx
+from ..tasks import JobRequest
+from .enqueuer import Enqueuer
+from .flowplans import plan_edges, plan_extension, plan_flow, plan_staged
+from .jobs import Jobs
+from .watch import Watch
+
+
+class Flows:
+    """The flows of one app. Each method has an awaiting twin with an `a` before its name."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        jobs: Jobs,
+        enqueuer: Enqueuer,
+        require_known: Callable[[JobRequest[Any]], None],
+    ) -> None:
+        self._store = store
+        self._enqueuer = enqueuer
+        self._require_known = require_known
+        self.jobs = jobs
+        self._watch = Watch(store, "flow", _ended, lambda flow_id: Op(lambda tx: flow_reads.get_flow(tx, flow_id)))
+
+    def handle(self, flow_id: str) -> FlowHandle:
+        """The handle of a flow by its id."""
+        return FlowHandle(self, _id(flow_id))
+
+    # -- look
+
+    def status(self, flow_id: str) -> FlowStatus:
+        """A flow, its state, and how many of its members are in each. FlowNotFound if there is none."""
+        return self._store().read(_status(_id(flow_id)))
+
+    async def astatus(self, flow_id: str) -> FlowStatus:
+        return await self._store().aread(_status(_id(flow_id)))
+
+    def find(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
+        """Flows, newest first."""
+        return self._store().read(Op(lambda tx: flow_reads.list_flows(tx, wanted or FlowFilter())))
+
+    async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
+        return await self._store().aread(Op(lambda tx: flow_reads.list_flows(tx, wanted or FlowFilter())))
+
+    def graph(self, flow_id: str) -> FlowGraph:
+        """The members of a flow, and which of them wait for which."""
+        return self._store().read(Op(lambda tx: flow_reads.flow_graph(tx, _id(flow_id))))
+
+    async def agraph(self, flow_id: str) -> FlowGraph:
+        return await self._store().aread(Op(lambda tx: flow_reads.flow_graph(tx, _id(flow_id))))
+
+    def wait(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
+        """Block until every member has ended. ResultTimeout if that is not so by then."""
+        self._watch.wait(_id(flow_id), timeout)
+        return self.status(flow_id)
+
+    async def await_(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
+        await self._watch.await_(_id(flow_id), timeout)
+        return await self.astatus(flow_id)
+
+    def result(self, flow_id: str, timeout: float | None = None) -> Any:
+        """Wait for a flow, and give the result of its sink, or those of several by name."""
+        self._watch.wait(_id(flow_id), timeout)
+        return self._result(self._store().read(Op(lambda tx: _outcome(tx, flow_id))))
+
+    async def aresult(self, flow_id: str, timeout: float | None = None) -> Any:
+        await self._watch.await_(_id(flow_id), timeout)
+        return self._result(await self._store().aread(Op(lambda tx: _outcome(tx, flow_id))))
+
+    # -- act
+
+    def cancel(
+        self,
+        flow_id: str,
+        policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
+        *,
+        reason: str = "cancelled",
+        actor: str = "",
+    ) -> FlowCancel:
+        """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
+        store = self._store()
+        done = store.write(Op(lambda tx: ops.cancel_flow(tx, _id(flow_id), policy, reason=reason, actor=actor)))
+        while store.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
+            pass
+        return done
+
+    async def acancel(
+        self,
+        flow_id: str,
+        policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
+        *,
+        reason: str = "cancelled",
+        actor: str = "",
+    ) -> FlowCancel:
+        store = self._store()
+        done = await store.awrite(Op(lambda tx: ops.cancel_flow(tx, _id(flow_id), policy, reason=reason, actor=actor)))
+        while await store.awrite(Op(lambda tx: ops.cancel_page(tx, flow_id))):
+            pass
+        return done
+
+    def retry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
+        """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
+        return self._store().write(Op(lambda tx: ops.retry_flow(tx, _id(flow_id), actor=actor, reason=reason)))
+
+    async def aretry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
+        return await self._store().awrite(Op(lambda tx: ops.retry_flow(tx, _id(flow_id), actor=actor, reason=reason)))
+
+    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
+        """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
+        return self._store().write(_replay(job_id, downstream, actor, reason))
+
+    async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
+        return await self._store().awrite(_replay(job_id, downstream, actor, reason))
+
+    # -- piece by piece, for those who have no builder
+
+    def begin(self, name: str, *, tenant: str = "") -> FlowRecord:
+        """Store a flow without members. Nothing of it runs before `apply`."""
+        spec = FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=tenant)
+        return self._store().write(Op(lambda tx: ops.create_flow(tx, spec)))
+
+    async def abegin(self, name: str, *, tenant: str = "") -> FlowRecord:
+        spec = FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=tenant)
+        return await self._store().awrite(Op(lambda tx: ops.create_flow(tx, spec)))
+
+    def add(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
+        """Add jobs by name, which wait for `apply`; their ids by name."""
+        with self._enqueuer.around(self._known(requests.values())) as trace:
+            members = plan_staged(requests, flow.tenant, trace)
+            self._store().write(Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True)))
+        return {member.name: member.spec.id for member in members}
+
+    async def aadd(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
+        with self._enqueuer.around(self._known(requests.values())) as trace:
+            members = plan_staged(requests, flow.tenant, trace)
+            await self._store().awrite(Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True)))
+        return {member.name: member.spec.id for member in members}
+
+    def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
+        """Plan edges between members, if nobody has changed the graph since that revision; the new one."""
+        return self._store().write(Op(lambda tx: ops.stage_edges(tx, _id(flow_id), edges, revision)))
+
+    async def astage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
+        return await self._store().awrite(Op(lambda tx: ops.stage_edges(tx, _id(flow_id), edges, revision)))
+
+    def apply(self, flow_id: str) -> int:
+        """Make the planned edges count, and let go what waits for nothing; how many edges. Repeated, it finds none."""
+        return self._store().write(Op(lambda tx: ops.apply_edges(tx, _id(flow_id))))
+
+    async def aapply(self, flow_id: str) -> int:
+        return await self._store().awrite(Op(lambda tx: ops.apply_edges(tx, _id(flow_id))))
+
+    # -- what a flow asks
+
+    def create(self, flow: Flow) -> None:
+        """Store a flow, in our own transaction or in the caller's."""
+        with self._enqueuer.around(self._known(node.request for node in flow.nodes)) as trace:
+            spec, store = plan_flow(flow, trace), self._store()
+            op = Op(lambda tx: ops.create_flow(tx, spec))
+            store.write(op) if flow.connection is None else store.within(flow.connection, op)
+
+    async def acreate(self, flow: Flow) -> None:
+        with self._enqueuer.around(self._known(node.request for node in flow.nodes)) as trace:
+            spec, store = plan_flow(flow, trace), self._store()
+            op = Op(lambda tx: ops.create_flow(tx, spec))
+            await (store.awrite(op) if flow.connection is None else store.awithin(flow.connection, op))
+
+    def extend(self, extension: Extension) -> None:
+        """Add members to the flow of a running job."""
+        with self._enqueuer.around(self._known(node.request for node in extension.nodes)) as trace:
+            self._store().write(_extending(extension, trace))
+
+    async def aextend(self, extension: Extension) -> None:
+        with self._enqueuer.around(self._known(node.request for node in extension.nodes)) as trace:
+            await self._store().awrite(_extending(extension, trace))
+
+    def renew(self) -> None:
+        self._watch.renew()
+
+    def _known(self, requests: Iterable[JobRequest[Any]]) -> list[JobRequest[Any]]:
+        known = list(requests)
+        for request in known:
+            self._require_known(request)
+        return known
+
+    def _result(self, outcome: tuple[FlowRecord, Sequence[FlowEnd], dict[str, str]]) -> Any:
+        record, ends, failures = outcome
+        if record.state is not FlowState.SUCCEEDED:
+            raise FlowNotSucceeded(record.id, record.state, failures)
+        found = {end.name: self._decoded(end) for end in ends if end.state is JobState.SUCCEEDED}
+        return found.get(ends[0].name) if len(ends) == 1 else found
+
+    def _decoded(self, end: FlowEnd) -> Any:
+        return self.jobs.decode_result(Ended(end.id, end.state, end.result, end.error, end.reason), end.task)
+
+
+def _status(flow_id: str) -> Op[FlowStatus]:
+    async def look(tx: Tx) -> FlowStatus:
+        record = await flow_reads.get_flow(tx, flow_id)
+        return FlowStatus(record, record.state, await flow_reads.flow_counts(tx, flow_id))
+
+    return Op(look)
+
+
+def _ended(flow_ids: Sequence[str]) -> Op[list[FlowRecord]]:
+    async def look(tx: Tx) -> list[FlowRecord]:
+        found: list[FlowRecord] = []
+        for flow_id in flow_ids:
+            with suppress(FlowNotFound):  # deleted while somebody waited; the others are not to suffer
+                found.append(await flow_reads.get_flow(tx, flow_id))
+        return [flow for flow in found if flow.finished_at is not None]
+
+    return Op(look)
+
+
+async def _outcome(tx: Tx, flow_id: str) -> tuple[FlowRecord, list[FlowEnd], dict[str, str]]:
+    record = await flow_reads.get_flow(tx, flow_id)
+    failures: dict[str, str] = {}
+    if record.state is not FlowState.SUCCEEDED:
+        failures = await _failures(tx, flow_id)
+    return record, await flow_reads.flow_ends(tx, flow_id), failures
+
+
+async def _failures(tx: Tx, flow_id: str) -> dict[str, str]:
+    """Why members did not succeed; those that were skipped for the sake of others are left out."""
+    bad = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
+    members = {m.id: m.name for m in (await flow_reads.flow_graph(tx, flow_id)).members if m.state in bad}
+    ended = await insight.outcomes_of(tx, list(members))
+    return {members[end.id]: explain_end(end) or end.state for end in ended}
+
+
+def _replay(job_id: str, downstream: bool, actor: str, reason: str) -> Op[list[str]]:
+    job_id = check_name("the id", job_id)
+    return Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
+
+
+def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
+    async def run(tx: Tx) -> FlowRecord:
+        me = await insight.get_job(tx, extension.me.id)
+        members = plan_extension(extension, me.member or me.task, me.tenant, trace)
+        edges = plan_edges(extension.nodes)
+        return await ops.add_members(tx, extension.flow_id, members, edges, by=extension.holder)
+
+    return Op(run)
+
+
+def _id(flow_id: str) -> str:
+    return check_name("the flow's id", flow_id)

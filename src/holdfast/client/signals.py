@@ -1,0 +1,158 @@
+"""Send signals to jobs, and see what waits for one: `app.signal`, `app.signals`. Each method has an awaiting twin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from ..codec import encode
+from ..errors import InvalidInput, InvalidToken
+from ..handle import Job
+from ..model.signal import MAX_SIGNALS, SIGNAL_LIMIT, Letter, Pending, Sent, Signal
+from ..names import check_name
+from ..rules.tokens import looks_like_token
+from ..storage.ops import signals, waitpoints, waking
+from ..storage.port import Op, Store
+
+Target: TypeAlias = "str | Job[Any]"
+MOST_LISTED: Final = 1_000
+
+
+class Signals:
+    """The signals of one app."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def send(
+        self,
+        target: Target,
+        name: str | None = None,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        source: str = "",
+        tenant: str | None = None,
+        connection: object | None = None,
+    ) -> Sent:
+        """Send a signal to a job, by its id or handle, or with a waitpoint's token instead.
+
+        Without a `name` only a token will do: so say it where `target` comes from outside. A second signal with the
+        same `key` is the same signal. With a `tenant`, what belongs to another does not exist. A `connection` sends it
+        in the caller's own transaction.
+        """
+        op = _send(target, Signal(**_checked(name, payload, key, source, tenant)))
+        store = self._store()
+        return _sent(store.write(op) if connection is None else store.within(connection, op))
+
+    async def asend(
+        self,
+        target: Target,
+        name: str | None = None,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        source: str = "",
+        tenant: str | None = None,
+        connection: object | None = None,
+    ) -> Sent:
+        """The awaiting twin of `send`."""
+        op = _send(target, Signal(**_checked(name, payload, key, source, tenant)))
+        store = self._store()
+        return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
+
+    def pending(
+        self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
+    ) -> list[Pending]:
+        """Waitpoints that take a signal, oldest first, without their tokens. `after` is the id to go on from."""
+        return self._store().read(_pending(job, tenant, after, limit))
+
+    async def apending(
+        self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
+    ) -> builtins.list[Pending]:
+        return await self._store().aread(_pending(job, tenant, after, limit))
+
+    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
+        """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
+        return self._store().read(_received(job, before, limit))
+
+    async def areceived(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
+        return await self._store().aread(_received(job, before, limit))
+
+    def resume(
+        self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
+    ) -> None:
+        """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
+        self._store().write(_resume(job, payload, tenant, actor, reason))
+
+    async def aresume(
+        self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
+    ) -> None:
+        await self._store().awrite(_resume(job, payload, tenant, actor, reason))
+
+    def refused(self) -> int:
+        """How many tokens were refused since the store was made."""
+        return self._store().read(Op(signals.refused_tokens, single=True))
+
+    async def arefused(self) -> int:
+        return await self._store().aread(Op(signals.refused_tokens, single=True))
+
+
+def _send(target: Target, signal: Signal) -> Op[Sent | None]:
+    if isinstance(target, str) and (not signal.name or looks_like_token(target)):
+        return Op(lambda tx: signals.send_by_token(tx, target, signal))
+    if not signal.name:
+        raise InvalidInput("a signal to a job needs a name; only a token can do without")
+    job_id = _id(target)
+    return Op(lambda tx: _by_id(tx, job_id, signal))
+
+
+async def _by_id(tx: Any, job_id: str, signal: Signal) -> Sent | None:
+    return await signals.send(tx, job_id, signal)
+
+
+def _sent(answer: Sent | None) -> Sent:
+    # A refusal is an answer and not an error inside: what is recorded of it must be committed.
+    if answer is None:
+        raise InvalidToken
+    return answer
+
+
+def _pending(job: Target | None, tenant: str | None, after: str, limit: int) -> Op[list[Pending]]:
+    n, job_id = _limit(limit), None if job is None else _id(job)
+    return Op(lambda tx: waitpoints.pending(tx, tenant=tenant, job_id=job_id, after=after, limit=n), single=True)
+
+
+def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
+    n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
+    return Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True)
+
+
+def _resume(job: Target, payload: object, tenant: str | None, actor: str, reason: str) -> Op[None]:
+    job_id, text = _id(job), _text(payload)
+    return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=tenant))
+
+
+def _checked(name: str | None, payload: object, key: str | None, source: str, tenant: str | None) -> dict[str, Any]:
+    return {
+        "name": "" if name is None else check_name("the signal's name", name),
+        "payload": _text(payload),
+        "key": None if key is None else check_name("the signal's key", key),
+        "source": check_name("the source", source) if source else "",
+        "tenant": tenant,
+    }
+
+
+def _text(payload: object) -> str:
+    return encode(payload, what="the signal's payload", limit=SIGNAL_LIMIT)
+
+
+def _id(job: Target) -> str:
+    return check_name("the id", job if isinstance(job, str) else job.id)
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= MOST_LISTED:
+        raise InvalidInput(f"limit is {limit}; use 1 to {MOST_LISTED:,}")
+    return limit

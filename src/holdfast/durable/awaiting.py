@@ -1,0 +1,144 @@
+"""The durable calls of an `async def` task, with their types.
+
+Light to import: what does the work is loaded at the first call. They are coroutines as `async def` makes them; with
+Any in place of None, mypy could not tell the overloads of `gather` apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+
+from .options import CountTerms, Ends, WaitTerms, check_options
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..handle import Job
+    from ..model.wait import OnTimeout, Opened
+    from ..options import Seconds
+    from ..rules.retry import RetryPolicy
+    from ..tasks import JobRequest
+    from .calls import Durable
+    from .options import StepPolicy
+
+    Self = TypeVar("Self", bound="AwaitingCalls")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+
+
+class AwaitingCalls:
+    """What `ctx` can do that a later run of the job will not do again."""
+
+    _durable: Durable | None = None
+    _policy: StepPolicy | None = None
+
+    def options(self: Self, *, max_attempts: int | None = 5, retry: RetryPolicy | None = None) -> Self:
+        """A context whose steps are tried so often in one run: `await ctx.options(max_attempts=3).step(…)`."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
+        return twin
+
+    @overload
+    def step(
+        self,
+        name: str,
+        fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[None, None, R]: ...
+    @overload
+    def step(
+        self, name: str, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[None, None, R]: ...
+    @overload
+    def step(self, name: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[None, None, R]: ...
+    def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[None, None, Any]:
+        """Call a function and record its value; a later run of the job gets that value instead.
+
+        A plain function runs on a thread. Where the function takes a context, it gets this one. A step that fails
+        raises StepFailed.
+        """
+        durable = self._calls()
+        return durable.step(self, name, fn, args, kwargs, self._policy)
+
+    def sleep(self, how_long: Seconds | datetime) -> Coroutine[None, None, None]:
+        """Go on after so many seconds, or at an instant. Meanwhile the job holds no worker, and may outlive them."""
+        return self._calls().sleep(how_long)
+
+    def enqueue(self, request: JobRequest[R]) -> Coroutine[None, None, Job[R]]:
+        """Enqueue a job made by `task.job(…)`, once, for this job's tenant unless it names another."""
+        return self._calls().enqueue(request)
+
+    def waitpoint(
+        self, name: str, *, expires: Seconds, type: Any = Any, once: bool = True
+    ) -> Coroutine[None, None, Opened]:
+        """A place where a signal may arrive. Its `token` is all that the sender needs; it can be mailed."""
+        from . import waits
+
+        return waits.waitpoint(self._calls(), name, expires, type, once)
+
+    @overload
+    def wait_for(
+        self, what: Job[R], /, *, on_timeout: Ends = ..., **terms: Unpack[WaitTerms]
+    ) -> Coroutine[None, None, R]: ...
+    @overload
+    def wait_for(
+        self,
+        what: str | Opened,
+        /,
+        *,
+        type: type[T],
+        on_timeout: Ends = ...,
+        **terms: Unpack[WaitTerms],
+    ) -> Coroutine[None, None, T]: ...
+    @overload
+    def wait_for(
+        self, *what: str | Opened | Job[Any], type: Any = ..., on_timeout: OnTimeout = ..., **terms: Unpack[CountTerms]
+    ) -> Coroutine[None, None, Any]: ...
+    def wait_for(
+        self,
+        *what: str | Opened | Job[Any],
+        type: Any = Any,
+        on_timeout: OnTimeout = "fail",
+        **terms: Unpack[CountTerms],
+    ) -> Coroutine[None, None, Any]:
+        """Wait for a signal by its name, for a waitpoint, or for jobs to end; suspended, without a worker.
+
+        Gives the signal's payload as `type`, or the job's result. Of several, `needed` says how many end the wait (1,
+        or "all" of them) and the answer is a list. With none, an operator or the timeout ends it. `on_timeout` is
+        fail, cancel, expire, escalate, or resume: then the answer is `default`.
+        """
+        from . import waits
+
+        return waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms))
+
+    @overload
+    def gather(self, one: Awaitable[T1], two: Awaitable[T2], /) -> Coroutine[None, None, tuple[T1, T2]]: ...
+    @overload
+    def gather(
+        self, one: Awaitable[T1], two: Awaitable[T2], three: Awaitable[T3], /
+    ) -> Coroutine[None, None, tuple[T1, T2, T3]]: ...
+    @overload
+    def gather(self, *awaitables: Awaitable[T]) -> Coroutine[None, None, tuple[T, ...]]: ...
+    def gather(self, *awaitables: Awaitable[Any]) -> Coroutine[None, None, tuple[Any, ...]]:
+        """Run steps, or coroutines that make steps, at once; their values in order.
+
+        All are brought to their end before a failure is raised, or before the job is suspended for one of them.
+        """
+        from .gathering import gather
+
+        return gather(self._calls(), awaitables)
+
+    def _calls(self) -> Durable:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        if self._durable is not None:
+            self._durable.check()

@@ -1,0 +1,254 @@
+"""The durable calls of one run. Each asks the journal first, and does only what is not recorded there."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NoReturn, TypeAlias
+
+from ..clock import SECOND, SYSTEM_CLOCK
+from ..context import JobInfo, Stop
+from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
+from ..handle import Job
+from ..model.outcome import Failed, Outcome, Snoozed
+from ..model.step import Journal, Step
+from ..names import check_duration, check_instant, check_name
+from ..options import Seconds
+from ..outcomes import JobSignal
+from ..rules.failure import error_text
+from ..rules.replay import Call
+from ..rules.retry import DEFAULT
+from ..storage.ops import steps
+from ..storage.port import Op, Tx
+from .hands import Hands
+from .journal import RunJournal
+from .options import ONCE, StepPolicy
+from .place import inside, place_of
+from .shapes import Shape, shape_of
+
+Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
+
+# Reasons to stop for which nothing that the handler asks for counts any more.
+_TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
+# What a step's own policy does not try again: the run is over, or the step itself says what shall be done.
+_NOT_TRIED_AGAIN: Final = (JobSignal, LeaseLost, StepDiverged, InvalidInput)
+
+
+class Durable:
+    """Made at the first durable call of a run. A run without a worker (inline) records nothing."""
+
+    def __init__(
+        self, info: JobInfo, app: Any, stop: Stop, hands: Hands, contexts: tuple[type, ...], scope: str = ""
+    ) -> None:
+        self.info: Final = info
+        self.app: Final = app
+        self.stop: Final = stop
+        self.hands: Final = hands
+        self.is_inline: Final = not info.worker
+        self._contexts = contexts
+        self._scope = scope
+        self._journal = RunJournal()
+        # The first run ever has nothing to read.
+        self._is_read = self.is_inline or info.epoch == 1
+        self._failures: list[Step] = []
+        self._stale: frozenset[str] = frozenset()
+        self._doom: HoldfastError | None = None
+
+    # -- the calls. Each is numbered when it is made, in the order of the program, and runs when it is awaited.
+
+    def step(
+        self,
+        context: object,
+        name: str,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None,
+    ) -> Coroutine[Any, Any, Any]:
+        shape = shape_of(fn, self._contexts)
+        call = self.number("step", check_name("the step's name", name), shape.called)
+        args, kwargs = shape.arguments(context, args, kwargs)
+        return self._step(call, shape, lambda: self.hands.call(fn, shape.is_async, args, kwargs), policy or ONCE)
+
+    def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
+        until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None
+        delay = None if isinstance(how_long, datetime) else check_duration("the sleep", how_long)
+        return self._sleep(self.number("sleep", "", ""), until, delay)
+
+    def enqueue(self, request: Any) -> Coroutine[Any, Any, Job[Any]]:
+        return self._enqueue(self.number("enqueue", "", request.task.name), request)
+
+    # -- how they work
+
+    async def _step(self, call: Call, shape: Shape, run: Perform, policy: StepPolicy) -> Any:
+        what = f"the value of step {call.name!r}"
+        found = await self.find(call)
+        if found is None:
+            started = SYSTEM_CLOCK.monotonic()
+            value, attempts = await self._try(call, run, policy)
+            text = self._encode(shape, value, what)
+            took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
+            found = await self.record(call, text, attempts=attempts, took=took)
+        if found.error is not None:
+            raise _failed(call.name, found.error)
+        return shape.decode(found.value, what)
+
+    async def _try(self, call: Call, run: Perform, policy: StepPolicy) -> tuple[Any, int]:
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                return await self._perform(call, run), attempts
+            except _NOT_TRIED_AGAIN:
+                raise
+            except Exception as error:
+                if policy.max_attempts is not None and attempts >= policy.max_attempts:
+                    raise self._fail(call, attempts, error) from error
+                await self.hands.rest((policy.retry or DEFAULT).delay(attempts, random.random()))
+
+    async def _perform(self, call: Call, run: Perform) -> Any:
+        if (watch := getattr(self.app, "_on_step", None)) is not None:
+            await watch(self, call)
+        place = place_of(self)
+        with inside(self, f"{call.name}#{call.nth}/", place.branch):
+            return await run()
+
+    def _fail(self, call: Call, attempts: int, error: Exception) -> StepFailed:
+        """The failure is recorded only once the handler goes on in spite of it, and holds from then on.
+
+        A handler that fails with it shall try the step again in its next attempt.
+        """
+        text = error_text(error)
+        self._failures.append(_entry(call, None, attempts, text))
+        return _failed(call.name, text)
+
+    def _encode(self, shape: Shape, value: Any, what: str) -> str:
+        try:
+            return shape.encode(value, what)
+        except (InvalidArguments, PayloadTooLarge) as error:
+            # What the step did cannot be undone, and would be done again by each further attempt.
+            self.doom(error, "bad_result")
+
+    async def _sleep(self, call: Call, until: int | None, delay: int | None) -> None:
+        found = await self.find(call)
+        if self.is_inline:
+            return
+        now = self._journal.read_at
+        if found is None:
+            found = await self.record(call, None if until is None else str(until), wake_after=delay)
+            now = found.ended_at
+        left = int(found.value or 0) - now
+        if left > 0:
+            await self.pause(Snoozed(left, "sleep"))
+
+    async def _enqueue(self, call: Call, request: Any) -> Job[Any]:
+        found = await self.find(call)
+        if found is not None:
+            made = json.loads(found.value or "{}")
+            return Job(self.app.jobs, made["id"], created=made["created"], task=request.task.name)
+        info, entry = self.info, _entry(call, None)
+        record = None
+        if not self.is_inline:
+            record = lambda tx, spec: steps.record_enqueue(tx, info.worker, info.id, info.epoch, entry, spec)  # noqa: E731
+        return await self.hands.enqueue(request, info.tenant, record)
+
+    # -- the journal
+
+    def number(self, kind: str, name: str, called: str) -> Call:
+        scope = self._scope + place_of(self).scope
+        return self._journal.number(kind, scope + name, called, self.hands.caller())
+
+    async def find(self, call: Call) -> Step | None:
+        """What is recorded for a call; the handler ends here where its run has been decided."""
+        self.check()
+        await self._read()
+        if self._failures:
+            await self._admit()
+        try:
+            return self._journal.answer(call)
+        except StepDiverged as error:
+            self.doom(error, "diverged")
+
+    async def record(
+        self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
+    ) -> Step:
+        step, info = _entry(call, value, attempts), self.info
+        if self.is_inline:
+            return step
+
+        async def write(tx: Tx) -> Step:
+            return await steps.record(tx, info.worker, info.id, info.epoch, step, took=took, wake_after=wake_after)
+
+        async def write_anew(tx: Tx) -> Step:
+            return await steps.record_anew(tx, info.worker, info.id, info.epoch, step, took=took)
+
+        op = Op(write_anew) if step.key in self._stale else Op(write, single=True)
+        return self._journal.add(await self.hands.write(op))
+
+    async def _read(self) -> None:
+        if self._is_read:
+            return
+        job_id = self.info.id
+        journal: Journal = await self.hands.read(Op(lambda tx: steps.read_journal(tx, job_id)))
+        # Others may have read it meanwhile, and gone on.
+        if not self._is_read:
+            self._is_read = True
+            self._journal.recorded = {step.key: step for step in journal.steps}
+            self._journal.read_at = journal.read_at
+            self._stale = journal.stale
+
+    async def _admit(self) -> None:
+        """Record the failures in spite of which the handler goes on, before it does anything else."""
+        failures, self._failures, info = self._failures, [], self.info
+        if self.is_inline:
+            return
+        try:
+            admitted = await self.hands.write(
+                Op(lambda tx: steps.record_all(tx, info.worker, info.id, info.epoch, failures))
+            )
+        except BaseException:
+            self._failures = failures + self._failures
+            raise
+        for step in admitted:
+            self._journal.add(step)
+
+    # -- how a run ends before its handler does
+
+    def check(self) -> None:
+        """Leave the handler again if its run has been decided: it may have swallowed that."""
+        if self._doom is not None:
+            raise self._doom
+        branch = place_of(self).branch
+        if self.stop.outcome is not None or (branch is not None and branch.wish is not None):
+            self.hands.again()
+
+    async def pause(self, outcome: Outcome) -> NoReturn:
+        """Unwind the handler; when it has, the run ends in this way."""
+        branch = place_of(self).branch
+        if self.stop.reason in _TOO_LATE:
+            self.hands.again()
+        if branch is None:
+            self.stop.outcome = outcome
+            await self.hands.unwind(self.stop.task)
+        branch.wish = outcome
+        await self.hands.unwind(branch.task)
+
+    def doom(self, error: HoldfastError, kind: str) -> NoReturn:
+        """The job fails for good, even if its handler swallows this."""
+        self._doom = error
+        self.stop.outcome = Failed(kind, error_text(error))
+        raise error
+
+
+def _entry(call: Call, value: str | None, attempts: int = 1, error: str | None = None) -> Step:
+    return Step(
+        key=call.key, kind=call.kind, name=call.name, called=call.called, position=call.position, value=value,
+        attempts=attempts, error=error,
+    )  # fmt: skip
+
+
+def _failed(name: str, text: str) -> StepFailed:
+    error = json.loads(text)
+    return StepFailed(name, error.get("type", "error"), error.get("message", ""))

@@ -1,0 +1,87 @@
+"""Several durable calls at once: each in a branch whose calls are numbered by themselves.
+
+A branch that must wait does not tear the others away from their steps: the run pauses when all have ended or wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from ..context import Suspension
+from ..model.outcome import Outcome, Snoozed
+from .calls import Durable
+from .place import Branch, inside
+from .threads import all_on_threads
+
+
+async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tuple[Any, ...]:
+    """Run them all on the event loop."""
+    branches, scopes = _branches(durable, len(awaitables))
+
+    async def run(branch: Branch, scope: str, awaitable: Awaitable[Any]) -> Any:
+        with inside(durable, scope, branch):
+            return await awaitable
+
+    for branch, scope, awaitable in zip(branches, scopes, awaitables, strict=True):
+        branch.task = asyncio.create_task(run(branch, scope, awaitable))
+    tasks: list[asyncio.Task[Any]] = [branch.task for branch in branches]
+    try:
+        if tasks:
+            await asyncio.wait(tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    failures = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+    await _conclude(durable, branches, failures)
+    return tuple(task.result() for task in tasks)
+
+
+async def gather_in_threads(durable: Durable, calls: Sequence[Callable[[], Any]]) -> tuple[Any, ...]:
+    """Run them all on threads; this one waits."""
+    branches, scopes = _branches(durable, len(calls))
+    ended = all_on_threads(
+        [
+            partial(_in_branch, durable, scope, branch, call)
+            for branch, scope, call in zip(branches, scopes, calls, strict=True)
+        ]
+    )
+    await _conclude(durable, branches, [error for one in ended if (error := _failure_of(one)) is not None])
+    return tuple(one.result() for one in ended)
+
+
+def _branches(durable: Durable, n: int) -> tuple[list[Branch], list[str]]:
+    call = durable.number("gather", "", "")
+    return [Branch() for _ in range(n)], [f"{call.name}gather#{call.nth}.{i}/" for i in range(1, n + 1)]
+
+
+def _in_branch(durable: Durable, scope: str, branch: Branch, call: Callable[[], Any]) -> Any:
+    with inside(durable, scope, branch):
+        return call()
+
+
+def _failure_of(one: Future[Any]) -> BaseException | None:
+    error = one.exception()
+    return None if isinstance(error, Suspension) else error
+
+
+async def _conclude(durable: Durable, branches: Sequence[Branch], failures: Sequence[BaseException]) -> None:
+    """A failure comes first: the handler may have an answer to it. Then the run pauses, if a branch must."""
+    if failures:
+        raise failures[0]
+    wishes = [branch.wish for branch in branches if branch.wish is not None]
+    if wishes:
+        await durable.pause(_first(wishes))
+    durable.check()
+
+
+def _first(wishes: Sequence[Outcome]) -> Outcome:
+    """A signal rather than a sleep, whose end is recorded and passes meanwhile; of sleeps, the shortest."""
+    sleeps = [wish for wish in wishes if isinstance(wish, Snoozed)]
+    waits = [wish for wish in wishes if not isinstance(wish, Snoozed)]
+    return waits[0] if waits else min(sleeps, key=lambda sleep: sleep.delay)

@@ -1,0 +1,61 @@
+"""The journal as one run sees it: which call of it is which, and what is recorded for that."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from ..errors import InvalidInput
+from ..model.step import Step
+from ..rules.replay import MOST_CALLS, Call, answer
+
+
+class RunJournal:
+    """Numbers the calls of a run, and answers those that an earlier run has made."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[str, Step] = {}
+        self.read_at = 0
+        """When the store was asked, by its own clock."""
+        self._asked: set[str] = set()
+        self._lock = threading.Lock()
+        self._position = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._first: dict[tuple[str, str], tuple[object, str]] = {}
+
+    def number(self, kind: str, name: str, called: str, by: object) -> Call:
+        """The next call of that kind and name, made `by` a task or thread.
+
+        Which of them asks first can differ from run to run, so that one would get the answer of another: calls of
+        one name must come from one of them.
+        """
+        with self._lock:
+            return self._number(kind, name, called, by)
+
+    def answer(self, call: Call) -> Step | None:
+        """What is recorded for a call. StepDiverged where that was another's."""
+        found = answer(call, self.recorded, self._asked)
+        self._asked.add(call.key)
+        return found
+
+    def add(self, step: Step) -> Step:
+        self._asked.add(step.key)
+        self.recorded[step.key] = step
+        return step
+
+    def _number(self, kind: str, name: str, called: str, by: object) -> Call:
+        who, before = self._first.setdefault((kind, name), (by, called))
+        if kind == "step" and before != called:
+            raise InvalidInput(
+                f"step {name!r} stands for {before} and now for {called}, in one run; give each a name of its own"
+            )
+        if who is not by:
+            raise InvalidInput(
+                f"{kind} {name!r} is asked for by two tasks or threads at once, in no order that a replay could "
+                "repeat; start them by ctx.gather, or give them different names"
+            )
+        if self._position >= MOST_CALLS:
+            raise InvalidInput(f"a job can make {MOST_CALLS:,} durable calls; let it enqueue others for the rest")
+        self._position += 1
+        self._counts[kind, name] += 1
+        return Call(kind, name, self._counts[kind, name], called, self._position)

@@ -1,0 +1,19 @@
+"""Makes the durable calls of a run, in the colour of its task."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..context import Context, JobInfo, Stop, SyncContext
+from .calls import Durable
+from .hands import AwaitingHands, BlockingHands
+
+_CONTEXTS: Final = (Context, SyncContext)
+
+
+def awaiting(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
+    return Durable(info, app, stop, AwaitingHands(app, stop), _CONTEXTS, scope)
+
+
+def blocking(info: JobInfo, app: Any, stop: Stop) -> Durable:
+    return Durable(info, app, stop, BlockingHands(app, stop), _CONTEXTS)

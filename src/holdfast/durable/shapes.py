@@ -1,0 +1,93 @@
+"""What a step's function takes and gives back, read from its annotations."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from .. import codec
+from ..errors import ConfigError, InvalidArguments, InvalidInput
+from ..hints import UNKNOWN, Hints, read_hints
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A function that can be a step."""
+
+    called: str
+    """Its name, without its module: it may move there."""
+    is_async: bool
+    hints: Hints
+    decoder: msgspec.json.Decoder[Any]
+
+    def arguments(
+        self, context: object, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The call's arguments, with the context where the function wants one."""
+        parameter, at = self.hints.context, self.hints.before_context
+        if parameter is None:
+            return args, kwargs
+        if parameter.kind is parameter.KEYWORD_ONLY or len(args) < at:
+            return args, {**kwargs, parameter.name: context}
+        return [*args[:at], context, *args[at:]], kwargs
+
+    def encode(self, value: object, what: str) -> str:
+        """The value as text, checked against the return annotation: the next run will rely on it."""
+        text = codec.encode(value, what=what)
+        try:
+            self.decoder.decode(text)
+        except msgspec.ValidationError as wrong:
+            raise InvalidArguments(f"{what} is not what its function says: {codec.explain(wrong)}") from wrong
+        return text
+
+    def decode(self, text: str | None, what: str) -> Any:
+        return codec.read(self.decoder, "null" if text is None else text, what)
+
+
+def shape_of(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
+    """Read once per function."""
+    _require_function(fn)
+    try:
+        return _shape(fn, contexts)
+    except TypeError:  # A callable that cannot be hashed.
+        return _shape.__wrapped__(fn, contexts)
+
+
+def _require_function(fn: object) -> None:
+    if callable(fn):
+        return
+    if isinstance(fn, Coroutine):
+        fn.close()
+    raise InvalidInput(f"a step needs a function and its arguments, not {fn!r}: ctx.step(name, function, argument)")
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
+    try:
+        hints = read_hints(fn, contexts)
+    except ConfigError:
+        # Some of what is built in has no signature, such as set.add.
+        hints = UNKNOWN
+    try:
+        decoder = codec.decoder(hints.result)
+    except (TypeError, NameError, ValueError):
+        decoder = codec.decoder(Any)
+    return Shape(_name(fn), _is_async(fn), hints, decoder)
+
+
+def _name(fn: Any) -> str:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    name: str = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    return name.rpartition("<locals>.")[2]
+
+
+def _is_async(fn: Any) -> bool:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -1,0 +1,199 @@
+"""What a durable task may wait for, and what it gets when that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+
+from .. import codec
+from ..errors import ConfigError, HoldfastError, InvalidInput, NotFound
+from ..handle import Job
+from ..model.job import Ended
+from ..model.outcome import Suspended
+from ..model.wait import Answer, Condition, Distinct, OnTimeout, Opened, Received, Wait
+from ..names import check_duration, check_name
+from ..options import Seconds
+from ..rules.replay import Call
+from ..rules.shape import schema_of
+from ..storage.ops import insight, suspension, waitpoints
+from ..storage.port import Op
+from .calls import Durable
+from .options import CountTerms
+
+Awaited = str | Opened | Job[Any]
+_ON_TIMEOUT = ("fail", "cancel", "expire", "resume", "escalate")
+_DISTINCT = ("signals", "waitpoints", "sources")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The rest of what `ctx.wait_for` was given."""
+
+    type: Any
+    needed: int | Literal["all"]
+    distinct: Distinct
+    timeout: Seconds | None
+    on_timeout: OnTimeout
+    default: Any
+    delay: Seconds
+
+    @classmethod
+    def of(cls, type: Any, on_timeout: OnTimeout, given: CountTerms) -> Terms:
+        return cls(
+            type=type,
+            on_timeout=on_timeout,
+            needed=given.get("needed", 1),
+            distinct=given.get("distinct", "signals"),
+            timeout=given.get("timeout"),
+            default=given.get("default"),
+            delay=given.get("delay", 0),
+        )
+
+
+def waitpoint(durable: Durable, name: str, expires: Seconds, type: Any, once: bool) -> Coroutine[Any, Any, Opened]:
+    """Open a place for a signal."""
+    lifetime = check_duration("expires", expires)
+    call = durable.number("waitpoint", check_name("the waitpoint's name", name), "")
+    return _waitpoint(durable, call, name, lifetime, schema_of(type), once)
+
+
+def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Coroutine[Any, Any, Any]:
+    """Wait for signals, or for jobs to end, or for an operator or the timeout where nothing is named."""
+    jobs = tuple(item for item in what if isinstance(item, Job))
+    if jobs and len(jobs) < len(what):
+        raise InvalidInput("a wait is for jobs or for signals; wait for one after the other")
+    name = _name(what[0]) if what else "operator"
+    call = durable.number("wait", name, "")
+    return _wait_for(durable, call, _wait(call, what, jobs, terms), jobs, terms, len(what))
+
+
+async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, schema: str | None, once: bool) -> Opened:
+    _refuse_inline(durable)
+    await durable.find(call)
+    info, key = durable.info, call.key
+    # Also where it is recorded: its token is stored nowhere and written anew.
+    return await durable.hands.write(
+        Op(
+            lambda tx: waitpoints.open_waitpoint(
+                tx,
+                info.worker,
+                info.id,
+                info.epoch,
+                key,
+                name,
+                lifetime,
+                schema=schema,
+                once=once,
+                position=call.position,
+            )
+        )
+    )
+
+
+async def _wait_for(
+    durable: Durable, call: Call, wait: Wait, jobs: Sequence[Job[Any]], terms: Terms, asked: int
+) -> Any:
+    if durable.is_inline and jobs:
+        results = [job.result() for job in jobs]
+        return results[0] if asked == 1 else results
+    _refuse_inline(durable)
+    found = await durable.find(call)
+    info = durable.info
+    answer = Answer.decode(found.value or "") if found is not None else None
+    if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
+        answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
+    if answer is None:
+        await durable.pause(Suspended(wait))
+    if answer.how == "timeout":
+        return terms.default
+    if jobs and answer.how == "jobs":
+        ended = await _ends(durable, call, jobs)
+        results = [job._result(end) for job, end in zip(jobs, ended, strict=True)]
+        return results[0] if asked == 1 else results
+    try:
+        return _value(answer, wait, terms, asked)
+    except HoldfastError as error:
+        # It came before anybody knew what fits. No further attempt will find another.
+        durable.doom(error, "undecodable")
+
+
+async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[Ended]:
+    """How the jobs ended, as it was when they were first seen: later they may be pruned, or run again."""
+    ends = replace(call, kind="ended")
+    found = await durable.find(ends)
+    if found is None:
+        ids = [job.id for job in jobs]
+        rows = await durable.hands.read(Op(lambda tx: insight.outcomes_of(tx, ids)))
+        by_id = {row.id: row for row in rows}
+        if gone := [id for id in ids if id not in by_id]:
+            raise NotFound("job", gone[0])
+        text = msgspec.json.encode([by_id[id] for id in ids]).decode()
+        found = await durable.record(ends, text)
+    return msgspec.json.decode(found.value or "[]", type=list[Ended])
+
+
+def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: Terms) -> Wait:
+    if terms.on_timeout not in _ON_TIMEOUT:
+        raise InvalidInput(f"on_timeout is {terms.on_timeout!r}; use one of {', '.join(_ON_TIMEOUT)}")
+    if terms.distinct not in _DISTINCT:
+        raise InvalidInput(f"distinct is {terms.distinct!r}; use one of {', '.join(_DISTINCT)}")
+    return Wait(
+        key=call.key,
+        reason="jobs" if jobs else "signal" if what else "operator",
+        condition=Condition(
+            names=tuple(check_name("the signal's name", item) for item in what if isinstance(item, str)),
+            waitpoints=tuple(item.id for item in what if isinstance(item, Opened)),
+            needed=_needed(terms.needed, len(what)),
+            distinct=terms.distinct,
+        ),
+        jobs=tuple(job.id for job in jobs),
+        timeout=None if terms.timeout is None else check_duration("timeout", terms.timeout),
+        on_timeout=terms.on_timeout,
+        schema=schema_of(terms.type),
+        delay=check_duration("delay", terms.delay),
+        position=call.position,
+    )
+
+
+def _needed(needed: object, asked: int) -> int:
+    if needed == "all":
+        return 0 if asked else 1
+    if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
+        raise InvalidInput(f"needed is {needed!r}; use 'all', or how many signals end the wait")
+    return needed
+
+
+def _name(item: Awaited) -> str:
+    if isinstance(item, Job):
+        return "job"
+    if not isinstance(item, (str, Opened)):
+        raise InvalidInput(f"{item!r} cannot be waited for; give a signal's name, a waitpoint or a job")
+    return item if isinstance(item, str) else item.name
+
+
+def _value(answer: Answer, wait: Wait, terms: Terms, asked: int) -> Any:
+    if answer.how == "operator":
+        payload = bytes(answer.payload)
+        return terms.default if payload == b"null" else codec.decode(payload, terms.type, what="what the operator gave")
+    values = [_payload(signal, terms.type) for signal in _in_order(answer.signals, wait.condition)]
+    return values[0] if asked == 1 and wait.condition.needed == 1 else values
+
+
+def _in_order(signals: Sequence[Received], asked: Condition) -> Sequence[Received]:
+    """One from each comes in the order of the question, any others as they were accepted."""
+    if asked.needed:
+        return signals
+    places = {source: at for at, source in enumerate((*asked.names, *asked.waitpoints))}
+    return sorted(signals, key=lambda signal: places.get(signal.waitpoint or signal.name, 0))
+
+
+def _payload(signal: Received, type: Any) -> Any:
+    return codec.decode(bytes(signal.payload), type, what=f"the payload of signal {signal.name!r}")
+
+
+def _refuse_inline(durable: Durable) -> None:
+    if durable.is_inline:
+        raise ConfigError("an inline job cannot wait: it is not stored anywhere; use an isolated store and drain it")

@@ -1,0 +1,1 @@
+"""Flows: jobs of which some wait for others, made and stored as one."""

@@ -1,0 +1,142 @@
+"""A flow as it is written: `with app.flow("nightly") as flow: …`. It is stored whole at the end of the block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ..context import JobInfo
+from ..errors import InvalidFlow, InvalidInput
+from ..handle import Jobs
+from ..ids import derived_id, ids
+from ..model.flow import Holder
+from ..names import check_name
+from ..tasks import JobRequest
+from .builder import Builder
+from .handle import FlowHandle, Flows
+from .members import Member
+
+
+class FlowStore(Flows, Protocol):
+    """What a flow needs of its app, besides."""
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    def create(self, flow: Flow) -> None: ...
+    async def acreate(self, flow: Flow) -> None: ...
+    def extend(self, extension: Extension) -> None: ...
+    async def aextend(self, extension: Extension) -> None: ...
+
+
+class Flow(Builder, FlowHandle):
+    """Jobs of which some wait for others. Add them inside `with`; afterwards this is the flow's handle."""
+
+    def __init__(
+        self,
+        store: FlowStore,
+        name: str,
+        *,
+        tenant: str = "",
+        connection: object | None = None,
+        on_success: JobRequest[Any] | None = None,
+        on_failure: JobRequest[Any] | None = None,
+    ) -> None:
+        Builder.__init__(self, store.jobs)
+        FlowHandle.__init__(self, store, ids.new())
+        self.name = check_name("the flow's name", name)
+        self.tenant = tenant
+        self.connection = connection
+        self.on_success = on_success and on_success.complete()
+        self.on_failure = on_failure and on_failure.complete()
+        self._store = store
+
+    def start(self) -> Self:
+        """Store it: what waits for nothing can run from now on. `with` does so at its end."""
+        self._require_complete()
+        self._store.create(self)
+        self.closed = True
+        return self
+
+    async def astart(self) -> Self:
+        """The awaiting twin of `start`."""
+        self._require_complete()
+        await self._store.acreate(self)
+        self.closed = True
+        return self
+
+    def __enter__(self) -> Self:
+        self._require_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None and not self.closed:
+            self.start()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if kind is None and not self.closed:
+            await self.astart()
+
+    def __repr__(self) -> str:
+        return f"<Flow {self.name!r} {self.id}>"
+
+    def _require_complete(self) -> None:
+        self._require_open()
+        if not len(self):
+            raise InvalidFlow(f"flow {self.name!r} has no members, and would never end; add one, or store no flow")
+
+
+class Extension(Builder):
+    """More members for the flow of a running job: `async with ctx.flow() as flow: …`.
+
+    Their ids follow from the job's own, so a handler that is run again adds nothing twice. Their names begin with its.
+    """
+
+    def __init__(self, store: FlowStore, flow_id: str, holder: Holder, *, generation: int, nth: str, at: int) -> None:
+        """`nth` tells the extensions of one run apart; `at` is when the job was made, in microseconds."""
+        super().__init__(store.jobs)
+        self.flow_id = flow_id
+        self.holder = holder
+        self.generation = generation
+        self.me: Member[Any] = Member(self, store.jobs, holder.job_id, "me", "")
+        """The running job itself, for `after`."""
+        self._store = store
+        self._at = at
+        self._seed = f"{holder.job_id}:{generation}:{nth}"
+        self._made = 0
+
+    def __enter__(self) -> Self:
+        self._require_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._store.extend(self)
+            self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self._store.aextend(self)
+            self.closed = True
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return derived_id(self._at, self._seed, self._made)
+
+
+def extension_of(store: FlowStore, job: JobInfo, nth: str) -> Extension:
+    """For the run of a member."""
+    if job.flow is None:
+        raise InvalidInput("this job is not a member of a flow, so there is nothing to add to; make one with app.flow")
+    holder = Holder(job.worker, job.id, job.epoch)
+    return Extension(store, job.flow, holder, generation=job.generation, nth=nth, at=job.created_at)

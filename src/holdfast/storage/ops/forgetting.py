@@ -1,0 +1,24 @@
+"""Remove what is stored beside a job and is of no use without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from ..port import Tx
+from ..statements import sql
+
+
+async def forget(tx: Tx, ids: Collection[str]) -> None:
+    """The history, steps, mailboxes and edges of jobs that are deleted in this transaction."""
+    if not ids:
+        return
+    gone = json.dumps(list(ids))
+    # The schema does this too, but not on a lent SQLite connection whose foreign keys are off.
+    await tx.one(sql.delete_attempts_of, ids=gone)
+    await tx.one(sql.forget_steps, ids=gone)
+    await tx.one(sql.forget_waits, ids=gone)
+    await tx.one(sql.forget_waitpoints, ids=gone)
+    await tx.one(sql.forget_signals, ids=gone)
+    await tx.one(sql.forget_edges, ids=gone)
+    await tx.one(sql.forget_joins, ids=gone)

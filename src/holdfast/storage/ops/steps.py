@@ -1,0 +1,132 @@
+"""The journal of a job: read by each run of it, written by the one that owns it, never overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...errors import LeaseLost, NotFound, QueueClosed
+from ...model.job import Enqueued, JobSpec
+from ...model.step import Journal, Step
+from ...rules.replay import find_cut
+from ..port import Row, Tx
+from ..statements import sql
+from . import enqueue as enqueuing
+from .insight import get_job
+
+
+async def read_journal(tx: Tx, job_id: str) -> Journal:
+    """What a job has done so far."""
+    rows = await tx.all(sql.journal_of, job_id=job_id)
+    return Journal(
+        steps=tuple(_step(row[:11]) for row in rows if not row[11]),
+        read_at=int(rows[0][12]) if rows else 0,
+        stale=frozenset(row[0] for row in rows if row[11]),
+    )
+
+
+async def record(
+    tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0, wake_after: int | None = None
+) -> Step:
+    """Write an entry for the run that owns the job; LeaseLost where that is another by now.
+
+    One statement. What is there under its key already stays and is returned: this call was repeated after an unknown
+    outcome. `took` and `wake_after` are microseconds.
+    """
+    row = await _insert(tx, owner, job_id, epoch, step, took, wake_after)
+    if row is None:
+        before = await find(tx, job_id, step.key)
+        if before is not None:
+            return before
+        raise await _lost(tx, job_id)
+    return replace(step, value=row[0], started_at=row[1], ended_at=row[2], epoch=epoch)
+
+
+async def record_anew(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0) -> Step:
+    """The same in place of a failure with which an earlier attempt ended."""
+    await tx.one(sql.drop_failed_step, job_id=job_id, key=step.key, epoch=epoch)
+    return await record(tx, owner, job_id, epoch, step, took=took)
+
+
+async def record_all(tx: Tx, owner: str, job_id: str, epoch: int, steps: Sequence[Step]) -> list[Step]:
+    """Several failures, all or none."""
+    return [await record_anew(tx, owner, job_id, epoch, step) for step in steps]
+
+
+async def record_enqueue(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, spec: JobSpec) -> Enqueued:
+    """Enqueue a job and write the entry that says so, both or neither."""
+    if before := await find(tx, job_id, step.key):
+        return _enqueued(before)
+    (made,) = await enqueuing.enqueue(tx, [spec])
+    value = json.dumps({"id": made.id, "created": made.created})
+    # Last, because it refuses the whole where the job is no longer ours.
+    return _enqueued(await record(tx, owner, job_id, epoch, replace(step, value=value)))
+
+
+async def find(tx: Tx, job_id: str, key: str) -> Step | None:
+    row = await tx.one(sql.step_of, job_id=job_id, key=key)
+    return _step(row) if row else None
+
+
+async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
+    """A new job that has done what this one did before a step, and goes on from there; its id."""
+    job = await get_job(tx, job_id)
+    journal = await read_journal(tx, job_id)
+    cut = find_cut(journal.steps, from_step)
+    if cut is None:
+        raise NotFound(f"step of job {job_id}", from_step)
+    state = await tx.one(sql.queue_state, name=job.queue)
+    if state and state[0] in enqueuing.CLOSED:
+        raise QueueClosed(job.queue, state[0])
+    await tx.one(sql.fork_job, id=job_id, fork=new_id)
+    await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
+    tx.ring(f"queue:{job.queue}")
+    return new_id
+
+
+async def forget(tx: Tx, job_id: str) -> None:
+    """Empty a job's journal: its next run begins from nothing."""
+    await tx.one(sql.forget_steps, ids=json.dumps([job_id]))
+
+
+async def _insert(
+    tx: Tx, owner: str, job_id: str, epoch: int, step: Step, took: int, wake_after: int | None
+) -> Row | None:
+    return await tx.one(
+        sql.record_step,
+        job_id=job_id,
+        owner=owner,
+        epoch=epoch,
+        key=step.key,
+        position=step.position,
+        kind=step.kind,
+        name=step.name,
+        called=step.called,
+        value=step.value,
+        error=step.error,
+        attempts=step.attempts,
+        took=took,
+        wake_after=wake_after,
+    )
+
+
+async def _lost(tx: Tx, job_id: str) -> LeaseLost | NotFound:
+    try:
+        job = await get_job(tx, job_id)
+    except NotFound as missing:
+        return missing
+    return LeaseLost(f"job {job_id} is {job.state} and no longer this run's; nothing was recorded")
+
+
+def _step(row: Row) -> Step:
+    key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error = row
+    return Step(
+        key=key, kind=kind, name=name, called=called, value=value, attempts=attempts, started_at=started_at,
+        ended_at=ended_at, epoch=epoch, position=position, error=error,
+    )  # fmt: skip
+
+
+def _enqueued(step: Step) -> Enqueued:
+    value = json.loads(step.value or "{}")
+    return Enqueued(value["id"], bool(value["created"]))

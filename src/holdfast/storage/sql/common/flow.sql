@@ -1,0 +1,162 @@
+-- name: get_flow
+select id, name, tenant, revision, members, live, on_success, on_failure, cancel_policy, cancel_reason, cancel_at,
+       created_at, finished_at, outcome
+  from holdfast_flow where id = :id;
+
+-- name: list_flows
+-- Newest first, by the primary key. A missing filter is null; the cast gives Postgres its type.
+select id, name, tenant, revision, members, live, on_success, on_failure, cancel_policy, cancel_reason, cancel_at,
+       created_at, finished_at, outcome
+  from holdfast_flow
+ where (cast(:before as text) is null or id < :before)
+   and (cast(:state as text) is null or coalesce(outcome, 'running') = :state)
+   and (cast(:name as text) is null or name = :name)
+   and (cast(:tenant as text) is null or tenant = :tenant)
+ order by id desc
+ limit :n;
+
+-- name: insert_flow
+insert into holdfast_flow (id, name, tenant, on_success, on_failure, created_at)
+values (:id, :name, :tenant, :on_success, :on_failure, :now)
+    on conflict do nothing
+returning id;
+
+-- name: extend_flow
+-- Jobs are locked before their flow, by everybody: this comes last, and what it refuses is rolled back.
+update holdfast_flow set members = members + :n, live = live + :n, revision = revision + 1
+ where id = :id and finished_at is null and cancel_at is null
+returning revision, members;
+
+-- name: advance_revision
+update holdfast_flow set revision = revision + 1
+ where id = :id and revision = :revision and finished_at is null and cancel_at is null
+returning revision;
+
+-- name: end_flow
+-- Cancelled members count against it, but not those that nobody needed any more.
+update holdfast_flow
+   set finished_at = :now,
+       outcome = case
+           when cancel_at is not null then 'cancelled'
+           when exists (select 1 from holdfast_job as job
+                         where job.flow = holdfast_flow.id
+                           and (job.state in ('failed', 'expired')
+                                or job.state = 'cancelled' and job.reason <> 'not_needed')) then 'failed'
+           else 'succeeded' end
+ where id = :id and live = 0 and (members > 0 or cancel_at is not null) and finished_at is null
+returning outcome, on_success, on_failure;
+
+-- name: owe_callback
+update holdfast_flow set callback = :callback where id = :id;
+
+-- name: owed_callbacks
+-- Index: holdfast_flow_callback.
+select id, callback, on_success, on_failure from holdfast_flow where callback is not null order by id limit :n;
+
+-- name: settle_callback
+update holdfast_flow set callback = null where id = :id and callback is not null returning id;
+
+-- name: count_members
+select state, count(*) from holdfast_job where flow = :flow group by state;
+
+-- name: flow_members
+select job.id, job.member, job.task, job.queue, job.state, job.reason, job.attempts, job.generation, job.created_at,
+       job.started_at, job.finished_at, j.mode, j.needed, j.rest
+  from holdfast_job as job
+  left join holdfast_join as j on j.job_id = job.id and j.kind = 'flow'
+ where job.flow = :flow
+ order by job.member;
+
+-- name: flow_edges
+select e.upstream, e.downstream, e.policy, e.applied, e.met
+  from holdfast_job as job
+  join holdfast_edge as e on e.downstream = job.id and e.kind = 'flow'
+ where job.flow = :flow
+ order by e.upstream, e.downstream;
+
+-- name: flow_sinks
+select job.id, job.member, job.task, job.state, job.result, job.error, job.reason
+  from holdfast_job as job
+ where job.flow = :flow
+   and not exists (select 1 from holdfast_edge as e where e.upstream = job.id and e.kind = 'flow')
+ order by job.member;
+
+-- name: staged_members
+select job.id
+  from holdfast_job as job
+  join holdfast_join as j on j.job_id = job.id and j.kind = 'flow' and j.applied = 0
+ where job.flow = :flow
+ order by job.id;
+
+-- name: upstreams_of
+-- What a job still waits for, or was not given.
+select e.upstream, job.member, job.state, e.policy
+  from holdfast_edge as e
+  left join holdfast_job as job on job.id = e.upstream
+ where e.downstream = :id and e.applied = 1 and coalesce(e.met, 0) = 0
+ order by e.upstream
+ limit :n;
+
+-- name: hold_member
+-- The run that extends its own flow.
+select flow from holdfast_job where id = :id and state = 'running' and owner = :owner and epoch = :epoch;
+
+-- name: cancel_flow
+update holdfast_flow
+   set cancel_policy = :policy, cancel_reason = :reason, cancel_at = :now, cancel_upto = :upto
+ where id = :id and cancel_at is null and finished_at is null
+returning cancel_at;
+
+-- name: carry_cancel
+update holdfast_flow set cancel_upto = :upto where id = :id and cancel_upto is not null returning id;
+
+-- name: cancel_place
+select cancel_policy, cancel_reason, cancel_upto from holdfast_flow where id = :id;
+
+-- name: cancelling_flows
+-- Index: holdfast_flow_cancelling.
+select id from holdfast_flow where cancel_upto is not null order by id limit :n;
+
+-- name: page_of_members
+-- Index: holdfast_job_member.
+select id, member from holdfast_job where flow = :flow and member > :after order by member limit :n;
+
+-- name: hops_wait
+-- A look that takes no lock.
+select case when exists (select 1 from holdfast_hop) then 1 else 0 end,
+       case when exists (select 1 from holdfast_join where sweep = 1) then 1 else 0 end,
+       case when exists (select 1 from holdfast_flow where cancel_upto is not null) then 1 else 0 end,
+       case when exists (select 1 from holdfast_flow where callback is not null) then 1 else 0 end;
+
+-- name: page_of_sweeps
+-- Not locked: whoever sweeps locks jobs first, and two who sweep at once do no harm. Index: holdfast_join_sweep.
+select job_id from holdfast_join where sweep = 1 order by job_id limit :n;
+
+-- name: unneeded_upstreams
+-- Those of a job that has been released which have not ended, and which no other job waits for.
+select e.upstream
+  from holdfast_edge as e
+  join holdfast_job as job on job.id = e.upstream and job.finished_at is null and job.cancel_at is null
+ where e.downstream = :id and e.kind = 'flow' and e.applied = 1 and e.met is null
+   and not exists (select 1 from holdfast_edge as other
+                     join holdfast_job as waiter on waiter.id = other.downstream
+                    where other.upstream = e.upstream and other.downstream <> :id and other.met is null
+                      and waiter.state in ('blocked', 'suspended'))
+ order by e.upstream
+ limit :n;
+
+-- name: end_sweep
+update holdfast_join set sweep = 0 where job_id = :id and kind = 'flow';
+
+-- name: flows_are_over
+-- A look that takes no lock.
+select id from (select id from holdfast_flow where finished_at is not null order by finished_at limit :n) as oldest
+ where not exists (select 1 from holdfast_job as job where job.flow = oldest.id)
+ limit 1;
+
+-- name: prune_flows
+-- Of the oldest ends, those of which no member is left. Index: holdfast_flow_finished.
+delete from holdfast_flow
+ where id in (select id from holdfast_flow where finished_at is not null order by finished_at limit :n)
+   and not exists (select 1 from holdfast_job as job where job.flow = holdfast_flow.id)
+returning id;

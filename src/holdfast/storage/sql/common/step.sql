@@ -1,0 +1,40 @@
+-- name: journal_of
+-- What a job has done, in the order in which it asked for it. `stale` is a failure with which a run has failed since: that
+-- run was to be tried again, and its failed step with it.
+select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error,
+       case when error is not null
+                 and exists (select 1 from holdfast_attempt as a
+                              where a.job_id = holdfast_step.job_id and a.epoch >= holdfast_step.epoch
+                                and a.outcome not in ('lost', 'crashed', 'released', 'throttled', 'parked', 'snoozed'))
+            then 1 else 0 end as stale,
+       :now
+  from holdfast_step
+ where job_id = :job_id
+ order by position, started_at, key;
+
+-- name: step_of
+select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error
+  from holdfast_step
+ where job_id = :job_id and key = :key;
+
+-- name: drop_failed_step
+-- Not what this run itself has written, and is asked to write again.
+delete from holdfast_step where job_id = :job_id and key = :key and error is not null and epoch < :epoch;
+
+-- name: fork_job
+-- The same call as a new job. It begins with epoch 1: a job whose first run has epoch 1 has no journal to read.
+insert into holdfast_job (
+    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, inputs, tags,
+    trace, max_attempts, retry, timeout, epoch, created_at)
+select :fork, task, queue, route, tenant, 'ready', 1, priority, :now, :now, 'new', limits, payload, inputs, tags,
+       trace, max_attempts, retry, timeout, 1, :now
+  from holdfast_job
+ where id = :id
+returning queue;
+
+-- name: fork_steps
+insert into holdfast_step (
+    job_id, key, position, kind, name, called, value, error, attempts, epoch, started_at, ended_at)
+select :fork, key, position, kind, name, called, value, error, attempts, 0, started_at, ended_at
+  from holdfast_step
+ where job_id = :id and position < :position;

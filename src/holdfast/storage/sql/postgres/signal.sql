@@ -1,0 +1,59 @@
+-- These differ in how a list is passed, and only Postgres has rows to lock.
+
+-- name: lock_job
+select state, tenant, generation, queue from holdfast_job where id = :id for update;
+
+-- name: lock_running
+select tenant, generation from holdfast_job
+ where id = :id and state = 'running' and owner = :owner and epoch = :epoch
+   for update;
+
+-- name: lock_waiters
+-- What somebody else has locked is being woken, or ends.
+select id, state from holdfast_job
+ where id = any(array(select json_array_elements_text(:ids::json)))
+ order by id
+   for update skip locked;
+
+-- name: put_wait
+insert into holdfast_wait (job_id, key, condition, timeout_at, wake_at, on_timeout, since)
+select item.job_id, item.key, item.condition, :now + item.timeout, least(:now + item.timeout, item.hope),
+       item.on_timeout, :now
+  from unnest(:job_id::text[], :key::text[], :condition::text[], :timeout::bigint[], :hope::bigint[],
+              :on_timeout::text[])
+    as item(job_id, key, condition, timeout, hope, on_timeout)
+    on conflict (job_id) do update
+   set key = excluded.key, condition = excluded.condition, timeout_at = excluded.timeout_at,
+       wake_at = excluded.wake_at, on_timeout = excluded.on_timeout, since = excluded.since
+returning 0;
+
+-- name: drop_orphan_waits
+delete from holdfast_wait
+ where job_id = any(array(select json_array_elements_text(:ids::json)))
+   and not exists (select 1 from holdfast_job as job where job.id = holdfast_wait.job_id);
+
+-- name: answered_waits
+select job_id, key from holdfast_step
+ where job_id = any(array(select json_array_elements_text(:ids::json)))
+   and key = any(array(select json_array_elements_text(:keys::json)));
+
+-- name: unread_signals
+select job_id, seq, name, waitpoint, source from holdfast_signal
+ where job_id = any(array(select json_array_elements_text(:ids::json))) and taken_by is null
+ order by job_id, seq;
+
+-- name: take_signals
+update holdfast_signal set taken_by = :key
+ where job_id = :job_id and seq = any(array(select json_array_elements_text(:seqs::json)::int)) and taken_by is null
+returning seq, name, waitpoint, payload, source, at;
+
+-- name: gates
+select id, expires_at, once, closed_at is not null, name from holdfast_waitpoint
+ where id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: close_waitpoints
+update holdfast_waitpoint set closed_at = :now
+ where id = any(array(select json_array_elements_text(:ids::json))) and job_id = :job_id and closed_at is null;
+
+-- name: unfinished_of
+select id from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;

@@ -1,0 +1,204 @@
+-- These differ in how a list is passed, and only Postgres locks rows.
+
+-- name: look_at_members
+select id, flow, member, tenant, state from holdfast_job where id in (select value from json_each(:ids)) order by id;
+
+-- name: names_taken
+select member from holdfast_job where flow = :flow and member in (select value from json_each(:names)) order by member;
+
+-- name: lock_members
+-- The write lock is held.
+select count(:ids);
+
+-- name: link_member
+update holdfast_job
+   set flow = :flow, member = :member, linked = 1, inputs = :inputs,
+       state = case when :waits = 1 then 'blocked' else state end,
+       due = case when :waits = 1 then null else due end,
+       reason = case when :waits = 1 then 'dependencies' else reason end
+ where id = :id and flow is null
+returning id;
+
+-- name: insert_edge
+insert into holdfast_edge (upstream, downstream, kind, policy, applied)
+values (:upstream, :downstream, :kind, :policy, :applied)
+    on conflict do nothing
+returning upstream;
+
+-- name: insert_join
+insert into holdfast_join (job_id, kind, mode, rest, needed, applied, depth, awaits, spare)
+values (:job_id, :kind, :mode, :rest, :needed, :applied, :depth, :awaits, :spare)
+    on conflict do nothing
+returning job_id;
+
+-- name: depths_of
+select job_id, depth from holdfast_join where kind = 'flow' and job_id in (select value from json_each(:ids));
+
+-- name: set_depth
+update holdfast_join set depth = :depth where job_id = :job_id and kind = 'flow' and depth <> :depth returning job_id;
+
+-- name: apply_planned
+update holdfast_edge set applied = 1
+ where downstream in (select value from json_each(:ids)) and kind = 'flow' and applied = 0
+returning upstream;
+
+-- name: meet_ended
+-- Upstreams that had ended before anybody waited for them.
+update holdfast_edge as e
+   set met = case e.policy when 'any' then 1 when 'success' then job.state = 'succeeded'
+                  else job.state in ('failed', 'expired') end
+  from holdfast_job as job
+ where e.downstream in (select value from json_each(:ids)) and e.kind = 'flow' and e.applied = 1 and e.met is null
+   and job.id = e.upstream and job.finished_at is not null;
+
+-- name: lock_joins
+-- The write lock is held.
+select count(:ids);
+
+-- name: recount_joins
+update holdfast_join as j
+   set awaits = case c.n when 0 then 0
+                     else case j.mode when 'all' then c.n when 'any' then 1 else j.needed end - c.good end,
+       spare = case c.n when 0 then 0
+                    else c.n - case j.mode when 'all' then c.n when 'any' then 1 else j.needed end - c.bad end,
+       applied = 1, sweep = 0
+  from (select i.value as id, count(e.upstream) as n, count(case when e.met = 1 then 1 end) as good,
+               count(case when e.met = 0 then 1 end) as bad
+          from json_each(:ids) as i
+          left join holdfast_edge as e on e.downstream = i.value and e.kind = 'flow' and e.applied = 1
+         group by i.value) as c
+ where j.job_id = c.id and j.kind = 'flow'
+returning job_id, awaits, spare, rest;
+
+-- name: block_members
+-- What has not started in this generation.
+update holdfast_job
+   set state = 'blocked', due = null, reason = 'dependencies'
+ where id in (select value from json_each(:ids))
+   and (state = 'ready' and (started_at is null or reason = 'replay')
+        or state = 'blocked' and (reason = 'dependencies' or reason = 'operator' and started_at is null))
+returning id;
+
+-- name: release_members
+-- Of a cancelled flow nobody is released, whoever comes first.
+update holdfast_job as job
+   set state = 'ready', rank = max(not_before, :now),
+       reason = case when not_before > :now then 'delay' else 'new' end,
+       due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end
+ where id in (select value from json_each(:ids)) and state = 'blocked' and reason = 'dependencies'
+   and not exists (select 1 from holdfast_flow as f where f.id = job.flow and f.cancel_at is not null)
+returning queue;
+
+-- name: skip_members
+update holdfast_job as job
+   set state = 'skipped', due = null, reason = 'impossible', epoch = epoch + 1, dedupe_held = null, finished_at = :now
+ where id in (select value from json_each(:ids)) and state = 'blocked' and reason = 'dependencies'
+   and not exists (select 1 from holdfast_flow as f where f.id = job.flow and f.cancel_at is not null)
+returning id;
+
+-- name: begin_sweep
+update holdfast_join set sweep = 1 where job_id in (select value from json_each(:ids)) and kind = 'flow';
+
+-- name: take_hops
+delete from holdfast_hop where job_id in (select value from json_each(:ids)) returning job_id, state, flow;
+
+-- name: page_of_hops
+delete from holdfast_hop
+ where job_id in (select job_id from holdfast_hop order by job_id limit :n)
+returning job_id, state, flow;
+
+-- name: put_hop
+insert into holdfast_hop (job_id, at, state, flow) values (:job_id, :now, :state, :flow)
+    on conflict do nothing
+returning job_id;
+
+-- name: mark_edges
+-- Each once, a page at a time: a job may have 10,000 that wait for it.
+update holdfast_edge as e
+   set met = case e.policy when 'any' then 1 when 'success' then page.state = 'succeeded'
+                  else page.state in ('failed', 'expired') end
+  from (select out.upstream, out.downstream, out.kind, h.value ->> '$.state' as state
+          from json_each(:ended) as h
+         cross join holdfast_edge as out on out.upstream = h.value ->> '$.id'
+         where out.applied = 1 and out.met is null
+         limit :n) as page
+ where e.upstream = page.upstream and e.downstream = page.downstream and e.kind = page.kind
+returning downstream, kind, met;
+
+-- name: count_join
+update holdfast_join set awaits = awaits - :met, spare = spare - :unmet
+ where job_id = :job_id and kind = :kind
+returning awaits, spare, rest;
+
+-- name: lower_live
+update holdfast_flow set live = live - :n where id = :id returning live;
+
+-- name: raise_live
+-- It goes on: no cancel that is over holds it back, and it is owed no callback for an end that is none.
+update holdfast_flow set live = live + :n,
+       cancel_policy = case when finished_at is null then cancel_policy end,
+       cancel_reason = case when finished_at is null then cancel_reason end,
+       cancel_at = case when finished_at is null then cancel_at end,
+       finished_at = null, outcome = null, callback = null
+ where id = :id returning live;
+
+-- name: forget_ends
+-- Of jobs that run again: those who wait will be told anew.
+update holdfast_edge set met = null
+ where upstream in (select value from json_each(:ids)) and kind = 'flow' and met is not null
+returning downstream;
+
+-- name: forget_refusals
+update holdfast_edge set met = null
+ where downstream in (select value from json_each(:ids)) and kind = 'flow' and met = 0
+   and exists (select 1 from holdfast_job as job where job.id = upstream)
+returning downstream;
+
+-- name: cancel_members
+-- How far: 0 what waits for others, 1 what has not started, 2 all that nobody runs.
+update holdfast_job
+   set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
+       dedupe_held = null, finished_at = :now
+ where id in (select value from json_each(:ids)) and state in ('ready', 'blocked', 'suspended')
+   and (state = 'blocked' and reason = 'dependencies'
+        or :scope >= 1 and started_at is null
+        or :scope >= 2)
+returning id;
+
+-- name: ask_members
+update holdfast_job
+   set cancel_at = coalesce(cancel_at, :now), cancel_reason = coalesce(cancel_reason, :reason)
+ where id in (select value from json_each(:ids)) and state = 'running'
+returning id;
+
+-- name: link_upstreams
+update holdfast_job set linked = 1
+ where id in (select value from json_each(:ids)) and finished_at is null
+returning id;
+
+-- name: needed_jobs
+-- Finished jobs that something unfinished still names: their flow, or a job that waits for them.
+select id from holdfast_job as job
+ where id in (select value from json_each(:ids)) and linked = 1
+   and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
+        or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
+                    where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null));
+
+-- name: forget_edges
+-- An edge lives as long as the job that waits: what its upstream came to counts when it runs again.
+delete from holdfast_edge where downstream in (select value from json_each(:ids));
+
+-- name: forget_joins
+delete from holdfast_join where job_id in (select value from json_each(:ids));
+
+-- name: forget_steps
+delete from holdfast_step where job_id in (select value from json_each(:ids));
+
+-- name: forget_waits
+delete from holdfast_wait where job_id in (select value from json_each(:ids));
+
+-- name: forget_waitpoints
+delete from holdfast_waitpoint where job_id in (select value from json_each(:ids));
+
+-- name: forget_signals
+delete from holdfast_signal where job_id in (select value from json_each(:ids));
