@@ -37,8 +37,8 @@ class Signature:
     """One task's parameters and result. Made once, at registration; safe to share between threads."""
 
     __slots__ = (
-        "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload", "_result",
-        "_result_decoder", "_result_exact", "limit", "name",
+        "_by_position", "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload", "_result",
+        "_result_decoder", "_result_exact", "limit", "name", "takes_context",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,9 @@ class Signature:
         self._is_plain = function is not None and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
         self._fewest = sum(_is_required(p) for p in parameters)
         self._most = len(self._names)
+        self.takes_context: Final = hints.context is not None
+        # Nothing may be missing and nothing must be put between: the values are the arguments.
+        self._by_position = self._is_plain and self._fewest == self._most and not self.takes_context
         self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
         self._decoder = _payload_decoder(name, hints)
         self._result_decoder = _result_decoder(hints.result)
@@ -117,6 +120,8 @@ class Signature:
         if self._hints is UNKNOWN:
             return [], found
         values = msgspec.structs.astuple(found)
+        if self._by_position:
+            return list(values), {}
         if self._is_plain:
             arguments: Arguments = [], {n: v for n, v in zip(self._names, values, strict=True) if v is not _ABSENT}
         else:

@@ -155,8 +155,8 @@ class Task(Generic[P, R]):
 
     def arguments(self, payload: str, make_context: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
         """The function's arguments from a stored payload, with the context where it wants one."""
-        context = make_context() if self.signature.context_parameter else None
-        return self.signature.decode(payload, context)
+        signature = self.signature
+        return signature.decode(payload, make_context() if signature.takes_context else None)
 
     @property
     def address(self) -> tuple[str, str]:

@@ -55,7 +55,7 @@ class Executor:
         self._children = children
         self._finished = finished
         self._middleware = tuple(reversed(middleware))
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[Any]] = set()
 
     def start(self, run: Run) -> None:
         """Start a job's handler, once its arguments are complete."""
@@ -88,6 +88,10 @@ class Executor:
     def give_up(self, run: Run) -> None:
         """Stop waiting for a handler that was told to end and did not."""
         run.abandon()
+        if (task := run.stop.task) is not None:
+            # Until now its run kept it; a task that nobody keeps may vanish in the middle of its work.
+            self._abandoned.add(task)
+            task.add_done_callback(self._abandoned.discard)
         self._end(run, self._judge.stopped)
 
     def _end(self, run: Run, judge: Callable[..., Outcome | None], *what: Any) -> None:
@@ -116,15 +120,17 @@ class Executor:
         self._keep(run, asyncio.create_task(self._conclude(run)))
 
     def _keep(self, run: Run, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         run.interrupt = run.abandon = task.cancel
         run.stop.task = task
 
     async def _conclude(self, run: Run) -> None:
         current_job.set(run.job)
         try:
-            value = await (self._around(run) if self._middleware else self._call_here(run))
+            if self._middleware:
+                value = await self._around(run)
+            else:
+                args, kwargs = self._arguments(run, Context)
+                value = await run.task.fn(*args, **kwargs)  # type: ignore[misc]
         except asyncio.CancelledError:
             self._end(run, self._judge.stopped)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a handler must not end the worker

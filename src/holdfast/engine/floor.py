@@ -164,10 +164,11 @@ class Floor:
             self.turns.finished(run, outcome)
             took = self._clock.monotonic() - run.taken_at
             self.tally.count(run.job.queue, run.job.task, _ENDS[type(outcome)], took)
+        else:
+            self.turns.wake.set()
         if run.job.suspect:
             # Suspects come one at a time, so the claim that brought this one says nothing about the next.
-            self.turns.hungry = True
-        self.turns.wake.set()
+            self.turns.feed()
         if not self.runs:
             self.on_idle()
 

@@ -1,0 +1,170 @@
+"""Every error Holdfast raises, in one tree.
+
+    HoldfastError                   .code, a stable name for programs
+    ├── ConfigError                 wrong before anything ran
+    ├── InvalidInput                a value was refused; nothing was written
+    │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
+    │   ├── Undecodable             stored text that is not JSON, or not of the type that is expected
+    │   ├── UnknownTask             no task of that name is registered or declared
+    │   ├── PayloadTooLarge         .size .limit
+    │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
+    │   ├── InvalidToken            forged, expired, used, foreign, unknown: the answer does not say which
+    │   └── InvalidFlow             a graph that cannot be; one of those below
+    │       ├── SelfEdge            a member would wait for itself
+    │       ├── FlowCycle           members would wait for each other
+    │       ├── ForeignMember       a member of another flow, or of another tenant
+    │       ├── DuplicateEdge       a member would wait for another twice
+    │       ├── DuplicateMember     a name or a job is in the flow already
+    │       └── FlowTooLarge        too many members, or too deep
+    ├── NotFound                    .kind .id
+    │   └── FlowNotFound
+    ├── Conflict                    the store holds something that forbids this
+    │   ├── DuplicateJob            .job_id, raised only where on_duplicate="raise"
+    │   ├── IdTaken                 the same id with another task or payload
+    │   ├── LeaseLost               the caller no longer owns the job; nothing was changed
+    │   ├── IllegalMove             the job's state does not allow this
+    │   ├── JobEnded                .job_id .state, a finished job takes no signals
+    │   ├── SignalConflict          .job_id .key, the same key with another name or payload
+    │   ├── TooManySignals          .job_id .limit
+    │   ├── KeyConflict             a signing key of that name, or another active one, is in the way
+    │   ├── StepDiverged            .key, a durable call is not the one that was recorded
+    │   ├── FlowEnded               the flow has ended or was cancelled; nothing can be added
+    │   ├── StaleRevision           the flow's graph was changed by somebody else
+    │   └── QueueClosed             .queue .state, the queue takes no new jobs
+    ├── QueueFull                   too many writes are waiting in this process
+    ├── StorageError                .backend
+    │   ├── StorageBusy             the lock could not be had before the deadline
+    │   ├── StorageUnavailable      the database cannot be reached
+    │   ├── StorageFull             no space left; reads still work
+    │   ├── StorageReadOnly         the file or server refuses writes
+    │   ├── OutcomeUnknown          the connection broke at COMMIT
+    │   ├── Corruption              a stored value that no version of Holdfast writes
+    │   ├── SchemaMismatch          run "holdfast db migrate"
+    │   └── NotInTransaction        the lent connection has no open transaction
+    ├── ResultTimeout               also a TimeoutError
+    ├── StepFailed                  what ctx.step raises: .step .type .message, from the step's own exception
+    ├── FlowNotSucceeded            what a flow's .result() raises: .flow_id .state .failures
+    └── JobNotSucceeded             what .result() raises: .job_id .state .error
+        ├── JobFailed
+        ├── JobCancelled
+        ├── JobExpired
+        └── JobSkipped
+
+Expected outcomes are values; these are surprises. Each message ends with what to do next.
+"""
+
+from __future__ import annotations
+
+from .flows import (
+    DuplicateEdge,
+    DuplicateMember,
+    FlowCycle,
+    FlowEnded,
+    FlowNotFound,
+    FlowNotSucceeded,
+    FlowTooLarge,
+    ForeignMember,
+    InvalidFlow,
+    SelfEdge,
+    StaleRevision,
+)
+from .inputs import (
+    InvalidArguments,
+    PayloadTooLarge,
+    Undecodable,
+    UnknownTask,
+)
+from .jobs import (
+    DuplicateJob,
+    IdTaken,
+    IllegalMove,
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    JobNotSucceeded,
+    JobSkipped,
+    LeaseLost,
+    QueueClosed,
+    ResultTimeout,
+    StepDiverged,
+    StepFailed,
+)
+from .root import (
+    ConfigError,
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    NotFound,
+    QueueFull,
+)
+from .signals import (
+    InvalidToken,
+    JobEnded,
+    KeyConflict,
+    PayloadMismatch,
+    SignalConflict,
+    TooManySignals,
+)
+from .storage import (
+    Corruption,
+    NotInTransaction,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+)
+
+__all__ = [
+    "ConfigError",
+    "Conflict",
+    "Corruption",
+    "DuplicateEdge",
+    "DuplicateJob",
+    "DuplicateMember",
+    "FlowCycle",
+    "FlowEnded",
+    "FlowNotFound",
+    "FlowNotSucceeded",
+    "FlowTooLarge",
+    "ForeignMember",
+    "HoldfastError",
+    "IdTaken",
+    "IllegalMove",
+    "InvalidArguments",
+    "InvalidFlow",
+    "InvalidInput",
+    "InvalidToken",
+    "JobCancelled",
+    "JobEnded",
+    "JobExpired",
+    "JobFailed",
+    "JobNotSucceeded",
+    "JobSkipped",
+    "KeyConflict",
+    "LeaseLost",
+    "NotFound",
+    "NotInTransaction",
+    "OutcomeUnknown",
+    "PayloadMismatch",
+    "PayloadTooLarge",
+    "QueueClosed",
+    "QueueFull",
+    "ResultTimeout",
+    "SchemaMismatch",
+    "SelfEdge",
+    "SignalConflict",
+    "StaleRevision",
+    "StepDiverged",
+    "StepFailed",
+    "StorageBusy",
+    "StorageError",
+    "StorageFull",
+    "StorageReadOnly",
+    "StorageUnavailable",
+    "TooManySignals",
+    "Undecodable",
+    "UnknownTask",
+]

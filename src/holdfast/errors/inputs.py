@@ -1,0 +1,36 @@
+"""Values that were refused before anything was written."""
+
+from __future__ import annotations
+
+from .root import InvalidInput
+
+
+class InvalidArguments(InvalidInput):
+    """The arguments do not fit the task's signature, or cannot be encoded."""
+
+    code = "invalid_arguments"
+
+
+class Undecodable(InvalidInput):
+    """Stored text that is not JSON, or that does not fit the type it is read as."""
+
+    code = "undecodable"
+
+
+class UnknownTask(InvalidInput):
+    """No task of that name is registered or declared in this app."""
+
+    code = "unknown_task"
+
+
+class PayloadTooLarge(InvalidInput):
+    """An encoded value is over its size limit."""
+
+    code = "too_large"
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            f"{what} takes {size:,} bytes, the limit is {limit:,}; store the data elsewhere and pass a reference to it"
+        )

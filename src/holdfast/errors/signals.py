@@ -1,0 +1,62 @@
+"""Signals, tokens and keys that were refused."""
+
+from __future__ import annotations
+
+from .root import Conflict, InvalidInput
+
+
+class PayloadMismatch(InvalidInput):
+    """A signal's payload does not fit the type that is waited for. Nothing was sent."""
+
+    code = "payload_mismatch"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the payload does not fit: {why}")
+
+
+class InvalidToken(InvalidInput):
+    """The token lets nobody send anything. It is not said why: that would help whoever makes them up."""
+
+    code = "invalid_token"
+
+    def __init__(self) -> None:
+        super().__init__("the token is not valid, or no longer; ask for a new one")
+
+
+class JobEnded(Conflict):
+    """The job has finished and takes no signals."""
+
+    code = "job_ended"
+
+    def __init__(self, job_id: str, state: str) -> None:
+        self.job_id = job_id
+        self.state = state
+        super().__init__(f"job {job_id} has {state} and takes no signals")
+
+
+class SignalConflict(Conflict):
+    """A signal with that key was accepted, with another name or payload."""
+
+    code = "signal_conflict"
+
+    def __init__(self, job_id: str, key: str) -> None:
+        self.job_id = job_id
+        self.key = key
+        super().__init__(f"job {job_id} has a signal with the key {key!r} and another name or payload; use a new key")
+
+
+class TooManySignals(Conflict):
+    """The job's mailbox takes no more signals."""
+
+    code = "too_many_signals"
+
+    def __init__(self, job_id: str, limit: int) -> None:
+        self.job_id = job_id
+        self.limit = limit
+        super().__init__(f"job {job_id} has received {limit:,} signals, which is the limit")
+
+
+class KeyConflict(Conflict):
+    """A signing key of that name, or another active one, is in the way."""
+
+    code = "key_conflict"
