@@ -37,8 +37,8 @@ class Signature:
     """One task's parameters and result. Made once, at registration; safe to share between threads."""
 
     __slots__ = (
-        "_by_position", "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload", "_result",
-        "_result_decoder", "_result_exact", "limit", "name", "takes_context",
+        "_by_position", "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload",
+        "_result", "_result_decoder", "_result_exact", "limit", "name", "takes_context",
     )  # fmt: skip
 
     def __init__(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from holdfast import App
 
-from .test_operators import Run, answer, app, run  # noqa: F401 - fixtures
+from .kit import Run, answer
 
 
-def test_a_breaker_is_made_tripped_reset_and_removed_and_it_is_recorded(app: App, run: Run) -> None:  # noqa: F811
+def test_a_breaker_is_made_tripped_reset_and_removed_and_it_is_recorded(app: App, run: Run) -> None:
     assert answer(run("breakers", "set", "stripe", "--failures", "3", "--open-for", "2m", "--json")) == {
         "scope": "stripe", "failures": 3, "open_for": 120.0,
     }  # fmt: skip
@@ -28,7 +28,7 @@ def test_a_breaker_is_made_tripped_reset_and_removed_and_it_is_recorded(app: App
     assert records[2].reason == "maintenance"
 
 
-def test_a_breaker_that_is_not_there_or_makes_no_sense_is_refused(run: Run) -> None:  # noqa: F811
+def test_a_breaker_that_is_not_there_or_makes_no_sense_is_refused(run: Run) -> None:
     assert run("breakers", "trip", "nobody").exit_code == 3
     assert run("breakers", "reset", "nobody").exit_code == 3
     assert run("breakers", "set", "stripe", "--failures", "0").exit_code == 2

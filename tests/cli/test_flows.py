@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner, Result
-from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import App, Flow
-from holdfast.cli.main import cli
 
-Run = Callable[..., Result]
+from .kit import Run, answer
 
 
-@pytest.fixture(params=["file", "postgres"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
-    if request.param == "file":
-        url = str(tmp_path / "jobs.db")
-    else:
-        given = conninfo_to_dict(request.getfixturevalue("postgres_dsn"))
-        url = f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
+@pytest.fixture
+def app(url: str) -> Iterator[App]:
     app = App(url)
 
     @app.task(max_attempts=1)
@@ -46,18 +34,6 @@ def flow(app: App) -> Flow:
         flow.add(work.job(1), after=bad.failed, name="told")
         flow.add(work.job(1), name="apart")
     return flow
-
-
-@pytest.fixture
-def run(app: App, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOLDFAST_STORE", app.config.store)
-    monkeypatch.setenv("HOLDFAST_ACTOR", "ada")
-    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def answer(result: Result, code: int = 0) -> Any:
-    assert result.exit_code == code, result.output
-    return json.loads(result.output)
 
 
 def test_flows_are_listed_by_state_and_name(app: App, run: Run, flow: Flow) -> None:

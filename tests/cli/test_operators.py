@@ -2,50 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
-
 import pytest
-from click.testing import CliRunner, Result
-from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import App
-from holdfast.cli.main import cli
 
-Run = Callable[..., Result]
-
-
-@pytest.fixture(params=["file", "postgres"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
-    if request.param == "file":
-        url = str(tmp_path / "jobs.db")
-    else:
-        given = conninfo_to_dict(request.getfixturevalue("postgres_dsn"))
-        url = f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
-    app = App(url)
-    app.declare("mail", queue="mail")
-    app.migrate()
-    yield app
-    app.close()
-
-
-@pytest.fixture
-def run(app: App, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOLDFAST_STORE", app.config.store)
-    monkeypatch.setenv("HOLDFAST_ACTOR", "ada")
-    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def answer(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
-
-
-def fill(app: App, n: int = 3, **options: Any) -> list[str]:
-    return [job.id for job in app.enqueue_many([app.tasks["mail"].options(**options).job() for _ in range(n)])]
+from .kit import Run, answer, fill
 
 
 @pytest.mark.parametrize(

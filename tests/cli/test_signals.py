@@ -16,10 +16,10 @@ from holdfast.storage.ops import claims, finishing, waitpoints, workers
 from holdfast.storage.port import Op
 from tests.conformance.world import claim_request, worker_spec
 
-from .test_operators import Run, answer, app, fill, run  # noqa: F401 - fixtures
+from .kit import Run, answer, fill
 
 
-def suspend(app: App, *, signal: str = "approval") -> tuple[str, Opened]:  # noqa: F811
+def suspend(app: App, *, signal: str = "approval") -> tuple[str, Opened]:
     """A job that waits for a signal and for a waitpoint of the same name."""
     store = app.open()
     (job_id,) = fill(app, 1)
@@ -33,7 +33,7 @@ def suspend(app: App, *, signal: str = "approval") -> tuple[str, Opened]:  # noq
     return job_id, place
 
 
-def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:  # noqa: F811
+def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     sent = answer(run("signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k", "--json"))
     assert sent == {"job_id": job_id, "seq": 1, "effect": "resumed", "again": False}
@@ -46,7 +46,7 @@ def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:  # noqa: F8
     assert "wait:a#1" in run("signals", "received", job_id).output
 
 
-def test_a_token_is_read_from_standard_input(app: App, run: Run) -> None:  # noqa: F811
+def test_a_token_is_read_from_standard_input(app: App, run: Run) -> None:
     job_id, place = suspend(app)
     done = CliRunner().invoke(cli, ["signals", "send", "-", "--payload", '{"ok": true}'], input=place.token + "\n")
     assert (done.exit_code, done.output) == (0, f"job {job_id} goes on, as signal 1\n")
@@ -54,7 +54,7 @@ def test_a_token_is_read_from_standard_input(app: App, run: Run) -> None:  # noq
     assert (again.exit_code, "invalid_token" in again.output) == (2, True)
 
 
-def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None:  # noqa: F811
+def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None:
     job_id, place = suspend(app)
     result = run("signals", "pending", "--json")
     (one,) = answer(result)["waitpoints"]
@@ -65,7 +65,7 @@ def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None
     assert "nothing waits" in run("signals", "pending", "--tenant", "other").output
 
 
-def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> None:  # noqa: F811
+def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     assert (
         run("signals", "resume", job_id, "--payload", "false", "--reason", "late").output == f"job {job_id} goes on\n"
@@ -87,15 +87,15 @@ def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> Non
         (("keys", "rotate", "a.b"), 2),
     ],
 )
-def test_what_is_wrong_is_one_line_and_a_code(run: Run, words: tuple[str, ...], code: int) -> None:  # noqa: F811
+def test_what_is_wrong_is_one_line_and_a_code(run: Run, words: tuple[str, ...], code: int) -> None:
     result = run(*words)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
 
 
 def test_keys_are_seeded_rotated_revoked_and_listed_without_secrets(
-    app: App,  # noqa: F811
-    run: Run,  # noqa: F811
+    app: App,
+    run: Run,
     tmp_path: Path,
 ) -> None:
     secret = tmp_path / "secret"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from holdfast import App, Context
 
-from .test_operators import Run, answer, app, run
-
-__all__ = ["app", "run"]
+from .kit import Run, answer
 
 
 def _durable(app: App) -> tuple[str, list[str]]:

@@ -142,6 +142,8 @@ async def test_where_tasks_cannot_be_imported_a_suspect_is_claimed_by_an_idle_wo
         first = await ordinary.aenqueue(1)
         assert await order.get() == "ordinary 1"
         worker.floor.closing = True
+        while worker.turns.in_flight:  # a claim under way could take the next job, and hold its row
+            await asyncio.sleep(0)
         suspect = await suspected.aenqueue()
         shop.alter("update holdfast_job set suspect = 1, due = 3 where id = ?", suspect.id)
         await worker.ears.run_once()

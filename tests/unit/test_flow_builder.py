@@ -123,14 +123,14 @@ def test_the_join_says_how_many_are_needed_and_what_becomes_of_the_rest(flow: Fl
     assert (join.mode, join.needed, join.rest) == ("quorum", 2, "cancel")
 
 
-@pytest.mark.parametrize("needed", [0, 4, -1])
+@pytest.mark.parametrize("needed", [0, 4, -1, 2.5, True, "2"])
 def test_a_quorum_that_cannot_be_is_refused(flow: Flow, needed: int) -> None:
     with pytest.raises(InvalidInput, match="can never be"):
         quorum(needed, flow.map(load, ["eu", "us", "asia"]))
 
 
 def test_any_of_nothing_is_refused_and_all_of_nothing_is_no_wait(flow: Flow) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="any of nothing"):
         any_of()
     flow.add(count.job(flow.map(load, []).output), after=all_of())
     assert drawn(flow) == {"count": ""}
@@ -253,6 +253,20 @@ def test_a_flow_can_be_a_part_of_another(flow: Flow) -> None:
         inner.add(tell.job())
     flow.add(merge.job(rows.output))
     assert drawn(flow)["merge"] == "eu/load:success"
+
+
+def test_a_part_of_another_tenant_is_foreign() -> None:
+    whole, part = app.flow("world", tenant="acme"), app.flow("region", tenant="other")
+    part.add(tell.job())
+    with pytest.raises(ForeignMember, match="tenant 'other'"):
+        whole.add(part)
+
+
+def test_what_only_a_whole_flow_can_have_is_not_lost_on_a_part(flow: Flow) -> None:
+    part = app.flow("region", on_failure=tell.job())
+    part.add(tell.job())
+    with pytest.raises(InvalidInput, match="callbacks"):
+        flow.add(part)
 
 
 def test_a_flow_cannot_be_added_to_itself(flow: Flow) -> None:

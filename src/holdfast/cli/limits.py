@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from ..client.limits import LimitsView
 from .breakers import breaker_data, how_it_stands
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
@@ -36,25 +37,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
             }
         )
         return
-    rows: list[tuple[Any, ...]] = [
-        (lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes
-    ]
-    rows += [
-        (
-            f"rate:{bucket.scope}",
-            f"{bucket.tokens:.1f} left",
-            f"{bucket.capacity:g}",
-            f"{bucket.refill:g}/s",
-            bucket.origin,
-        )
-        for bucket in view.buckets
-    ]
-    rows += [(f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()]
-    rows += [
-        (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", how_it_stands(one), one.origin)
-        for one in view.breakers
-    ]
-    print_table(("limit", "in use#", "most#", "refill#", "set by"), rows, empty="no limits")
+    print_table(("limit", "in use#", "most#", "refill#", "set by"), _rows(view), empty="no limits")
 
 
 @limits.command("set", cls=Command)
@@ -151,3 +134,19 @@ def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
         print_json(facts)
     else:
         click.echo(text)
+
+
+def _rows(view: LimitsView) -> list[tuple[str, ...]]:
+    """Limit, in use, most, refill, set by."""
+    return [
+        *((lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes),
+        *(
+            (f"rate:{one.scope}", f"{one.tokens:.1f} left", f"{one.capacity:g}", f"{one.refill:g}/s", one.origin)
+            for one in view.buckets
+        ),
+        *((f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()),
+        *(
+            (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", how_it_stands(one), one.origin)
+            for one in view.breakers
+        ),
+    ]

@@ -13,6 +13,7 @@ from ..names import check_duration, check_limit, check_name
 from ..storage.ops import breakers
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
+from .removal import removal
 
 
 class Breakers:
@@ -90,13 +91,9 @@ def _set(scope: str, failures: int, open_for: float | timedelta, actor: str, rea
 
 
 def _clear(scope: str, actor: str, reason: str) -> Op[bool]:
-    async def run(tx: Tx) -> bool:
-        removed = await breakers.remove(tx, scope)
-        if removed:
-            await audit(tx, actor=actor, action="breaker.clear", target=scope, reason=reason)
-        return removed
-
-    return Op(run)
+    return removal(
+        lambda tx: breakers.remove(tx, scope), action="breaker.clear", target=scope, actor=actor, reason=reason
+    )
 
 
 def _trip(scope: str, open_for: float | timedelta | None, actor: str, reason: str) -> Op[Breaker]:

@@ -62,23 +62,15 @@ class Enqueuer:
     def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """For a durable task: `record` enqueues, and writes in the same commit that it did."""
         with self.around((request,)) as trace:
-            spec, connection, store = (
-                spec_of(request, tenant=tenant, trace=trace),
-                request.options.connection,
-                self._store(),
-            )
-            op = Op(lambda tx: record(tx, spec))
+            op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
+            connection, store = request.options.connection, self._store()
             answer = store.write(op) if connection is None else store.within(connection, op)
         return self._handle(request, answer)
 
     async def arecorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         with self.around((request,)) as trace:
-            spec, connection, store = (
-                spec_of(request, tenant=tenant, trace=trace),
-                request.options.connection,
-                self._store(),
-            )
-            op = Op(lambda tx: record(tx, spec))
+            op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
+            connection, store = request.options.connection, self._store()
             answer = await (store.awrite(op) if connection is None else store.awithin(connection, op))
         return self._handle(request, answer)
 
@@ -114,6 +106,10 @@ def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
     if all(spec.is_keyless for spec in specs):
         return Op(lambda tx: ops.enqueue_keyless(tx, specs), single=len(specs) == 1)
     return Op(lambda tx: ops.enqueue(tx, specs))
+
+
+def _recording(record: Record, spec: JobSpec) -> Op[Enqueued]:
+    return Op(lambda tx: record(tx, spec))
 
 
 def _bulk(

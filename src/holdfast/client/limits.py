@@ -11,6 +11,7 @@ from ..names import check_limit, check_name, check_queue, check_rate
 from ..storage.ops import breakers, lanes, rates, totals
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
+from .removal import removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +133,7 @@ def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -
 
 def _clear(task: str | None, queue: str | None, actor: str, reason: str) -> Op[bool]:
     key = _lane(task, queue)
-
-    async def run(tx: Tx) -> bool:
-        removed = await lanes.remove_lane(tx, key)
-        if removed:
-            await audit(tx, actor=actor, action="limit.clear", target=key, reason=reason)
-        return removed
-
-    return Op(run)
+    return removal(lambda tx: lanes.remove_lane(tx, key), action="limit.clear", target=key, actor=actor, reason=reason)
 
 
 def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: str) -> Op[None]:
@@ -154,13 +148,7 @@ def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: st
 
 
 def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
-    async def run(tx: Tx) -> bool:
-        removed = await rates.remove(tx, scope)
-        if removed:
-            await audit(tx, actor=actor, action="rate.clear", target=scope, reason=reason)
-        return removed
-
-    return Op(run)
+    return removal(lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason)
 
 
 def _total(queue: str, total: int | None, actor: str, reason: str) -> Op[None]:

@@ -13,7 +13,7 @@ from ..model.signal import MAX_SIGNALS, SIGNAL_LIMIT, Letter, Pending, Sent, Sig
 from ..names import check_name
 from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
-from ..storage.port import Op, Store
+from ..storage.port import Op, Store, Tx
 
 Target: TypeAlias = "str | Job[Any]"
 MOST_LISTED: Final = 1_000
@@ -108,7 +108,7 @@ def _send(target: Target, signal: Signal) -> Op[Sent | None]:
     return Op(lambda tx: _by_id(tx, job_id, signal))
 
 
-async def _by_id(tx: Any, job_id: str, signal: Signal) -> Sent | None:
+async def _by_id(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
     return await signals.send(tx, job_id, signal)
 
 
@@ -149,7 +149,7 @@ def _text(payload: object) -> str:
 
 
 def _id(job: Target) -> str:
-    return check_name("the id", job if isinstance(job, str) else job.id)
+    return check_name("the id", job.id if isinstance(job, Job) else job)
 
 
 def _limit(limit: int) -> int:

@@ -10,19 +10,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from .options import CountTerms, Ends, WaitTerms, check_options
+from .options import CountTerms, Ends, WaitTerms
+from .shared import SharedCalls
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..handle import Job
     from ..model.wait import OnTimeout, Opened
     from ..options import Seconds
-    from ..rules.retry import RetryPolicy
     from ..tasks import JobRequest
-    from .calls import Durable
-    from .options import StepPolicy
-
-    Self = TypeVar("Self", bound="AwaitingCalls")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,17 +28,8 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 
 
-class AwaitingCalls:
+class AwaitingCalls(SharedCalls):
     """What `ctx` can do that a later run of the job will not do again."""
-
-    _durable: Durable | None = None
-    _policy: StepPolicy | None = None
-
-    def options(self: Self, *, max_attempts: int | None = 5, retry: RetryPolicy | None = None) -> Self:
-        """A context whose steps are tried so often in one run: `await ctx.options(max_attempts=3).step(…)`."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
-        return twin
 
     @overload
     def step(
@@ -135,10 +122,3 @@ class AwaitingCalls:
         from .gathering import gather
 
         return gather(self._calls(), awaitables)
-
-    def _calls(self) -> Durable:
-        raise NotImplementedError
-
-    def _check(self) -> None:
-        if self._durable is not None:
-            self._durable.check()

@@ -9,19 +9,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from .options import CountTerms, Ends, WaitTerms, check_options
+from .options import CountTerms, Ends, WaitTerms
+from .shared import SharedCalls
 
 if TYPE_CHECKING:
     from ..context import SyncContext
     from ..handle import Job
     from ..model.wait import OnTimeout, Opened
     from ..options import Seconds
-    from ..rules.retry import RetryPolicy
     from ..tasks import JobRequest
-    from .calls import Durable
-    from .options import StepPolicy
-
-    Self = TypeVar("Self", bound="BlockingCalls")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,17 +27,8 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 
 
-class BlockingCalls:
+class BlockingCalls(SharedCalls):
     """What `ctx` can do that a later run of the job will not do again."""
-
-    _durable: Durable | None = None
-    _policy: StepPolicy | None = None
-
-    def options(self: Self, *, max_attempts: int | None = 5, retry: RetryPolicy | None = None) -> Self:
-        """A context whose steps are tried so often in one run: `ctx.options(max_attempts=3).step(…)`."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
-        return twin
 
     @overload
     def step(
@@ -126,10 +113,3 @@ class BlockingCalls:
         from .gathering import gather_in_threads
 
         return step(gather_in_threads(self._calls(), calls))
-
-    def _calls(self) -> Durable:
-        raise NotImplementedError
-
-    def _check(self) -> None:
-        if self._durable is not None:
-            self._durable.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn, TypeAlias
@@ -32,6 +33,8 @@ Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
 # Reasons to stop for which nothing that the handler asks for counts any more.
 _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
+# Scopes stand before names in keys: such a name could be given the value of another call.
+_LIKE_A_SCOPE: Final = re.compile(r"#[\d.]+/")
 # What a step's own policy does not try again: the run is over, or the step itself says what shall be done.
 _NOT_TRIED_AGAIN: Final = (JobSignal, LeaseLost, StepDiverged, InvalidInput)
 
@@ -78,6 +81,7 @@ class Durable:
         return self._sleep(self.number("sleep", "", ""), until, delay)
 
     def enqueue(self, request: Any) -> Coroutine[Any, Any, Job[Any]]:
+        self.app._check(request)
         return self._enqueue(self.number("enqueue", "", request.task.name), request)
 
     # -- how they work
@@ -157,6 +161,8 @@ class Durable:
     # -- the journal
 
     def number(self, kind: str, name: str, called: str) -> Call:
+        if _LIKE_A_SCOPE.search(name):
+            raise InvalidInput(f"the name {name!r} looks like a call inside of another, as step#1/call; change it")
         scope = self._scope + place_of(self).scope
         return self._journal.number(kind, scope + name, called, self.hands.caller())
 

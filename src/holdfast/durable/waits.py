@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import codec
-from ..errors import ConfigError, HoldfastError, InvalidInput, NotFound
+from ..errors import ConfigError, FlowCycle, HoldfastError, InvalidInput, NotFound
 from ..handle import Job
 from ..model.job import Ended
 from ..model.outcome import Suspended
@@ -18,7 +18,7 @@ from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.replay import Call
 from ..rules.shape import schema_of
-from ..storage.ops import insight, suspension, waitpoints
+from ..storage.ops import flow_reads, insight, suspension, waitpoints
 from ..storage.port import Op
 from .calls import Durable
 from .options import CountTerms
@@ -42,8 +42,11 @@ class Terms:
 
     @classmethod
     def of(cls, type: Any, on_timeout: OnTimeout, given: CountTerms) -> Terms:
+        # A timeout that is misspelt must not become a wait without end.
+        if unknown := given.keys() - CountTerms.__optional_keys__:
+            raise TypeError(f"wait_for() got an unexpected keyword argument {min(unknown)!r}")
         return cls(
-            type=type,
+            type=_readable(type),
             on_timeout=on_timeout,
             needed=given.get("needed", 1),
             distinct=given.get("distinct", "signals"),
@@ -57,7 +60,7 @@ def waitpoint(durable: Durable, name: str, expires: Seconds, type: Any, once: bo
     """Open a place for a signal."""
     lifetime = check_duration("expires", expires)
     call = durable.number("waitpoint", check_name("the waitpoint's name", name), "")
-    return _waitpoint(durable, call, name, lifetime, schema_of(type), once)
+    return _waitpoint(durable, call, name, lifetime, schema_of(_readable(type)), once)
 
 
 def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Coroutine[Any, Any, Any]:
@@ -65,6 +68,8 @@ def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Corouti
     jobs = tuple(item for item in what if isinstance(item, Job))
     if jobs and len(jobs) < len(what):
         raise InvalidInput("a wait is for jobs or for signals; wait for one after the other")
+    if any(job.id == durable.info.id for job in jobs):
+        raise InvalidInput("a job that waits for itself would wait forever; wait for another")
     name = _name(what[0]) if what else "operator"
     call = durable.number("wait", name, "")
     return _wait_for(durable, call, _wait(call, what, jobs, terms), jobs, terms, len(what))
@@ -106,6 +111,7 @@ async def _wait_for(
     if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
         answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
     if answer is None:
+        await _require_no_circle(durable, jobs)
         await durable.pause(Suspended(wait))
     if answer.how == "timeout":
         return terms.default
@@ -118,6 +124,16 @@ async def _wait_for(
     except HoldfastError as error:
         # It came before anybody knew what fits. No further attempt will find another.
         durable.doom(error, "undecodable")
+
+
+async def _require_no_circle(durable: Durable, jobs: Sequence[Job[Any]]) -> None:
+    """A member that waits for one that waits for it would never end, and nor would its flow."""
+    if durable.info.flow is None or not jobs:
+        return
+    job_id = durable.info.id
+    behind = await durable.hands.read(Op(lambda tx: flow_reads.members_behind(tx, job_id), single=True))
+    if circle := [job.id for job in jobs if job.id in behind]:
+        raise FlowCycle(f"job {circle[0]} starts when this one has ended; it cannot be waited for here")
 
 
 async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[Ended]:
@@ -156,6 +172,15 @@ def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: 
         delay=check_duration("delay", terms.delay),
         position=call.position,
     )
+
+
+def _readable(type: Any) -> Any:
+    """Says it now, and not to whoever is there when the answer comes."""
+    try:
+        codec.decoder(type)
+    except TypeError as error:
+        raise InvalidInput(f"type is {type!r}, which no answer can be read as: {error}") from error
+    return type
 
 
 def _needed(needed: object, asked: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -17,10 +18,13 @@ from .rescuer import Rescuer, Steady
 from .resolver import Resolver
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
-from .service import Pace, Service
+from .service import Pace, Service, Work
 from .settings import WorkerSettings
 from .splitter import Splitter
 from .waker import Waker
+
+_UPKEEP: Final = "upkeep"
+_EVERY: Final = 5
 
 
 class Chores:
@@ -59,13 +63,13 @@ class Chores:
         resolving = self._service("resolver", self.resolver.run_once, its.resolve_interval)
         services = [
             self._service("rescuer", self.rescuer.run_once, rescue),
-            self._service("expirer", self.expire, its.expire_interval),
-            self._service("unparker", self.unpark, its.unpark_interval),
+            self._service("expirer", self._mostly_led(self.expire), its.expire_interval),
+            self._service("unparker", self._mostly_led(self.unpark), its.unpark_interval),
             self._service("leader", self.leader.run_once, its.lead_interval),
             self._service("splitter", self.splitter.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
             self._service("meter", self.meter.run_once, its.meter_interval),
-            self._service("waker", self.waker.run_once, its.wake_interval),
+            self._service("waker", self._mostly_led(self.waker.run_once), its.wake_interval),
             scheduling,
             resolving,
         ]
@@ -80,6 +84,17 @@ class Chores:
     async def unpark(self) -> None:
         """Let go what is parked in lanes that have room."""
         await self._store.awrite(Op(lanes.unpark_stalled))
+
+    def _mostly_led(self, work: Work) -> Work:
+        """By the leader every time; by the others now and then, should it be gone. Fifty idle workers ask little so."""
+        calls = itertools.count()
+
+        async def work_or_rest() -> float | None:
+            if self.leader.holds(_UPKEEP) or next(calls) % _EVERY == 0:
+                return await work()
+            return None
+
+        return work_or_rest
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
         return Service(name, work, Pace(interval=interval), random=self._random)

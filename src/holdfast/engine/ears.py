@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ..clock import SECOND
@@ -16,6 +18,9 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 # More became due than one claim makes ready; the next claim brings more.
 _OVERDUE: Final = 0.01
+_LONGEST_SILENCE: Final = 60.0
+# A look takes the loop and the store from the claim that the same ring set off.
+_CLAIM_FIRST: Final = 0.01
 
 
 class Ears:
@@ -29,12 +34,29 @@ class Ears:
         self._floor = floor
         self._poll = poll
         self._random = random
+        self._rang = asyncio.Event()
+        self._looking = asyncio.Lock()
         self._listener = store.bell.listen([f"queue:{queue}" for queue in routes.queues])
 
     async def run(self, is_over: Callable[[], bool]) -> None:
+        await asyncio.gather(self._hear(is_over), self._watch(is_over))
+
+    async def _hear(self, is_over: Callable[[], bool]) -> None:
+        """A ring feeds at once: the job that was enqueued waits for nothing but the claim."""
         while not is_over():
-            await self._listener.await_ring(await self.look())
-            self._floor.turns.feed()
+            if await self._listener.await_ring(_LONGEST_SILENCE):
+                self._floor.turns.feed()
+                self._rang.set()
+
+    async def _watch(self, is_over: Callable[[], bool]) -> None:
+        """Look around now and then, and soon after a ring."""
+        while not is_over():
+            rest = await self.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._rang.wait()
+                await asyncio.sleep(_CLAIM_FIRST)
+            self._rang.clear()
 
     async def look(self) -> float:
         """Like `run_once`, whatever the store does. A worker looks before it starts its first job."""
@@ -42,10 +64,16 @@ class Ears:
             return await self.run_once()
         except Exception as error:
             logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
+            self._floor.turns.feed()
             return self._poll
 
     async def run_once(self) -> float:
         """Take note of who may be served, and under which limits; the longest wait until the next look."""
+        # One after the other: the last word must be the newest.
+        async with self._looking:
+            return await self._take_note()
+
+    async def _take_note(self) -> float:
         served = self._routes.numbers
         me = self._floor.id
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
@@ -54,8 +82,9 @@ class Ears:
         self._floor.standing, self._floor.shares = view.standing, view.shares
         self._floor.defaults.learn(view.queues)
         news = self._routes.learn(view.routes)
-        if news or view.suspects_wait != self._floor.suspects_wait:
-            self._floor.suspects_wait = view.suspects_wait
+        changed = news or view.suspects_wait != self._floor.suspects_wait
+        self._floor.suspects_wait = view.suspects_wait
+        if changed or view.may_claim:
             self._floor.turns.feed()
         return self._patience(view.next_due)
 

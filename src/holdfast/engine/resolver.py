@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..storage.ops import edges, endings, flow_control, hops
 from ..storage.port import Op, Store, Tx
+from .service import wake_on_ring
 
 _HOPS: Final = 20
 """So far a cascade is carried on in one transaction."""
@@ -43,13 +44,7 @@ class Resolver:
 
     async def hear(self, wake: Callable[[], None]) -> None:
         """Wake at once when an operation has left something."""
-        listener = self._store.bell.listen([edges.HOPS])
-        try:
-            while True:
-                if await listener.await_ring(60.0):
-                    wake()
-        finally:
-            listener.close()
+        await wake_on_ring(self._store.bell, [edges.HOPS], wake)
 
     async def _cancel(self) -> None:
         for flow_id in await self._store.aread(Op(flow_control.cancelling, single=True)):

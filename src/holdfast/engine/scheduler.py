@@ -15,6 +15,7 @@ from ..errors import HoldfastError, NotFound
 from ..model.schedule import Firing
 from ..storage.ops import firing, insight, schedules
 from ..storage.port import Op, Store
+from .service import wake_on_ring
 
 logger: Final = logging.getLogger("holdfast.engine")
 
@@ -63,13 +64,7 @@ class Scheduler:
 
     async def hear(self, wake: Callable[[], None]) -> None:
         """Wake at once when a schedule was made or changed."""
-        listener = self._store.bell.listen(["schedules"])
-        try:
-            while True:
-                if await listener.await_ring(60.0):
-                    wake()
-        finally:
-            listener.close()
+        await wake_on_ring(self._store.bell, ["schedules"], wake)
 
     async def _fire_all(self, launched_at: int) -> float:
         looked_at, page = await self._store.aread(Op(firing.due_schedules))

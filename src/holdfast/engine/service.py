@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as _random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from ..storage.port import Bell
 
 logger = logging.getLogger("holdfast.engine")
 
@@ -145,3 +147,14 @@ async def sleep_or_wake(seconds: float, wake: asyncio.Event) -> None:
             await wake.wait()
     except TimeoutError:
         return
+
+
+async def wake_on_ring(bell: Bell, topics: Collection[str], wake: Callable[[], None]) -> None:
+    """Call `wake` whenever one of the topics rings, until cancelled."""
+    listener = bell.listen(topics)
+    try:
+        while True:
+            if await listener.await_ring(60.0):
+                wake()
+    finally:
+        listener.close()

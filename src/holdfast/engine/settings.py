@@ -42,8 +42,8 @@ class WorkerSettings:
     """Between two splits of the totals of queues over the live workers; 0 turns it off."""
     unpark_interval: float = 2.0
     """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
-    resolve_interval: float = 1.0
-    """Between two looks for what the ends of jobs have set off in flows, should every wake-up be lost; 0 turns it off."""
+    resolve_interval: float = 5.0
+    """Between two looks for what the ends of jobs set off in flows, should every wake-up be lost; 0 turns it off."""
     wake_interval: float = 1.0
     """The longest rest between two looks for waits whose time is over; 0: it ends none."""
     prune_interval: float = 5.0

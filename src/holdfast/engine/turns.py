@@ -155,9 +155,7 @@ class Turns:
 
     async def _exchange(self, finishes: list[Finish], request: ClaimRequest | None) -> Turn:
         owner = self._desk.id
-        op = Op(
-            lambda tx: claims.turn(tx, owner, finishes, request), patience=self._patience, fleeting=not finishes
-        )
+        op = Op(lambda tx: claims.turn(tx, owner, finishes, request), patience=self._patience, fleeting=not finishes)
         return await self._store.awrite(op)
 
     async def _recover(self, claim: str) -> None:

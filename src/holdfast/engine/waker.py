@@ -1,4 +1,4 @@
-"""Ends the waits of suspended jobs whose time is over. Every worker does it; two do no harm."""
+"""Ends the waits of suspended jobs whose time is over. The leader does it, and the others now and then."""
 
 from __future__ import annotations
 

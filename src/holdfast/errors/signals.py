@@ -31,7 +31,7 @@ class JobEnded(Conflict):
     def __init__(self, job_id: str, state: str) -> None:
         self.job_id = job_id
         self.state = state
-        super().__init__(f"job {job_id} has {state} and takes no signals")
+        super().__init__(f"job {job_id} has ended ({state}) and takes no signals")
 
 
 class SignalConflict(Conflict):

@@ -12,7 +12,7 @@ from ..handle import Jobs
 from ..ids import ids
 from ..model.flow import Policy
 from ..names import check_id, check_name
-from ..rules.graph import MAX_MEMBERS
+from ..rules.graph import MAX_MEMBERS, check_policy
 from ..tasks import JobRequest
 from .chains import Chain, Group, Link, Takes, first_needs_a_result, is_request
 from .joins import After, AfterLike, after_of, with_inputs
@@ -90,15 +90,16 @@ class Builder:
     def link(self, upstream: Member[Any], downstream: Member[Any], *, on: Policy = "success") -> None:
         """Let one member wait for another that was added after it."""
         self._require_open()
-        node = next((node for node in self._nodes.values() if node.member is downstream), None)
-        if node is None:
+        node = self._nodes.get(downstream.name) if isinstance(downstream, Member) else None
+        if node is None or node.member is not downstream:
             raise ForeignMember(f"{downstream!r} was not added to this flow")
         if upstream is downstream:
             raise SelfEdge(f"{upstream.name!r} cannot wait for itself")
         if node.after.mode != "all":
             raise InvalidInput(f"{downstream.name!r} waits for some of several; name all of them in its after=")
         self._require_own([upstream])
-        node.after = After((*((u, p) for u, p in node.after.upstreams if u is not upstream), (upstream, on)))
+        after = After((*((u, p) for u, p in node.after.upstreams if u is not upstream), (upstream, check_policy(on))))
+        node.after = with_inputs(downstream.name, after, node.request.uses)
 
     def __getitem__(self, name: str) -> Member[Any]:
         """A member by its name. KeyError if there is none."""

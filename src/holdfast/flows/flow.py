@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ..context import JobInfo
-from ..errors import InvalidFlow, InvalidInput
+from ..errors import ForeignMember, InvalidFlow, InvalidInput
 from ..handle import Jobs
 from ..ids import derived_id, ids
 from ..model.flow import Holder
@@ -64,6 +64,14 @@ class Flow(Builder, FlowHandle):
         await self._store.acreate(self)
         self.closed = True
         return self
+
+    def close_into(self, parent: Builder) -> None:
+        """Become a part of another flow, where that loses nothing of what was said."""
+        if self.on_success or self.on_failure or self.connection is not None:
+            raise InvalidInput(f"flow {self.name!r} is to be a part: give callbacks and connection to the whole flow")
+        if isinstance(parent, Flow) and self.tenant not in ("", parent.tenant):
+            raise ForeignMember(f"flow {self.name!r} is of tenant {self.tenant!r}, the whole of {parent.tenant!r}")
+        super().close_into(parent)
 
     def __enter__(self) -> Self:
         self._require_open()

@@ -81,8 +81,10 @@ def edges_to(member: Member[Any], after: After) -> Iterator[Edge]:
 
 def _some(mode: Mode, needed: int, given: Sequence[Awaited | Iterable[Awaited]], rest: Rest) -> After:
     upstreams = _together(given)
-    if not 1 <= needed <= len(upstreams):
-        raise InvalidInput(f"{needed} of {len(upstreams)} upstreams can never be; ask for 1 to {len(upstreams) or 1}")
+    if not upstreams:
+        raise InvalidInput(f"{mode} of nothing can never be; name what to wait for")
+    if not isinstance(needed, int) or isinstance(needed, bool) or not 1 <= needed <= len(upstreams):
+        raise InvalidInput(f"{needed!r} of {len(upstreams)} upstreams can never be; ask for 1 to {len(upstreams)}")
     if rest not in ("cancel", "run"):
         raise InvalidInput(f"rest is {rest!r}; use 'cancel' or 'run'")
     return After(upstreams, mode, needed, rest)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
-from ..errors import DuplicateEdge, FlowCycle, FlowTooLarge, InvalidFlow, SelfEdge
-from ..model.flow import Edge, Join
+from ..errors import DuplicateEdge, FlowCycle, FlowTooLarge, InvalidFlow, InvalidInput, SelfEdge
+from ..model.flow import Edge, Join, Policy
 
 MAX_MEMBERS: Final = 10_000
 MAX_DEPTH: Final = 1_000
 _SHOWN: Final = 6
+_POLICIES: Final = get_args(Policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,18 @@ def check_edges(edges: Iterable[Edge]) -> None:
     """Neither to itself nor twice."""
     seen: set[tuple[str, str]] = set()
     for edge in edges:
+        check_policy(edge.policy)
         if edge.upstream == edge.downstream:
             raise SelfEdge(f"job {edge.upstream} cannot wait for itself")
         if (edge.upstream, edge.downstream) in seen:
             raise DuplicateEdge(f"job {edge.downstream} waits for job {edge.upstream} already")
         seen.add((edge.upstream, edge.downstream))
+
+
+def check_policy(policy: Policy) -> Policy:
+    if policy not in _POLICIES:
+        raise InvalidInput(f"an edge is on {policy!r}; use one of {', '.join(_POLICIES)}")
+    return policy
 
 
 def check_join(join: Join, upstreams: int) -> None:
@@ -118,11 +126,13 @@ def _is_possible(member: Seen, before: Collection[tuple[str, bool | None]], chos
 def _require_acyclic(stuck: set[str], after: Mapping[str, list[str]]) -> None:
     if not stuck:
         return
-    path = [min(stuck)]
+    path = {min(stuck): 0}
     # Each of these has another of these behind it, so walking back from child to child comes round.
     parents = {child: id for id in sorted(stuck) for child in after.get(id, ()) if child in stuck}
-    while (upstream := parents[path[-1]]) not in path:
-        path.append(upstream)
-    circle = [*path[path.index(upstream) :], upstream][::-1]
+    upstream = parents[min(stuck)]
+    while upstream not in path:
+        path[upstream] = len(path)
+        upstream = parents[upstream]
+    circle = [*list(path)[path[upstream] :], upstream][::-1]
     shown = " → ".join(circle[:_SHOWN]) + (" → …" if len(circle) > _SHOWN else "")
     raise FlowCycle(f"these wait for each other in a circle of {len(circle) - 1}: {shown}")

@@ -79,9 +79,9 @@ async def delete(tx: Tx, job_id: str) -> DeleteResult:
         await forget(tx, [job_id])
         return DeleteResult.DELETED
     job = await get_job(tx, job_id)
-    if not job.state.is_terminal:
-        await cancel(tx, job_id, reason="deleted")
-    if not job.linked or job.state in (JobState.RUNNING, JobState.SUSPENDED):
+    answer = CancelResult.FINISHED if job.state.is_terminal else await cancel(tx, job_id, reason="deleted")
+    # By what became of it: it may have been claimed since it was read.
+    if answer is CancelResult.REQUESTED or not job.linked or job.state is JobState.SUSPENDED:
         return DeleteResult.REQUESTED
     if await tx.one(sql.needed_jobs, ids=json.dumps([job_id])):
         return DeleteResult.NEEDED if job.state.is_terminal else DeleteResult.REQUESTED

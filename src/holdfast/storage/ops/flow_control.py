@@ -35,7 +35,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
     if flow.cancel_at is not None:
         return FlowCancel(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
     if flow.finished_at is not None:
-        raise FlowEnded(f"flow {flow_id} has {flow.state}; there is nothing left to cancel")
+        raise FlowEnded(f"flow {flow_id} has ended ({flow.state}); there is nothing left to cancel")
     ended, upto = await _cancel_members(tx, flow_id, "", chosen, reason)
     row = await tx.one(sql.cancel_flow, id=flow_id, policy=str(chosen), reason=reason, upto=upto)
     if row is None:

@@ -56,6 +56,11 @@ async def flow_ends(tx: Tx, flow_id: str) -> list[FlowEnd]:
     return [FlowEnd(id, name, task, _state(state), *rest) for id, name, task, state, *rest in rows]
 
 
+async def members_behind(tx: Tx, job_id: str) -> set[str]:
+    """The members that cannot start before this one has ended, directly or through others."""
+    return {id for (id,) in await tx.all(sql.members_behind, id=job_id)}
+
+
 def _state(text: str) -> JobState:
     try:
         return JobState(text)

@@ -280,6 +280,6 @@ def _require_members(flow: FlowRecord, edges: Iterable[Edge], members: Collectio
 
 def _require_live(flow: FlowRecord) -> None:
     if flow.finished_at is not None:
-        raise FlowEnded(f"flow {flow.id} has {flow.state}; make another flow, or retry this one")
+        raise FlowEnded(f"flow {flow.id} has ended ({flow.state}); make another flow, or retry this one")
     if flow.cancel_at is not None:
         raise FlowEnded(f"flow {flow.id} is cancelled; make another flow, or retry this one when it has ended")

@@ -9,8 +9,9 @@ from ...model.limits import Standing
 from ...model.queue import QueueSettings
 from ...model.route import Route
 from ..port import Tx
+from ..statements import sql
 from .breakers import restless
-from .claims import next_due, suspects_wait
+from .claims import suspects_wait
 from .lanes import next_token
 from .queues import list_queues
 from .rates import standing
@@ -28,17 +29,41 @@ class Lookout:
     shares: dict[str, int]
     """Of each queue that has a total: how many of its jobs this worker may run."""
     next_due: int | None
+    may_claim: bool
+    """Whether anybody could find something to claim now, if it were theirs to serve."""
     queues: list[QueueSettings]
 
 
 async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
-    breakers, next_trial = await restless(tx)
-    waits = [wait for wait in (await next_due(tx), await next_token(tx), next_trial) if wait is not None]
+    """One statement says what there is at all, which is mostly nothing; only that is read."""
+    row = await tx.one(sql.what_stands)
+    assert row is not None
+    due, *found = row
+    has = Standings(*map(bool, found))
+    breakers, next_trial = await restless(tx) if has.breakers else ((), None)
+    next_tokens = await next_token(tx) if has.buckets and has.parked else None
+    waits = [wait for wait in (due, next_tokens, next_trial) if wait is not None]
+    limited = has.lanes or has.buckets or has.queues
     return Lookout(
-        routes=await special_routes(tx),
-        suspects_wait=await suspects_wait(tx, served),
-        standing=replace(await standing(tx), breakers=breakers),
-        shares=await shares_of(tx, worker_id),
+        routes=await special_routes(tx) if has.routes else [],
+        suspects_wait=has.suspects and await suspects_wait(tx, served),
+        standing=replace(await standing(tx) if limited else Standing(), breakers=breakers),
+        shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
-        queues=await list_queues(tx),
+        may_claim=has.ready or has.suspects or any(wait <= 0 for wait in waits),
+        queues=await list_queues(tx) if has.queues else [],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """What there is any of."""
+
+    ready: bool
+    suspects: bool
+    parked: bool
+    routes: bool
+    lanes: bool
+    buckets: bool
+    breakers: bool
+    queues: bool

@@ -76,7 +76,6 @@ class PgTx(_Script):
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 
-
     async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
         with self._cursor.copy(self._text(statement, {})) as stream:
             for row in rows:

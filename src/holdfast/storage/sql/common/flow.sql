@@ -160,3 +160,17 @@ delete from holdfast_flow
  where id in (select id from holdfast_flow where finished_at is not null order by finished_at limit :n)
    and not exists (select 1 from holdfast_job as job where job.flow = holdfast_flow.id)
 returning id;
+
+-- name: members_behind
+-- Who cannot start before this one has ended. With upstreams to spare, another may end in its place.
+with recursive behind(id) as (
+    select e.downstream
+      from holdfast_edge as e join holdfast_join as j on j.job_id = e.downstream and j.kind = 'flow'
+     where e.upstream = :id and e.kind = 'flow' and e.applied = 1 and e.met is null and j.spare = 0
+     union
+    select e.downstream
+      from behind join holdfast_edge as e on e.upstream = behind.id
+           join holdfast_join as j on j.job_id = e.downstream and j.kind = 'flow'
+     where e.kind = 'flow' and e.applied = 1 and e.met is null and j.spare = 0
+)
+select id from behind;

@@ -1,0 +1,34 @@
+"""What the durable calls of `async def` and `def` tasks have in common. As light to import as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from .options import check_options
+
+if TYPE_CHECKING:
+    from ..rules.retry import RetryPolicy
+    from .calls import Durable
+    from .options import StepPolicy
+
+    Self = TypeVar("Self", bound="SharedCalls")
+
+
+class SharedCalls:
+    """Nothing durable is made before the first call asks for it."""
+
+    _durable: Durable | None = None
+    _policy: StepPolicy | None = None
+
+    def options(self: Self, *, max_attempts: int | None = 5, retry: RetryPolicy | None = None) -> Self:
+        """A context whose steps are tried so often in one run: `ctx.options(max_attempts=3).step(…)`."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
+        return twin
+
+    def _calls(self) -> Durable:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        if self._durable is not None:
+            self._durable.check()
