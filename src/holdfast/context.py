@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .durable.awaiting import AwaitingCalls
 from .durable.blocking import BlockingCalls
+from .durable.shared import SharedCalls
 from .outcomes import Throttle
 
 if TYPE_CHECKING:
@@ -77,14 +78,13 @@ class Suspension(BaseException):
     """Leaves the handler of a `def` task whose run pauses here. Not an error, and not to be caught."""
 
 
-class _BaseContext:
+class _BaseContext(SharedCalls):
     """Shared by both colours."""
 
     def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
         self.job: Final = info
         self._app = app
         self._stop = stop
-        self._extensions = 0
 
     @property
     def id(self) -> str:
@@ -130,8 +130,8 @@ class _BaseContext:
         """
         from .flows.flow import extension_of
 
-        self._extensions += 1
-        return extension_of(self._app.flows, self.job, f"{getattr(self, '_scope', '')}{self._extensions}")
+        self._check()
+        return extension_of(self._app.flows, self.job, lambda: self._calls().number("flow", "", ""))
 
 
 class Context(AwaitingCalls, _BaseContext):

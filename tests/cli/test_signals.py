@@ -62,7 +62,7 @@ def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None
     for output in (result.output, run("signals", "pending", job_id).output):
         assert place.token.rpartition(".")[2] not in output
     assert "approval" in run("signals", "pending").output
-    assert "nothing waits" in run("signals", "pending", "--tenant", "other").output
+    assert "no waitpoint is open" in run("signals", "pending", "--tenant", "other").output
 
 
 def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> None:

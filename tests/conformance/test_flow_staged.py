@@ -12,6 +12,7 @@ from holdfast.errors import (
     ForeignMember,
     IllegalMove,
     InvalidFlow,
+    InvalidInput,
     SelfEdge,
     StaleRevision,
 )
@@ -111,6 +112,7 @@ def test_each_wrong_edge_has_an_error_of_its_own(each_store: World) -> None:
     wrong = [
         (SelfEdge, Edge(a, a)), (FlowCycle, Edge(b, a)), (ForeignMember, Edge(foreign, b)),
         (ForeignMember, Edge("nobody", b)), (DuplicateEdge, Edge(a, b)),
+        (InvalidInput, Edge(a, b, "failed")),  # type: ignore[arg-type]
     ]  # fmt: skip
     for error, edge in wrong:
         with pytest.raises(error):

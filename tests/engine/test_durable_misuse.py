@@ -44,9 +44,8 @@ async def test_a_member_cannot_wait_for_one_that_starts_when_it_has_ended(shop: 
 
     async with shop.app.flow("circle") as flow:
         member = flow.add(splits.job())
-    async with shop.working():
-        assert await flow.await_(10) == "failed"
-    assert "FlowCycle" in (member.status().error or "")
+    record = await refused(shop, member)
+    assert "FlowCycle" in (record.error or "")
 
 
 @live
@@ -106,6 +105,48 @@ async def test_a_waitpoint_of_a_type_that_is_none_is_refused_at_once(shop: Shop)
 
     record = await refused(shop, await opens.aenqueue())
     assert "no answer can be read as" in (record.error or "")
+
+
+@live
+async def test_a_wait_for_some_of_several_jobs_is_refused(shop: Shop) -> None:
+    @shop.app.task
+    def part() -> None: ...
+
+    @shop.app.task(max_attempts=1)
+    async def waits(ctx: Context) -> None:
+        await ctx.wait_for(await ctx.enqueue(part.job()), await ctx.enqueue(part.job()), needed=1)
+
+    record = await refused(shop, await waits.aenqueue())
+    assert "when all of them have ended" in (record.error or "")
+
+
+@live
+async def test_a_wait_for_all_of_nothing_is_over_at_once(shop: Shop) -> None:
+    @shop.app.task
+    def waits(ctx: SyncContext) -> list[int]:
+        found: list[int] = ctx.wait_for(*[], needed="all")
+        return found
+
+    async with shop.working():
+        assert await (await waits.aenqueue()).aresult(10) == []
+
+
+@live
+async def test_a_job_cannot_wait_at_the_waitpoint_of_another(shop: Shop) -> None:
+    opened: list[Any] = []
+
+    @shop.app.task
+    async def opens(ctx: Context) -> None:
+        opened.append(await ctx.waitpoint("approval", expires=3600))
+
+    @shop.app.task(max_attempts=1)
+    async def waits(ctx: Context) -> None:
+        await ctx.wait_for(opened[0])
+
+    async with shop.working():
+        await shop.until_ended(await opens.aenqueue())
+    record = await refused(shop, await waits.aenqueue())
+    assert "is of job" in (record.error or "")
 
 
 @live

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast import App, Context, FlowState, SyncContext, any_of, quorum
 from holdfast.engine import inputs
-from holdfast.model.flow import Edge
+from holdfast.model.flow import Edge, FlowFilter
 from holdfast.testing import adrain, drain
 
 
@@ -380,6 +380,65 @@ def test_a_member_that_is_replayed_adds_members_of_its_new_life(app: App) -> Non
     drain(app)
     assert sorted(m.name for m in app.flows.graph(flow.id).members) == ["grow", "grow/x", "grow~1/x"]
     assert flow.wait(0) is FlowState.SUCCEEDED
+
+
+def test_each_block_of_a_run_may_add_jobs_of_the_same_task(app: App) -> None:
+    say = app.tasks["say"]
+
+    @app.task(max_attempts=1)
+    def grow(ctx: SyncContext) -> None:
+        for text in ("a", "b"):
+            with ctx.flow() as flow:
+                flow.add(say.job(text))
+
+    with app.flow("blocks") as flow:
+        flow.add(grow.job())
+    drain(app)
+    assert sorted(m.name for m in app.flows.graph(flow.id).members) == ["grow", "grow/2.say", "grow/say"]
+
+
+def test_what_a_recorded_step_has_added_takes_nothing_from_what_comes_after_it(app: App) -> None:
+    say = app.tasks["say"]
+
+    @app.task(retry=holdfast.RetryPolicy(kind="none"))
+    def grow(ctx: SyncContext) -> None:
+        def inside() -> None:
+            with ctx.flow() as flow:
+                flow.add(say.job("inside"))
+
+        ctx.step("inside", inside)
+        if ctx.attempt == 1:
+            raise RuntimeError("the next run does not go into the step")
+        with ctx.options(max_attempts=1).flow() as flow:
+            flow.add(say.job("after"))
+
+    with app.flow("steps") as flow:
+        flow.add(grow.job())
+    drain(app)
+    assert sorted(flow.result(0).values(), key=str) == [None, "after", "inside"]
+
+
+def test_a_handler_that_is_to_be_left_adds_nothing_any_more(app: App) -> None:
+    say = app.tasks["say"]
+
+    @app.task
+    def stays(ctx: SyncContext) -> None:
+        try:
+            ctx.wait_for("never")
+        except BaseException:
+            with ctx.flow() as flow:
+                flow.add(say.job("too late"))
+
+    with app.flow("left") as flow:
+        flow.add(stays.job())
+    drain(app)
+    assert flow.progress() == {"suspended": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"state": "bogus"}, {"limit": -1}, {"limit": 0}, {"name": 5}], ids=str)
+def test_a_filter_of_flows_that_makes_no_sense_is_refused(app: App, wrong: dict[str, Any]) -> None:
+    with pytest.raises(holdfast.InvalidInput):
+        app.flows.find(FlowFilter(**wrong))
 
 
 def test_a_job_without_a_flow_has_nothing_to_add_to(app: App) -> None:

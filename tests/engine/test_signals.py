@@ -103,6 +103,12 @@ async def test_text_from_outside_is_never_taken_for_a_job_id(shop: Shop) -> None
         assert (await job.astatus()).state == "suspended"
 
 
+def test_a_signal_to_what_is_no_job_is_refused(small_shop: Shop) -> None:
+    for target in (None, 5):
+        with pytest.raises(InvalidInput, match="must be text"):
+            small_shop.app.signal(target, "approval")  # type: ignore[arg-type]
+
+
 @live
 async def test_a_signal_to_a_job_that_has_ended_is_an_error_that_says_so(shop: Shop) -> None:
     @shop.app.task

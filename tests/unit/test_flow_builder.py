@@ -255,6 +255,19 @@ def test_a_flow_can_be_a_part_of_another(flow: Flow) -> None:
     assert drawn(flow)["merge"] == "eu/load:success"
 
 
+def test_a_link_on_an_end_that_there_is_not_is_refused(flow: Flow) -> None:
+    a, b = flow.add(load.job("eu")), flow.add(tell.job())
+    with pytest.raises(InvalidInput, match="use one of success, failure, any"):
+        flow.link(a, b, on="failed")  # type: ignore[arg-type]
+
+
+def test_a_link_cannot_let_a_member_start_without_the_result_that_it_takes(flow: Flow) -> None:
+    a = flow.add(load.job("eu"))
+    b = flow.add(clean.job(a.output))
+    with pytest.raises(InvalidInput, match="may start without"):
+        flow.link(a, b, on="failure")
+
+
 def test_a_part_of_another_tenant_is_foreign() -> None:
     whole, part = app.flow("world", tenant="acme"), app.flow("region", tenant="other")
     part.add(tell.job())

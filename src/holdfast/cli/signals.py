@@ -66,7 +66,9 @@ def pending(
         for one in found
     ]  # fmt: skip
     columns = ("waitpoint", "name", "job", "task…", "awaited", "expires", "refused#")
-    print_table(columns, rows, empty="no waitpoint is open; jobs that wait otherwise: holdfast jobs list --state suspended")
+    print_table(
+        columns, rows, empty="no waitpoint is open; jobs that wait otherwise: holdfast jobs list --state suspended"
+    )
     if more_after:
         click.echo(f"\nthere may be more: --after {more_after}")
 

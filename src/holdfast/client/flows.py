@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..errors import FlowNotFound, FlowNotSucceeded
+from ..errors import FlowNotFound, FlowNotSucceeded, InvalidInput
 from ..flows.flow import Extension, Flow
 from ..flows.handle import FlowHandle
 from ..handle import explain_end
@@ -66,10 +66,10 @@ class Flows:
 
     def find(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
         """Flows, newest first."""
-        return self._store().read(Op(lambda tx: flow_reads.list_flows(tx, wanted or FlowFilter())))
+        return self._store().read(_list(wanted or FlowFilter()))
 
     async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
-        return await self._store().aread(Op(lambda tx: flow_reads.list_flows(tx, wanted or FlowFilter())))
+        return await self._store().aread(_list(wanted or FlowFilter()))
 
     def graph(self, flow_id: str) -> FlowGraph:
         """The members of a flow, and which of them wait for which."""
@@ -221,6 +221,17 @@ class Flows:
 
     def _decoded(self, end: FlowEnd) -> Any:
         return self.jobs.decode_result(Ended(end.id, end.state, end.result, end.error, end.reason), end.task)
+
+
+def _list(wanted: FlowFilter) -> Op[list[FlowRecord]]:
+    if wanted.state is not None and wanted.state not in list(FlowState):
+        raise InvalidInput(f"state is {wanted.state!r}; use one of {', '.join(FlowState)}")
+    for what in ("name", "tenant", "before"):
+        if getattr(wanted, what):
+            check_name(what, getattr(wanted, what))
+    if not 1 <= wanted.limit <= 10_000:
+        raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
+    return Op(lambda tx: flow_reads.list_flows(tx, wanted))
 
 
 def _status(flow_id: str) -> Op[FlowStatus]:

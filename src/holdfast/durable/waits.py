@@ -33,7 +33,7 @@ class Terms:
     """The rest of what `ctx.wait_for` was given."""
 
     type: Any
-    needed: int | Literal["all"]
+    needed: int | Literal["all"] | None
     distinct: Distinct
     timeout: Seconds | None
     on_timeout: OnTimeout
@@ -48,7 +48,7 @@ class Terms:
         return cls(
             type=_readable(type),
             on_timeout=on_timeout,
-            needed=given.get("needed", 1),
+            needed=given.get("needed"),
             distinct=given.get("distinct", "signals"),
             timeout=given.get("timeout"),
             default=given.get("default"),
@@ -68,11 +68,13 @@ def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Corouti
     jobs = tuple(item for item in what if isinstance(item, Job))
     if jobs and len(jobs) < len(what):
         raise InvalidInput("a wait is for jobs or for signals; wait for one after the other")
+    if jobs and terms.needed not in (None, "all"):
+        raise InvalidInput("a wait for jobs is over when all of them have ended; needed= is for signals")
     if any(job.id == durable.info.id for job in jobs):
         raise InvalidInput("a job that waits for itself would wait forever; wait for another")
     name = _name(what[0]) if what else "operator"
     call = durable.number("wait", name, "")
-    return _wait_for(durable, call, _wait(call, what, jobs, terms), jobs, terms, len(what))
+    return _wait_for(durable, call, _wait(call, what, jobs, terms), what, jobs, terms)
 
 
 async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, schema: str | None, once: bool) -> Opened:
@@ -99,8 +101,12 @@ async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, sch
 
 
 async def _wait_for(
-    durable: Durable, call: Call, wait: Wait, jobs: Sequence[Job[Any]], terms: Terms, asked: int
+    durable: Durable, call: Call, wait: Wait, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: Terms
 ) -> Any:
+    asked = len(what)
+    if not what and terms.needed == "all":
+        # Of a list that happens to be empty. Without the word, nothing is what an operator ends.
+        return []
     if durable.is_inline and jobs:
         results = [job.result() for job in jobs]
         return results[0] if asked == 1 else results
@@ -111,6 +117,7 @@ async def _wait_for(
     if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
         answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
     if answer is None:
+        _require_own(durable, what)
         await _require_no_circle(durable, jobs)
         await durable.pause(Suspended(wait))
     if answer.how == "timeout":
@@ -124,6 +131,13 @@ async def _wait_for(
     except HoldfastError as error:
         # It came before anybody knew what fits. No further attempt will find another.
         durable.doom(error, "undecodable")
+
+
+def _require_own(durable: Durable, what: Sequence[Awaited]) -> None:
+    """What arrives at the waitpoint of another job, such as the original of a fork, goes to that one."""
+    for item in what:
+        if isinstance(item, Opened) and item.job_id != durable.info.id:
+            raise InvalidInput(f"the waitpoint {item.name!r} is of job {item.job_id}; open one in the job that waits")
 
 
 async def _require_no_circle(durable: Durable, jobs: Sequence[Job[Any]]) -> None:
@@ -184,6 +198,8 @@ def _readable(type: Any) -> Any:
 
 
 def _needed(needed: object, asked: int) -> int:
+    if needed is None:
+        return 1
     if needed == "all":
         return 0 if asked else 1
     if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:

@@ -90,7 +90,7 @@ class Builder:
     def link(self, upstream: Member[Any], downstream: Member[Any], *, on: Policy = "success") -> None:
         """Let one member wait for another that was added after it."""
         self._require_open()
-        node = self._nodes.get(downstream.name) if isinstance(downstream, Member) else None
+        node = self._nodes.get(downstream.name)
         if node is None or node.member is not downstream:
             raise ForeignMember(f"{downstream!r} was not added to this flow")
         if upstream is downstream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -11,6 +12,7 @@ from ..handle import Jobs
 from ..ids import derived_id, ids
 from ..model.flow import Holder
 from ..names import check_name
+from ..rules.replay import Call
 from ..tasks import JobRequest
 from .builder import Builder
 from .handle import FlowHandle, Flows
@@ -105,8 +107,8 @@ class Extension(Builder):
     Their ids follow from the job's own, so a handler that is run again adds nothing twice. Their names begin with its.
     """
 
-    def __init__(self, store: FlowStore, flow_id: str, holder: Holder, *, generation: int, nth: str, at: int) -> None:
-        """`nth` tells the extensions of one run apart; `at` is when the job was made, in microseconds."""
+    def __init__(self, store: FlowStore, flow_id: str, holder: Holder, *, generation: int, call: Call, at: int) -> None:
+        """`call` tells the extensions of one run apart; `at` is when the job was made, in microseconds."""
         super().__init__(store.jobs)
         self.flow_id = flow_id
         self.holder = holder
@@ -115,7 +117,8 @@ class Extension(Builder):
         """The running job itself, for `after`."""
         self._store = store
         self._at = at
-        self._seed = f"{holder.job_id}:{generation}:{nth}"
+        self._seed = f"{holder.job_id}:{generation}:{call.name}{call.nth}"
+        self._prefix = call.name if call.nth == 1 else f"{call.name}{call.nth}."
         self._made = 0
 
     def __enter__(self) -> Self:
@@ -141,10 +144,14 @@ class Extension(Builder):
         self._made += 1
         return derived_id(self._at, self._seed, self._made)
 
+    def _fresh(self, name: str, *, numbered: bool = False) -> str:
+        # By where it stands and not by what others took: a later run may not come by those.
+        return super()._fresh(self._prefix + name, numbered=numbered)
 
-def extension_of(store: FlowStore, job: JobInfo, nth: str) -> Extension:
-    """For the run of a member."""
+
+def extension_of(store: FlowStore, job: JobInfo, number: Callable[[], Call]) -> Extension:
+    """For the run of a member. It is numbered as a durable call: by itself inside of a step, or a branch."""
     if job.flow is None:
         raise InvalidInput("this job is not a member of a flow, so there is nothing to add to; make one with app.flow")
     holder = Holder(job.worker, job.id, job.epoch)
-    return Extension(store, job.flow, holder, generation=job.generation, nth=nth, at=job.created_at)
+    return Extension(store, job.flow, holder, generation=job.generation, call=number(), at=job.created_at)

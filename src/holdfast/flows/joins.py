@@ -83,7 +83,7 @@ def _some(mode: Mode, needed: int, given: Sequence[Awaited | Iterable[Awaited]],
     upstreams = _together(given)
     if not upstreams:
         raise InvalidInput(f"{mode} of nothing can never be; name what to wait for")
-    if not isinstance(needed, int) or isinstance(needed, bool) or not 1 <= needed <= len(upstreams):
+    if type(needed) is not int or not 1 <= needed <= len(upstreams):
         raise InvalidInput(f"{needed!r} of {len(upstreams)} upstreams can never be; ask for 1 to {len(upstreams)}")
     if rest not in ("cancel", "run"):
         raise InvalidInput(f"rest is {rest!r}; use 'cancel' or 'run'")

@@ -85,3 +85,4 @@ class Opened:
     name: str
     token: str
     expires_at: int
+    job_id: str

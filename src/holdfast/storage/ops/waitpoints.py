@@ -91,7 +91,8 @@ async def open_waitpoint(
         sql.insert_answer, kind="waitpoint", called=called, position=position, value=value, since=None, **common
     )
     await keys.note_signed(tx, kid, made[0])
-    return Opened(id, name, sign(secret, kid, Claims(tenant, job_id, generation, name, made[0], id, once)), made[0])
+    claims = Claims(tenant, job_id, generation, name, made[0], id, once)
+    return Opened(id, name, sign(secret, kid, claims), made[0], job_id)
 
 
 async def get_waitpoint(tx: Tx, id: str) -> Waitpoint | None:
@@ -118,7 +119,8 @@ async def _opened_before(tx: Tx, id: str, generation: int, expires: int) -> Open
         raise Corruption(f"the waitpoint {id} has no job")
     if found.generation != generation:
         return await _reopen(tx, found, generation, expires)
-    return Opened(id, found.name, sign(await keys.secret_of(tx, found.kid), found.kid, found.claims), found.expires_at)
+    token = sign(await keys.secret_of(tx, found.kid), found.kid, found.claims)
+    return Opened(id, found.name, token, found.expires_at, found.job_id)
 
 
 async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:
@@ -128,7 +130,7 @@ async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Op
     assert row is not None
     await keys.note_signed(tx, kid, row[0])
     claims = Claims(found.tenant, found.job_id, generation, found.name, row[0], found.id, bool(found.once))
-    return Opened(found.id, found.name, sign(secret, kid, claims), row[0])
+    return Opened(found.id, found.name, sign(secret, kid, claims), row[0], found.job_id)
 
 
 async def _check_room(tx: Tx, job_id: str) -> None:
