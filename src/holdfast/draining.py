@@ -118,7 +118,9 @@ class _Crew:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._floor = Floor(self.id, settings, app.tasks, self._routes, self._timekeeper, self._threads, clock)
-        self._turns = self._floor.turns = Turns(store, self, clock, patience=settings.lease / 2)
+        self._turns = self._floor.turns = Turns(
+            store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
+        )
         self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from ..clock import SECOND
@@ -36,6 +35,8 @@ class Ears:
         self._random = random
         self._rang = asyncio.Event()
         self._looking = asyncio.Lock()
+        self._expects = False
+        """Whether time alone will bring something: a delayed job, a token, a breaker's next trial."""
         self._listener = store.bell.listen([f"queue:{queue}" for queue in routes.queues])
 
     async def run(self, is_over: Callable[[], bool]) -> None:
@@ -52,10 +53,13 @@ class Ears:
         """Look around now and then, and soon after a ring."""
         while not is_over():
             rest = await self.look()
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(rest):
                     await self._rang.wait()
                 await asyncio.sleep(_CLAIM_FIRST)
+            except TimeoutError:
+                if self._expects:
+                    self._floor.turns.feed()
             self._rang.clear()
 
     async def look(self) -> float:
@@ -86,6 +90,7 @@ class Ears:
         self._floor.suspects_wait = view.suspects_wait
         if changed or view.may_claim:
             self._floor.turns.feed()
+        self._expects = view.next_due is not None
         return self._patience(view.next_due)
 
     def close(self) -> None:

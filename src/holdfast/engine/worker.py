@@ -80,7 +80,7 @@ class Worker:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
-        self.turns: Final = Turns(store, self.floor, clock, patience=settings.lease / 2)
+        self.turns: Final = Turns(store, self.floor, clock, slots=settings.concurrency, patience=settings.lease / 2)
         self.floor.turns, self.floor.tally = self.turns, getattr(app, "tally", self.floor.tally)
         self.physician: Final = Physician(clock, self.turns.claim_times, lambda: store.writes_waiting)
         self.floor.executor = Executor(
