@@ -43,18 +43,18 @@ class Entry:
 _HUEY: Final = ("bin/huey_consumer", "benchmarks.peers.huey_sqlite.huey", "-w", "1", "-k", "thread", "-n", "-q",
                 "-d", "0.01", "-m", "0.05")  # fmt: skip
 _REDIS: Final = "redis"
-_WORKER: Final = ("bin/python", "-m", "holdfast", "worker", "benchmarks.peers.holdfast_app:app", "--concurrency", "100",
-                  "--log-level", "error")  # fmt: skip
+_WORKER: Final = ("bin/python", "-m", "holdfast", "worker", "benchmarks.peers.holdfast_app:app",
+                  "--log-level", "error", "--concurrency")  # fmt: skip
 _CELERY: Final = ("bin/celery", "-A", "benchmarks.peers.celery_redis", "worker", "-P", "prefork", "-c", "1",
                   "--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "ERROR")  # fmt: skip
 
 ENTRIES: Final = [
-    Entry(key="holdfast-sqlite", module="holdfast_app", needs="folder", worker=_WORKER, bulk=True,
-          setup="async tasks, 100 slots, synchronous=FULL", jobs=20_000),
-    Entry(key="holdfast-sqlite-def", module="holdfast_app", needs="folder", worker=_WORKER, bulk=True,
+    Entry(key="holdfast-sqlite", module="holdfast_app", needs="folder", worker=(*_WORKER, "500"), bulk=True,
+          setup="async tasks, 500 slots, synchronous=FULL", jobs=20_000),
+    Entry(key="holdfast-sqlite-def", module="holdfast_app", needs="folder", worker=(*_WORKER, "100"), bulk=True,
           setup="def tasks in threads, 100 slots, synchronous=FULL", options={"KIND": "def"}, jobs=10_000),
-    Entry(key="holdfast-postgres", module="holdfast_app", needs="postgres", worker=_WORKER, bulk=True,
-          setup="async tasks, 100 slots", jobs=20_000),
+    Entry(key="holdfast-postgres", module="holdfast_app", needs="postgres", worker=(*_WORKER, "500"), bulk=True,
+          setup="async tasks, 500 slots", jobs=20_000),
     Entry(key="huey-sqlite-off", module="huey_sqlite", needs="folder", packages=("huey",), worker=_HUEY,
           setup="one thread, polled each 10 ms, synchronous=OFF", options={"FSYNC": "0"}, jobs=20_000, slots=1),
     Entry(key="huey-sqlite-full", module="huey_sqlite", needs="folder", packages=("huey",), worker=_HUEY,
