@@ -62,10 +62,12 @@ async def measure(tx: Tx, *, afresh: bool) -> list[Tally]:
         return []
     known = {} if afresh else {(queue, state): jobs for queue, state, jobs, _ in await tx.all(sql.list_tallies)}
     upto = await _upto(tx) if known else 0
-    now = upto
-    for queue, state, more, now in await tx.all(sql.ended_since, after=upto):  # noqa: B007 - the same in each row
+    # Up to the last end that was seen, not up to now: a commit under way may bring ends that lie before this moment.
+    seen = upto
+    for queue, state, more, last in await tx.all(sql.ended_since, after=upto):
         known[queue, state] = known.get((queue, state), 0) + more
-    return [Tally(queue, state, jobs, now) for (queue, state), jobs in known.items()]
+        seen = max(seen, last)
+    return [Tally(queue, state, jobs, seen) for (queue, state), jobs in known.items()]
 
 
 async def write_tallies(tx: Tx, tallies: Sequence[Tally]) -> None:

@@ -36,7 +36,7 @@ select finished_at from holdfast_job where finished_at is not null order by fini
 
 -- name: ended_since
 -- Ended after an instant. Index: holdfast_job_ended, alone.
-select queue, state, count(*), :now from holdfast_job where finished_at > :after group by queue, state;
+select queue, state, count(*), max(finished_at) from holdfast_job where finished_at > :after group by queue, state;
 
 -- name: list_tallies
 select queue, state, jobs, counted_at from holdfast_tally;
