@@ -133,7 +133,7 @@ def test_no_wrong_token_has_an_effect(world: World) -> None:
         assert world.sql("select count(*) from holdfast_signal") == before, what
 
 
-def test_a_missing_waitpoint_cannot_be_told_from_a_bad_token(world: World) -> None:
+def test_d7_a_missing_waitpoint_cannot_be_told_from_a_bad_token(world: World) -> None:
     """It could, elsewhere: so the ids of waitpoints could be tried out."""
     place = waiter(world).open()
     there = sign(bytes.fromhex(ONE), "k", parse(place.token).claims)

@@ -58,7 +58,7 @@ def test_a_job_of_another_tenant_is_as_if_it_did_not_exist(world: World) -> None
     assert send(world, job.id).seq == 2
 
 
-def test_a_replayed_signal_counts_once(world: World) -> None:
+def test_d7_a_replayed_signal_counts_once(world: World) -> None:
     """Two signals are needed, and the sender of the first repeats himself: that was counted twice, elsewhere."""
     job = suspended(world, wait_for("vote", needed=2))
     first = send(world, job.id, "vote", "1", key="ballot-1")
@@ -78,7 +78,7 @@ def test_a_replay_is_recognised_after_the_job_has_gone_on_and_ended(world: World
         send(world, job.id, "vote", key="other")
 
 
-def test_replays_at_the_same_time_count_once(two_worlds: tuple[World, World]) -> None:
+def test_d7_replays_at_the_same_time_count_once(two_worlds: tuple[World, World]) -> None:
     here, there = two_worlds
     job = suspended(here, wait_for("vote", needed=2))
     answers = all_at_once([partial(send, world, job.id, "vote", key="ballot") for world in (here, there) * 3])
