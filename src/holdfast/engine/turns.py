@@ -120,7 +120,7 @@ class Turns:
         self._outcomes.clear()
 
     async def run(self, is_over: Callable[[], bool]) -> None:
-        """Take turns until told that it is over, where the store says so two at once."""
+        """Take turns until told that it is over, two at once where that pays."""
         await asyncio.gather(*(self._take_turns(is_over) for _ in range(self._at_once)))
 
     async def _take_turns(self, is_over: Callable[[], bool]) -> None:
@@ -172,7 +172,6 @@ class Turns:
         started = self._clock.monotonic()
         try:
             turn = await self._exchange(finishes, request)
-            self._asked.remove(room)
             self.claim_times.add(started)
             self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
             self._read(finishes, turn)
@@ -183,8 +182,7 @@ class Turns:
             raise
         finally:
             self.in_flight.discard(request.token)
-            if room in self._asked:
-                self._asked.remove(room)
+            self._asked.remove(room)
 
     async def _exchange(self, finishes: list[Finish], request: ClaimRequest | None) -> Turn:
         owner = self._desk.id
