@@ -28,13 +28,22 @@ KINDS: Final[dict[str, Callable[[Jobs], Choice]]] = {
 
 
 def drain(
-    bench: Bench, count: int, *, kind: str = "async", processes: int = 1, finished: int = 0, analysed: bool = False
+    bench: Bench,
+    count: int,
+    *,
+    kind: str = "async",
+    processes: int = 1,
+    finished: int = 0,
+    analysed: bool = False,
+    events: str | None = None,
 ) -> float:
     """From the moment a full queue is opened to waiting workers, until the store shows nothing unfinished.
 
-    `finished` is how many jobs of the past lie beside them.
+    `finished` is how many jobs of the past lie beside them; `events` is what the log is told of the queue.
     """
     with bench.fresh() as url:
+        if events is not None:
+            _set_events(url, events)
         if finished:
             bench.add_finished(url, finished)
         jobs = _filled(url, kind, count)
@@ -76,6 +85,12 @@ def _filled(url: str, kind: str, count: int) -> Jobs:
     fill(jobs, KINDS[kind](jobs), count)
     jobs.app.close()
     return jobs
+
+
+def _set_events(url: str, level: str) -> None:
+    app = holdfast.App(url)
+    app.queues.set(QUEUE, events=level)
+    app.close()
 
 
 def _opened_until_empty(bench: Bench, url: str, jobs: Jobs, look: Callable[[], None] = lambda: None) -> float:

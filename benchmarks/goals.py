@@ -126,6 +126,11 @@ def _standing(store: str) -> Iterator[Goal]:
                against=f"{at}.memory.early", beside="after a tenth of it", must=1.1, fewer=True)  # fmt: skip
     yield Goal(store=store, work="queries of 50 idle workers", ours=f"{at}.idle.workers", must=100, unit="/s",
                fewer=True)  # fmt: skip
+    yield Goal(store=store, work="drain, outcome events", ours=f"{at}.drain", against=f"{at}.drain.silent",
+               beside="without", must=0.85, aim=0.92)  # fmt: skip
+    for where, words, must, aim in (("within", "in process", 50, 35), ("across", "across processes", 100, 70)):
+        yield Goal(store=store, work=f"tail of 2,000 frames/s, ten readers, {words}, p99",
+                   ours=f"{at}.tail.{where}.p99", must=must, aim=aim, unit="ms", fewer=True)  # fmt: skip
     for name, work, must, aim in _LIMITS:
         yield Goal(store=store, work=work, ours=f"{at}.drain.{name}", against=f"{at}.drain", beside="without",
                    must=must, aim=aim)  # fmt: skip
@@ -134,5 +139,4 @@ def _standing(store: str) -> Iterator[Goal]:
 _LIMITS: Final = [
     ("keyed", "drain, 1,000 keys with room", 0.6, 0.72),
     ("fair", "drain, fair over 100 tenants", 0.4, 0.5),
-    ("events", "drain, outcome events", 0.85, 0.92),
 ]

@@ -58,6 +58,8 @@ class Sizes:
     bulks: int = 20
     drained: int = 30_000
     samples: int = 500
+    frames: int = 20_000
+    """Said by one job while ten readers follow it."""
     small: int = 10_000
     large: int = 1_000_000
     """Jobs of the two drains whose rates are compared for growth, and finished rows beside them."""
@@ -71,7 +73,7 @@ class Sizes:
     @classmethod
     def quick(cls) -> Sizes:
         return cls(
-            runs=1, singles=300, threaded=1_600, awaited=4_000, bulks=4, drained=5_000, samples=50,
+            runs=1, singles=300, threaded=1_600, awaited=4_000, bulks=4, drained=5_000, samples=50, frames=4_000,
             small=2_000, large=10_000, waiters=100, workers=5, window=2.0, contested=1_000,
         )  # fmt: skip
 

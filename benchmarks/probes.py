@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
-from . import delays, drains, enqueues, idle
+from . import delays, drains, enqueues, idle, tails
 from .measure import Latency, Reading, Sizes
 from .stores import Bench
-
-ABSENT: Final = {"sqlite.drain.events": "not built yet", "postgres.drain.events": "not built yet"}
-"""Figures that nothing gives, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,7 @@ def _drains(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     at, count = bench.name.lower(), sizes.drained
     yield _rate(f"{at}.bare.drain", lambda: bench.drain(count))
     yield _rate(f"{at}.drain", lambda: drains.drain(bench, count))
+    yield _rate(f"{at}.drain.silent", lambda: drains.drain(bench, count, events="off"))
     yield _rate(f"{at}.drain.two", lambda: drains.drain(bench, count, processes=2))
     if bench.name == "Postgres":
         yield _rate(f"{at}.drain.four", lambda: drains.drain(bench, count, processes=4))
@@ -55,6 +52,8 @@ def _delays(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     at = bench.name.lower()
     yield _latency(f"{at}.within", lambda: delays.within(bench, sizes.samples))
     yield _latency(f"{at}.across", lambda: delays.across(bench, sizes.samples))
+    yield _latency(f"{at}.tail.within", lambda: tails.within(bench, sizes.frames))
+    yield _latency(f"{at}.tail.across", lambda: tails.across(bench, sizes.frames))
 
 
 def _idle(bench: Bench, sizes: Sizes) -> Iterator[Probe]:

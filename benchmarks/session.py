@@ -10,7 +10,7 @@ from typing import Any
 
 from .goals import Goal, goals
 from .measure import Figure
-from .probes import ABSENT, Probe
+from .probes import Probe
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Session:
     figures: dict[str, Figure] = field(default_factory=dict)
     distributions: dict[str, list[float]] = field(default_factory=dict)
     """Of the last run."""
-    absent: dict[str, str] = field(default_factory=lambda: dict(ABSENT))
+    absent: dict[str, str] = field(default_factory=dict)
     """Figures that could not be had, and why."""
 
     def measure(self, probes: Sequence[Probe], runs: int, say: Callable[[str], None]) -> None:

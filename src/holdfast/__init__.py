@@ -7,13 +7,18 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .app import App
+    from .client.scoped import Scoped
     from .clock import ManualClock
     from .context import Context, SyncContext
     from .engine.settings import WorkerSettings
     from .errors import (
+        BeyondScope,
+        BudgetNotFound,
         ConfigError,
         Conflict,
         Corruption,
+        CursorExpired,
+        DuplicateArtifact,
         DuplicateEdge,
         DuplicateJob,
         DuplicateMember,
@@ -23,13 +28,17 @@ if TYPE_CHECKING:
         FlowNotSucceeded,
         FlowTooLarge,
         ForeignMember,
+        FrameTooLarge,
         HoldfastError,
         IdTaken,
         IllegalMove,
+        InvalidAmount,
         InvalidArguments,
+        InvalidCursor,
         InvalidFlow,
         InvalidInput,
         InvalidToken,
+        InvalidVersion,
         JobCancelled,
         JobEnded,
         JobExpired,
@@ -39,16 +48,19 @@ if TYPE_CHECKING:
         KeyConflict,
         LeaseLost,
         NotFound,
+        NotInInventory,
         NotInTransaction,
         OutcomeUnknown,
         PayloadMismatch,
         PayloadTooLarge,
         QueueClosed,
         QueueFull,
+        QuotaNotFound,
         ResultTimeout,
         SchemaMismatch,
         SelfEdge,
         SignalConflict,
+        SpendConflict,
         StaleRevision,
         StepDiverged,
         StepFailed,
@@ -57,9 +69,12 @@ if TYPE_CHECKING:
         StorageFull,
         StorageReadOnly,
         StorageUnavailable,
+        StreamFull,
         TooManySignals,
         Undecodable,
+        UnknownDimension,
         UnknownTask,
+        UnknownTenant,
     )
     from .flows.chains import Chain, Group, group
     from .flows.flow import Flow
@@ -67,35 +82,51 @@ if TYPE_CHECKING:
     from .flows.joins import all_of, any_of, quorum
     from .flows.members import Member, Members, Part
     from .handle import Job
+    from .inventory import Inventory
     from .model.answers import CancelResult, DeleteResult, JobFilter
+    from .model.artifact import Artifact
+    from .model.budget import Budget, Quota
+    from .model.capabilities import Capabilities
+    from .model.control import AlreadySatisfied, Revoked
     from .model.flow import CancelPolicy, FlowFilter, FlowState, FlowStatus
     from .model.job import JobRecord, JobState
     from .model.schedule import Schedule, ScheduleState
+    from .model.stream import Frame, StreamPage
     from .outcomes import Fail, JobSignal, Park, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy
     from .tasks import JobRequest, Task
+    from .tenancy import tenant
 
 __all__ = [
-    "App", "CancelPolicy", "CancelResult", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "DeleteResult",
+    "AlreadySatisfied", "App", "Artifact", "BeyondScope", "Budget", "BudgetNotFound", "CancelPolicy", "CancelResult",
+    "Capabilities", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "CursorExpired",
+    "DeleteResult", "DuplicateArtifact",
     "DuplicateEdge", "DuplicateJob", "DuplicateMember", "Fail", "Flow", "FlowCycle", "FlowEnded", "FlowFilter",
     "FlowHandle", "FlowNotFound", "FlowNotSucceeded", "FlowState", "FlowStatus", "FlowTooLarge", "ForeignMember",
-    "Group", "HoldfastError", "IdTaken", "IllegalMove", "InvalidArguments", "InvalidFlow", "InvalidInput",
-    "InvalidToken", "Job", "JobCancelled", "JobEnded", "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded",
-    "JobRecord", "JobRequest", "JobSignal", "JobSkipped", "JobState", "KeyConflict", "LeaseLost", "ManualClock",
-    "Member", "Members", "NotFound", "NotInTransaction", "OutcomeUnknown", "Park", "Part", "PayloadMismatch",
-    "PayloadTooLarge", "QueueClosed", "QueueFull", "ResultTimeout", "Retry", "RetryPolicy", "Schedule",
-    "ScheduleState", "SchemaMismatch", "SelfEdge", "SignalConflict", "Snooze", "StaleRevision", "StepDiverged",
-    "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly", "StorageUnavailable", "SyncContext",
-    "Task", "Throttle", "TooManySignals", "Undecodable", "UnknownTask", "WorkerSettings", "__version__", "all_of",
-    "any_of", "group", "quorum",
+    "Frame", "FrameTooLarge", "Group", "HoldfastError", "IdTaken", "IllegalMove", "InvalidAmount", "InvalidArguments",
+    "InvalidCursor",
+    "InvalidFlow", "InvalidInput", "InvalidToken", "InvalidVersion", "Inventory", "Job", "JobCancelled", "JobEnded",
+    "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped",
+    "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "NotFound", "NotInInventory",
+    "NotInTransaction", "OutcomeUnknown", "Park", "Part", "PayloadMismatch", "PayloadTooLarge", "QueueClosed",
+    "QueueFull", "Quota", "QuotaNotFound", "ResultTimeout", "Retry", "RetryPolicy", "Revoked", "Schedule",
+    "ScheduleState", "SchemaMismatch", "Scoped", "SelfEdge", "SignalConflict", "Snooze", "SpendConflict",
+    "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly",
+    "StorageUnavailable", "StreamFull", "StreamPage", "SyncContext", "Task", "Throttle", "TooManySignals",
+    "Undecodable", "UnknownDimension", "UnknownTask", "UnknownTenant", "WorkerSettings", "__version__", "all_of",
+    "any_of", "group", "quorum", "tenant",
 ]  # fmt: skip
 
 # Where the names live that are not errors. They are imported when first asked for: pytest loads this package in every
 # run where Holdfast is installed, to find its fixtures, and the whole takes more than ten times as long.
 _HOMES = {
+    "AlreadySatisfied": "model.control",
     "App": "app",
+    "Artifact": "model.artifact",
+    "Budget": "model.budget",
     "CancelPolicy": "model.flow",
     "CancelResult": "model.answers",
+    "Capabilities": "model.capabilities",
     "Chain": "flows.chains",
     "Context": "context",
     "DeleteResult": "model.answers",
@@ -105,23 +136,29 @@ _HOMES = {
     "FlowHandle": "flows.handle",
     "FlowState": "model.flow",
     "FlowStatus": "model.flow",
+    "Frame": "model.stream",
     "Group": "flows.chains",
     "Job": "handle",
     "JobFilter": "model.answers",
     "JobRecord": "model.job",
     "JobRequest": "tasks",
     "JobSignal": "outcomes",
+    "Inventory": "inventory",
     "JobState": "model.job",
     "ManualClock": "clock",
     "Member": "flows.members",
     "Members": "flows.members",
     "Park": "outcomes",
+    "Quota": "model.budget",
     "Part": "flows.members",
     "Retry": "outcomes",
     "RetryPolicy": "rules.retry",
+    "Revoked": "model.control",
     "Schedule": "model.schedule",
     "ScheduleState": "model.schedule",
+    "Scoped": "client.scoped",
     "Snooze": "outcomes",
+    "StreamPage": "model.stream",
     "SyncContext": "context",
     "Task": "tasks",
     "Throttle": "outcomes",
@@ -130,6 +167,7 @@ _HOMES = {
     "any_of": "flows.joins",
     "group": "flows.chains",
     "quorum": "flows.joins",
+    "tenant": "tenancy",
 }
 
 if not TYPE_CHECKING:

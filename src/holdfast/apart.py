@@ -8,11 +8,14 @@ import msgspec
 
 from .context import Context, JobInfo, Stop, SyncContext
 from .errors import HoldfastError
+from .tenancy import working_for
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from .model.outcome import Outcome
+    from .rules.failure import Failure
+    from .streams.outlet import Outlet
     from .tasks import Task
 
 
@@ -46,19 +49,53 @@ class _RemoteStop(Stop):
 
 def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control) -> dict[str, Any]:
     """The outcome of one run: its `kind`, and a result or an error. The worker decides what follows from it."""
+    stop = _RemoteStop(control)
+    try:
+        answer = _run(task, header, payload, control, stop)
+    finally:
+        failure = _hear_out(stop)
+    if failure is not None and answer["kind"] == "done":
+        answer = failure
+    return answer if stop.loaded is None else {**answer, "loaded": stop.loaded}
+
+
+def _hear_out(stop: Stop) -> dict[str, Any] | None:
+    """What the run said comes into its stream before its outcome; a failure where that was not possible."""
+    outlet: Outlet | None = stop.outlet
+    if outlet is None:
+        return None
+    if (rest := outlet.finish()) is not None:
+        rest.result()
+    if (error := outlet.failure) is None:
+        return None
+    from .rules.failure import Failure, classify
+
+    failure = classify(error)
+    assert isinstance(failure, Failure)
+    return _failed(failure)
+
+
+def _run(
+    task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control, stop: _RemoteStop
+) -> dict[str, Any]:
     # Imported here: a child must start fast, and most runs need neither.
     from .model.outcome import Snoozed
     from .outcomes import JobSignal
     from .rules.failure import classify, error_text
 
-    kind, stop = (Context if task.is_async else SyncContext), _RemoteStop(control)
+    kind = Context if task.is_async else SyncContext
     try:
         args, kwargs = task.arguments(payload, lambda: kind(JobInfo(**header), task.app, stop))
     except HoldfastError as error:
         return {"kind": "undecodable", "error": error_text(error)}
     assert task.fn is not None
+    if wanted := task.task_options.capture:
+        from .streams.capture import capture
+
+        capture(JobInfo(**header), task.app, stop, wanted)
     try:
-        value = control.run(_awaited(stop, task.fn(*args, **kwargs))) if task.is_async else task.fn(*args, **kwargs)
+        with working_for(task.app, header["tenant"]):
+            value = control.run(_awaited(stop, task.fn(*args, **kwargs))) if task.is_async else task.fn(*args, **kwargs)
     except BaseException as error:
         if stop.outcome is not None:
             return _decided(stop.outcome)
@@ -67,20 +104,24 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
         failure = classify(error, task.task_options.permanent_on)
         if isinstance(failure, Snoozed):
             return {"kind": "snoozed", "delay": failure.delay}
-        return {
-            "kind": failure.kind,
-            "error": failure.error,
-            "after": failure.after,
-            "reason": failure.reason,
-            "cools": failure.cools,
-            "on_purpose": isinstance(error, JobSignal),
-        }
+        return _failed(failure, on_purpose=isinstance(error, JobSignal))
     if stop.outcome is not None:
         return _decided(stop.outcome)
     try:
         return {"kind": "done", "result": task.signature.encode_result(value)}
     except HoldfastError as error:
         return {"kind": "bad_result", "error": error_text(error)}
+
+
+def _failed(failure: Failure, *, on_purpose: bool = False) -> dict[str, Any]:
+    return {
+        "kind": failure.kind,
+        "error": failure.error,
+        "after": failure.after,
+        "reason": failure.reason,
+        "cools": failure.cools,
+        "on_purpose": on_purpose,
+    }
 
 
 async def _awaited(stop: Stop, coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -11,19 +11,27 @@ from dataclasses import replace
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
+from .client.artifacts import Artifacts
 from .client.audit import Audit
-from .client.breakers import Breakers, declare_breaker
+from .client.breakers import Breakers
+from .client.budgets import Budgets
+from .client.capabilities import Reporting
+from .client.declaring import Declares
 from .client.enqueuer import Around, Enqueuer
+from .client.events import Events
 from .client.flows import Flows
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.keys import Keys
-from .client.limits import Limits, declare_concurrency, declare_rate
+from .client.limits import Limits, declare_concurrency
 from .client.overview import Workers
 from .client.queues import Queues
+from .client.quotas import Quotas
 from .client.schedules import Schedules
+from .client.scoped import Scoped
 from .client.signals import Signals
 from .client.stats import Errors, Stats
+from .client.streams import Streams
 from .clock import Clock
 from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
@@ -33,11 +41,11 @@ from .flows.flow import Flow
 from .handle import Job
 from .names import check_name
 from .opening import open_store
-from .options import Seconds
 from .registry import Registry
 from .storage.port import Op, Store
 from .tasks import JobRequest
 from .telemetry import Tally
+from .tenancy import Known, Tenants
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,12 +54,13 @@ M = TypeVar("M", bound=Middleware)
 logger: Final = logging.getLogger("holdfast")
 
 
-class App(Registry):
+class App(Reporting, Declares, Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
     HOLDFAST_* variables win over what is written here. `clock` is for tests. `tenant` names the tenant of jobs that
-    are enqueued without one, such as that of the current request.
+    are enqueued without one, such as that of the current request; `tenants` are those there are, or a function that
+    knows whether there is one: any other is refused.
     """
 
     def __init__(
@@ -60,52 +69,43 @@ class App(Registry):
         *,
         clock: Clock | None = None,
         tenant: Callable[[], str] | None = None,
+        tenants: Known | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
         self._code = {**settings, "store": os.fspath(store) if store is not None else None}
         self.config = configuration.load(self._code)
         self._clock = clock
-        self._tenant = tenant or (lambda: "")
+        self._tenants = Tenants(tenant, tenants)
         self._opened: Store | None = None
         self._opening = threading.Lock()
         self.jobs: Final = Jobs(self.open, self._tasks)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.audit: Final = Audit(self.open)
+        self.artifacts: Final = Artifacts(self.open)
         self.limits: Final = Limits(self.open)
         self.breakers: Final = Breakers(self.open)
+        self.budgets: Final = Budgets(self.open)
+        self.quotas: Final = Quotas(self.open)
         self.signals: Final = Signals(self.open)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.keys: Final = Keys(self.open)
+        self.streams: Final = Streams(self.open)
+        self.stream: Final = self.streams.follow
+        self.astream: Final = self.streams.afollow
         self.stats: Final = Stats(self.open)
         self.errors: Final = Errors(self.open)
+        self.events: Final = Events(self.open)
+        self.aevents: Final = self.events
         self.tally: Final = Tally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
-        self._scopes: dict[str, Op[None]] = {}
         self._enqueuer = Enqueuer(self.open, self.jobs)
         self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
-
-    def rate(self, scope: str, *, capacity: float, per_second: float) -> str:
-        """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
-
-        Workers make it known when they start. What an operator set since is not overwritten.
-        """
-        self._scopes[f"rate:{scope}"] = declare_rate(scope, capacity, per_second)
-        return scope
-
-    def breaker(self, scope: str, *, failures: int = 5, open_for: Seconds = 30) -> str:
-        """Declare a circuit breaker for the whole cluster: `@app.task(breaker=app.breaker("stripe"))`.
-
-        After so many failures in a row no job that names it runs for `open_for` seconds; then one tries. Workers make
-        it known when they start. What an operator set since is not overwritten.
-        """
-        self._scopes[f"breaker:{scope}"] = declare_breaker(scope, failures, open_for)
-        return scope
 
     def declarations(self) -> list[Op[None]]:
         """What the code says about limits and schedules, for a worker to make known when it starts."""
@@ -126,15 +126,16 @@ class App(Registry):
         """Enqueue what `task.job(…)` made."""
         self._check(request)
         if self._inline:
-            return Job(self._inline, self._inline.run(request), task=request.task.name)
-        return self._enqueuer.one(request, self._tenant() if tenant is None else tenant)
+            return Job(self._inline, self._inline.run(request, self._whose(request, tenant)), task=request.task.name)
+        return self._enqueuer.one(request, self._whose(request, tenant))
 
     async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
         """The awaiting twin of `enqueue`."""
         self._check(request)
         if self._inline:
-            return Job(self._inline, await self._inline.arun(request), task=request.task.name)
-        return await self._enqueuer.aone(request, self._tenant() if tenant is None else tenant)
+            job_id = await self._inline.arun(request, self._whose(request, tenant))
+            return Job(self._inline, job_id, task=request.task.name)
+        return await self._enqueuer.aone(request, self._whose(request, tenant))
 
     def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
         """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
@@ -142,7 +143,7 @@ class App(Registry):
             self._check(request)
         if self._inline:
             return [self.enqueue(request) for request in requests]
-        return self._enqueuer.many(requests, self._tenant(), connection)
+        return self._enqueuer.many(requests, self._tenants.of(), connection)
 
     async def aenqueue_many(
         self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
@@ -152,7 +153,7 @@ class App(Registry):
             self._check(request)
         if self._inline:
             return [await self.aenqueue(request) for request in requests]
-        return await self._enqueuer.amany(requests, self._tenant(), connection)
+        return await self._enqueuer.amany(requests, self._tenants.of(), connection)
 
     def flow(
         self,
@@ -176,7 +177,7 @@ class App(Registry):
         return Flow(
             self.flows,
             name,
-            tenant=self._tenant() if tenant is None else check_name("tenant", tenant),
+            tenant=self._tenants.of(tenant),
             connection=connection,
             on_success=on_success,
             on_failure=on_failure,
@@ -185,6 +186,13 @@ class App(Registry):
     def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
+
+    def scoped(self, tenant: str) -> Scoped:
+        """What is one tenant's, and nothing else: jobs, flows, signals, schedules and the rest, as if alone."""
+        return Scoped(self, self._tenants.check(check_name("tenant", tenant)))
+
+    def _whose(self, request: JobRequest[Any], tenant: str | None) -> str:
+        return self._tenants.of(request.options.tenant if tenant is None else tenant)
 
     # -- work
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from .durable.awaiting import AwaitingCalls
 from .durable.blocking import BlockingCalls
 from .durable.shared import SharedCalls
+from .names import check_affinity
 from .outcomes import Throttle
+from .streams.calls import AwaitingStream, BlockingStream
 
 if TYPE_CHECKING:
     from .durable.calls import Durable
@@ -45,7 +47,7 @@ class JobInfo:
 class Stop:
     """Why a run should end, and a way to wait for that from a thread."""
 
-    __slots__ = ("_event", "outcome", "reason", "task")
+    __slots__ = ("_event", "loaded", "outcome", "outlet", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -53,7 +55,11 @@ class Stop:
         """How the run ends, whatever its handler does from now on: it is suspended, or went astray."""
         self.task: Any = None
         """The asyncio task that runs the handler, where it is one."""
+        self.outlet: Any = None
+        """Where the run says something for its stream, once it has."""
         self._event: threading.Event | None = None
+        self.loaded: tuple[str, ...] | None = None
+        """The affinities that the handler says are loaded now."""
 
     def request(self, reason: str) -> None:
         """Ask the run to end; the first reason stays."""
@@ -113,10 +119,17 @@ class _BaseContext(SharedCalls):
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the handler is being left because its job waits: for a signal, a job, or the end of a sleep."""
-        from .model.outcome import Snoozed, Suspended
+        """Whether the handler is being left because its job waits: for a signal, a job, a budget, or a sleep."""
+        from .model.outcome import Parked, Snoozed, Suspended
 
-        return isinstance(self._stop.outcome, (Suspended, Snoozed))
+        return isinstance(self._stop.outcome, (Parked, Suspended, Snoozed))
+
+    def loaded(self, *affinities: str) -> None:
+        """Tell the worker which affinities are loaded when this job ends, the last used first; none is fine too.
+
+        Without it, a worker takes the affinities of the jobs that it ran last for loaded.
+        """
+        self._stop.loaded = tuple(check_affinity(affinity) for affinity in affinities)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -134,7 +147,7 @@ class _BaseContext(SharedCalls):
         return extension_of(self._app.flows, self.job, lambda: self._calls().number("flow", "", ""))
 
 
-class Context(AwaitingCalls, _BaseContext):
+class Context(AwaitingStream, AwaitingCalls, _BaseContext):
     """The context of an `async def` task."""
 
     _scope = ""
@@ -158,7 +171,7 @@ class Context(AwaitingCalls, _BaseContext):
         await self._app.limits.adrain(scope)
 
 
-class SyncContext(BlockingCalls, _BaseContext):
+class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
     """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
 
     def _calls(self) -> Durable:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
+from .client.capabilities import capabilities_of
 from .clock import SECOND
 from .config import Config
+from .model.capabilities import Capabilities
 from .opening import create_if_missing, dialect_of, open_store
 from .storage import migrate
 from .storage.migrate import Dialect
@@ -83,6 +85,10 @@ class Database:
     def describe(self) -> dict[str, Value]:
         """What runs here: versions, settings, sizes."""
         return self._store.describe()
+
+    def capabilities(self) -> Capabilities:
+        """What the store supports, and its limits."""
+        return capabilities_of(self._store)
 
     def probe_write(self) -> float:
         """Write something that nobody reads; the seconds it took."""

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .clock import SYSTEM_CLOCK, Clock
+from .engine.admission import Doorkeeper
 from .engine.children import ChildPool
 from .engine.executor import Executor, Middleware
 from .engine.floor import Floor
 from .engine.inputs import Inputs
-from .engine.introduce import capabilities, introduction, served_queues
+from .engine.introduce import capabilities, introduction, served_queues, versions
 from .engine.judge import Judge
 from .engine.resolver import Resolver
 from .engine.routes import ServedRoutes
@@ -33,6 +34,7 @@ from .model.job import Claimed
 from .model.limits import Standing
 from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked, Suspended
 from .storage.ops import hops, insight, upkeep, waking, workers
+from .storage.ops.grants import expire_grants
 from .storage.ops.lookout import look
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
@@ -112,7 +114,10 @@ class _Crew:
         self._limit: int | None = None
         self._tasks = app.tasks
         self._routes = ServedRoutes(
-            served_queues(settings, app.tasks), capabilities(settings, app.tasks), strict=bool(settings.queues)
+            served_queues(settings, app.tasks),
+            capabilities(settings, app.tasks),
+            strict=bool(settings.queues),
+            versions=versions(app.tasks),
         )
         self._timekeeper = Timekeeper(clock)
         self._threads = ThreadPool(settings.concurrency)
@@ -124,7 +129,14 @@ class _Crew:
         self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(
-            app, judge, self._threads, self._children, self._finished, middleware, inputs=Inputs(store)
+            app,
+            judge,
+            self._threads,
+            self._children,
+            self._finished,
+            middleware,
+            inputs=Inputs(store),
+            doorkeeper=Doorkeeper(store, random.random),
         )
 
     async def limit(self) -> None:
@@ -182,6 +194,9 @@ class _Crew:
         self._routes.learn(await self._store.aread(Op(special_routes)))
         me, served = self._floor.id, self._routes.numbers
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
+        if view.grants_over:
+            await self._store.awrite(Op(expire_grants))
+            self._routes.learn(await self._store.aread(Op(special_routes)))
         self._floor.standing = view.standing
         self._floor.defaults.learn(view.queues)
         self._floor.suspects_wait = view.suspects_wait
@@ -202,6 +217,9 @@ class _Crew:
         if self._limit is not None:
             self._limit -= len(jobs)
         self._floor.dispatch(jobs, claim)
+
+    def others_wait(self, they_do: bool) -> None:
+        self._floor.others_wait(they_do)
 
     # -- what the executor tells
 

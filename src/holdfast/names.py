@@ -17,6 +17,8 @@ from .errors import InvalidInput
 NAME_BYTES: Final = 128
 TAG_BYTES: Final = 64
 MAX_TAGS: Final = 32
+MAX_CAPABILITIES: Final = 256
+CAPABILITIES_BYTES: Final = 4096
 MAX_ATTEMPTS: Final = 1000
 UNLIMITED: Final = 0
 MIN_PRIORITY: Final = -32768
@@ -57,6 +59,24 @@ def check_queue(value: object) -> str:
 def check_id(value: object) -> str:
     """An id that a caller chose, under the rules for queues."""
     return _word("the id", value)
+
+
+def check_affinity(value: object) -> str:
+    """What a job would like to find loaded, under the rules for queues."""
+    return _word("the affinity", value)
+
+
+def check_capabilities(what: str, values: object) -> frozenset[str]:
+    """At most 256 capabilities, which take at most 4,096 bytes with a comma between each two."""
+    if isinstance(values, str) or not isinstance(values, (list, tuple, set, frozenset)):
+        raise InvalidInput(f"{what} must be a list of texts, not {_kind(values)}; write {what}=[…]")
+    found = frozenset(_word("a capability", value) for value in values)
+    if len(found) > MAX_CAPABILITIES:
+        raise InvalidInput(f"{what} has {len(found)} capabilities; use at most {MAX_CAPABILITIES}")
+    size = len(",".join(found).encode())
+    if size > CAPABILITIES_BYTES:
+        raise InvalidInput(f"{what} takes {size:,} bytes; shorten it to {CAPABILITIES_BYTES:,}")
+    return found
 
 
 def check_tags(values: object) -> tuple[str, ...]:

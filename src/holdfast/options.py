@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .errors import ConfigError
 from .model.job import OnDuplicate
-from .names import check_attempts, check_duration, check_limit, check_priority, check_queue
+from .names import (
+    check_affinity,
+    check_attempts,
+    check_capabilities,
+    check_duration,
+    check_limit,
+    check_priority,
+    check_queue,
+)
+from .rules.amounts import Amounts, check_reserve
 from .rules.retry import RetryPolicy, check_policy
+from .rules.versions import check_version
+
+if TYPE_CHECKING:
+    from .inventory import Inventory
 
 Seconds: TypeAlias = "float | timedelta"
 Isolate: TypeAlias = Literal["process"]
+Captured: TypeAlias = Literal["stdout", "stderr", "logs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +42,26 @@ class TaskOptions:
     timeout: Seconds | None = None
     """For one run. A coroutine is cancelled, a thread is asked, a process is killed."""
     isolate: Isolate | None = None
+    capture: Sequence[Captured] = ()
+    """What of a run's output becomes frames of its stream: "stdout", "stderr", "logs"."""
     concurrency: int | None = None
     """Jobs of this task that run at once, in the whole cluster."""
     rate: str | None = None
     """The scope of a token bucket made by `app.rate`; each run takes a token of it."""
     breaker: str | None = None
     """The scope of a circuit breaker made by `app.breaker`; while that is open, no job runs."""
+    reserve: Mapping[str, Amounts] | None = None
+    """What each run sets aside before it starts: amounts by budget and dimension."""
+    quota: str | None = None
+    """The quota that must let each run in."""
     requires: frozenset[str] = frozenset()
     """Capabilities that a worker must have."""
+    affinity: str | None = None
+    """What its jobs would like to find loaded: a worker that has it drains them before others."""
+    version: str | None = None
+    """The version of this code, such as "2.1": jobs may ask for a range of them."""
+    inventory: Inventory | None = None
+    """Where the affinity of each job is looked up when it is enqueued."""
     permanent_on: tuple[type[BaseException], ...] = ()
     """Exceptions that no retry can mend."""
 
@@ -48,6 +74,14 @@ class TaskOptions:
             raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
         if self.concurrency is not None:
             check_limit("concurrency", self.concurrency)
+        check_reserve(self.reserve)
+        check_capabilities("requires", self.requires)
+        if self.affinity is not None:
+            check_affinity(self.affinity)
+        if self.version is not None:
+            check_version(self.version)
+        if isinstance(self.capture, str) or not set(self.capture) <= {"stdout", "stderr", "logs"}:
+            raise ConfigError(f"capture is {self.capture!r}; use any of ('stdout', 'stderr', 'logs')")
         if self.isolate not in (None, "process"):
             raise ConfigError(f"isolate is {self.isolate!r}; use 'process', or leave it out")
 
@@ -77,4 +111,9 @@ class CallOptions:
     weight: float = 1.0
     rate: str | None = None
     breaker: str | None = None
+    reserve: Mapping[str, Amounts] | None = None
+    quota: str | None = None
+    requires: Sequence[str] | None = None
+    affinity: str | None = None
+    version: str | None = None
     connection: object | None = None

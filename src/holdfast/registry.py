@@ -8,14 +8,19 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
+from .clock import SYSTEM_CLOCK, Clock
 from .config import Config
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
 from .engine.executor import Middleware
 from .errors import ConfigError, UnknownTask
-from .options import Isolate, Seconds, TaskOptions
+from .inventory import Fetch, Inventory
+from .names import check_capabilities
+from .options import Captured, Isolate, Seconds, TaskOptions
+from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
 from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task
+from .tenancy import Tenants
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,6 +33,8 @@ class Registry(Enqueuer):
     """Tasks by name, and what is wrapped around them. The app adds a store to it."""
 
     config: Config
+    _clock: Clock | None
+    _tenants: Tenants
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[Any, Any]] = {}
@@ -52,10 +59,16 @@ class Registry(Enqueuer):
         retry: RetryPolicy | None = None,
         timeout: Seconds | None = None,
         isolate: Isolate | None = None,
+        capture: Sequence[Captured] = (),
         concurrency: int | None = None,
         rate: str | None = None,
         breaker: str | None = None,
+        reserve: Mapping[str, Amounts] | None = None,
+        quota: str | None = None,
         requires: Sequence[str] = (),
+        affinity: str | None = None,
+        version: str | None = None,
+        inventory: Inventory | None = None,
         permanent_on: tuple[type[BaseException], ...] = (),
     ) -> TaskDecorator: ...
 
@@ -65,7 +78,7 @@ class Registry(Enqueuer):
         The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
         """
         name = options.pop("name", None)
-        options["requires"] = frozenset(options.get("requires", ()))
+        options["requires"] = check_capabilities("requires", options.get("requires", ()))
         wanted = TaskOptions(**options)
 
         def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
@@ -77,7 +90,16 @@ class Registry(Enqueuer):
 
     def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
         """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
+        options["requires"] = check_capabilities("requires", options.get("requires", ()))
         return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
+
+    def inventory(self, name: str, fetch: Fetch, *, every: Seconds = 30, timeout: Seconds = 10) -> Inventory:
+        """What exists elsewhere, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
+
+        `fetch` gives the names, as a `def` or an `async def`. It is asked when a job is enqueued and the answer is
+        older than `every` seconds or does not have what the job's affinity names.
+        """
+        return Inventory(name, fetch, every=every, timeout=timeout, clock=self._clock or SYSTEM_CLOCK)
 
     def middleware(self, layer: M) -> M:
         """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
@@ -115,3 +137,4 @@ class Registry(Enqueuer):
         if request.task.name not in self._tasks:
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
+        self._tenants.check(request.options.tenant)

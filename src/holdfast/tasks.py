@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
@@ -19,6 +19,7 @@ from .model.job import OnDuplicate
 from .names import check_name
 from .options import CallOptions, Seconds, TaskOptions
 from .references import UnexpectedReference, Use
+from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
 from .signature import Signature
 
@@ -131,6 +132,11 @@ class Task(Generic[P, R]):
         weight: float = 1.0,
         rate: str | None = None,
         breaker: str | None = None,
+        reserve: Mapping[str, Amounts] | None = None,
+        quota: str | None = None,
+        requires: Sequence[str] | None = None,
+        affinity: str | None = None,
+        version: str | None = None,
         connection: object | None = None,
     ) -> Task[P, R]:
         """This task with further options for the calls made on what is returned.
@@ -139,7 +145,10 @@ class Task(Generic[P, R]):
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
         fails, finishes, or for so many seconds. Of the jobs with one `concurrency_key` at most `concurrency` run at
         once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
-        token bucket, `breaker` a circuit breaker. `connection` is your own open transaction to enqueue in.
+        token bucket, `breaker` a circuit breaker, `quota` a quota; `reserve` is set aside in budgets before it
+        starts. `requires` adds capabilities that a worker must have, `affinity` says what it would like to find
+        loaded, `version` which versions of the task may run it, such as ">=2,<3". `connection` is your own open
+        transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         before = self.call_options

@@ -104,3 +104,37 @@ async def ten_steps(ctx: holdfast.Context) -> int:
 @app.task(max_attempts=None, queue="durable")
 def ten_steps_on_thread(ctx: holdfast.SyncContext) -> int:
     return sum([ctx.step(f"step{n}", one_step_on_thread, n) for n in range(STEPS)])
+
+
+@app.task(max_attempts=None, queue="budgets")
+async def spend_in_pairs(ctx: holdfast.Context, pairs: int) -> None:
+    """Reserve, use less than that, settle; again and again."""
+    for _ in range(pairs):
+        async with ctx.reserve("team", tokens=7, usd=0.07) as held:
+            await asyncio.sleep(0.001)
+            await held.settle(tokens=3, usd=0.03)
+
+
+@app.task(max_attempts=None, queue="budgets", reserve={"team": {"tokens": 7}})
+async def spend_as_admitted(ctx: holdfast.Context) -> None:
+    """Admitted with a reservation, settled once."""
+    await asyncio.sleep(0.001)
+    await ctx.settle("team", tokens=3, usd=0.03)
+
+
+FRAME_RATE = 2_000
+
+
+@app.task(max_attempts=None, retry=holdfast.RetryPolicy(kind="none"), queue="streams")
+async def narrate(ctx: holdfast.Context, frames: int) -> int:
+    """Says so many things, 2,000 in a second, from the beginning in each attempt."""
+    note("S", ctx)
+    begun = time.monotonic()
+    for n in range(frames):
+        if (early := begun + n / FRAME_RATE - time.monotonic()) > 0:
+            await asyncio.sleep(early)
+        await ctx.emit(f"{ctx.attempt} {n}")
+        if n % 10 == 0:
+            await ctx.emit(n, kind="tick", best_effort=True)
+    note("E", ctx)
+    return ctx.attempt

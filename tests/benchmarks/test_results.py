@@ -50,10 +50,6 @@ def test_a_goal_for_a_cost_is_met_from_below() -> None:
     assert goal.reaches(3.1, goal.aim) is None
 
 
-def test_what_is_not_built_yet_is_in_the_table_and_says_so() -> None:
-    assert row(session(), "sqlite.drain.events / sqlite.drain")["absent"] == "not built yet"
-
-
 def test_a_loss_beyond_the_spread_of_both_files_is_worse() -> None:
     old = session(sqlite_drain=[50, 51, 52], sqlite_bare_drain=[100, 100, 100])
     new = session(sqlite_drain=[40, 41, 42], sqlite_bare_drain=[100, 100, 100])

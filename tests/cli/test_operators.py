@@ -92,7 +92,7 @@ def test_dead_letters_are_cancelled_retried_and_drained_by_filter(app: App, run:
 def test_jobs_are_held_released_moved_and_ranked(app: App, run: Run) -> None:
     ids = fill(app)
     assert answer(run("jobs", "hold", ids[0], "--json"))["results"] == [{"id": ids[0], "outcome": "held"}]
-    assert run("jobs", "hold", ids[0]).exit_code == 4
+    assert answer(run("jobs", "hold", ids[0], "--json"))["results"] == [{"id": ids[0], "outcome": "already"}]
     assert run("jobs", "hold", "nobody").exit_code == 3
     assert answer(run("jobs", "release", "--filter", "state=blocked", "--json"))["changed"] == 1
     assert answer(run("jobs", "move", "--filter", "queue=mail", "--to", "bulk", "--json"))["changed"] == 3

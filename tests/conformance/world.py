@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -13,12 +13,13 @@ import psycopg
 
 from holdfast.clock import SECOND, ManualClock
 from holdfast.ids import ids, token
+from holdfast.model.event import Event, events_of
 from holdfast.model.job import Attempt, Claimed, Dedupe, Enqueued, JobRecord, JobSpec, JobState
 from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Suspended, Verdict
 from holdfast.model.route import Route
 from holdfast.model.wait import Wait
 from holdfast.model.worker import Rescue, WorkerSpec
-from holdfast.storage.ops import claims, control, edges, enqueue, finishing, insight, upkeep, workers
+from holdfast.storage.ops import claims, control, edges, enqueue, events, finishing, insight, upkeep, workers
 from holdfast.storage.ops.claims import ClaimRequest, encode_routes
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
@@ -28,6 +29,7 @@ T = TypeVar("T")
 LEASE = 30 * SECOND
 ERROR = '{"type": "Boom", "message": "it broke"}'
 _KEPT = {"holdfast_migration", "holdfast_meta"}
+_SHOWN = {"holdfast_waitpoint": "id, job_id, key, name, kid, schema, expires_at, closed_at, generation, once"}
 _OUR_TABLES = Statement(
     "our_tables",
     "select name from sqlite_master where type = 'table' and name like 'holdfast_%'",
@@ -83,10 +85,24 @@ class World:
         async def run(tx: Tx) -> None:
             tables = {name for (name,) in await tx.all(_OUR_TABLES)} - _KEPT
             # What refers to jobs goes before them, what their end leaves after them.
-            for table in sorted(tables, key=lambda name: (name == "holdfast_hop", name == "holdfast_job", name)):
+            left = ("holdfast_hop", "holdfast_event", "holdfast_event_inbox", "holdfast_event_mark")
+            for table in sorted(tables, key=lambda name: (name in left, name == "holdfast_job", name)):
                 await tx.one(Statement("wipe", f"delete from {table}", f"delete from {table}"))
 
         self.store.write(Op(run))
+
+    def dump(self, without: Collection[str] = ()) -> dict[str, set[tuple[Any, ...]]]:
+        """Every row of every table, but for the note that a waitpoint keeps of refused tokens."""
+
+        async def run(tx: Tx) -> dict[str, set[tuple[Any, ...]]]:
+            found: dict[str, set[tuple[Any, ...]]] = {}
+            for (table,) in await tx.all(_OUR_TABLES):
+                if table not in without:
+                    shown = f"select {_SHOWN.get(table, '*')} from {table}"
+                    found[table] = set(await tx.all(Statement("dump", shown, shown)))
+            return found
+
+        return self.store.read(Op(run))
 
     def name(self, stem: str) -> str:
         """A name that no other part of this test uses."""
@@ -110,6 +126,12 @@ class World:
 
     def history(self, job_id: str) -> list[Attempt]:
         return self.read(insight.attempts_of, job_id)
+
+    def events(self) -> list[Event]:
+        """Everything that the log tells."""
+        self.store.write(Op(events.relay))
+        page = self.read(events.read, 0, 10_000)
+        return [event for chunk in page.chunks for _, event in events_of(chunk)]
 
     def row(self, job_id: str) -> tuple[Any, ...]:
         """Every column, to show that nothing changed."""

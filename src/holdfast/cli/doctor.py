@@ -27,6 +27,7 @@ class Report:
     versions: dict[str, str]
     settings: list[tuple[str, object, str]] = field(default_factory=list[tuple[str, object, str]])
     store: dict[str, object] = field(default_factory=dict[str, object])
+    capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
     checks: list[Check] = field(default_factory=list[Check])
 
     @property
@@ -61,6 +62,7 @@ def _examine(app: App, report: Report) -> None:
         with Database(app.config) as database:
             facts = database.describe()
             report.store = {name: redacted(value) if isinstance(value, str) else value for name, value in facts.items()}
+            report.capabilities = database.capabilities().as_data()
             report.checks += checks.check_facts(facts)
             report.checks += checks.check_clock(database)
             schema = list(checks.check_schema(database))
@@ -90,6 +92,7 @@ def _data(report: Report) -> dict[str, Any]:
         "versions": report.versions,
         "settings": {name: {"value": value, "from": source} for name, value, source in report.settings},
         "store": report.store,
+        "capabilities": report.capabilities or None,
         "checks": [asdict(check) for check in report.checks],
     }
 
@@ -104,12 +107,22 @@ def _show(report: Report) -> None:
     if report.store:
         _title("Store")
         print_facts([(name.replace("_", " "), value) for name, value in report.store.items()])
+    if report.capabilities:
+        _show_capabilities(report.capabilities)
     _title("Checks")
     styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
     for check in report.checks:
         console.print(f"{check.weight:<7}  {check.name}: {check.text}", style=styles[check.weight])
     console.print()
     console.print("all is well" if report.healthy else "there are problems", style="bold")
+
+
+def _show_capabilities(found: dict[str, Any]) -> None:
+    words = {True: "yes", False: "no"}
+    _title("Capabilities")
+    print_facts([(name.replace("_", " "), words.get(how, how)) for name, how in found["supports"].items()])
+    _title("Limits")
+    print_facts([(name.replace("_", " "), limit) for name, limit in found["limits"].items()])
 
 
 def _title(text: str) -> None:

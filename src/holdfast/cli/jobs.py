@@ -11,6 +11,8 @@ from ..app import App
 from ..errors import HoldfastError
 from ..model.answers import CancelResult, DeleteResult, JobFilter
 from ..model.job import JobState
+from .acting import Answer, act_on_each, failed
+from .artifacts import artifacts
 from .bulk import act, bulk_options, hold, is_bulk, move, priority, release
 from .command import (
     CONFLICT,
@@ -18,21 +20,19 @@ from .command import (
     NOT_SO,
     OK,
     Command,
-    as_data,
-    describe,
     exit_code,
     json_option,
     target_options,
 )
+from .control import replay, revoke
+from .grants import grant, grants, reason_data, withdraw
 from .jobview import print_explanation, print_job, print_jobs
 from .locate import find_app
 from .operator import actor_option, reason_option
 from .output import print_json
 from .shapes import job_brief, job_whole
 from .steps import fork, print_steps, step_data
-
-Answer = tuple[str, str, int]
-"""A stable word for programs, a phrase for people, and the exit code."""
+from .streams import progress_data, tail
 
 
 @click.group(epilog=EXIT_CODES)
@@ -51,12 +51,15 @@ def jobs() -> None:
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, **wanted: Any) -> None:
     """Jobs, newest first."""
-    found = find_app(app_name, store).jobs.find(JobFilter(**wanted))
+    app = find_app(app_name, store)
+    found = app.jobs.find(JobFilter(**wanted))
+    unrunnable = app.jobs.unrunnable(found)
     more = found[-1].id if len(found) == wanted["limit"] else None
     if as_json:
-        print_json({"jobs": [job_brief(job) for job in found], "next": more})
+        shown = [job_brief(job) | {"unrunnable": reason_data(unrunnable, job.id)} for job in found]
+        print_json({"jobs": shown, "next": more})
     else:
-        print_jobs(found, more)
+        print_jobs(found, more, unrunnable)
 
 
 @jobs.command(cls=Command)
@@ -64,15 +67,17 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
 @json_option
 @target_options
 def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Everything about a job, with its steps, and the runs that did not succeed and why."""
+    """Everything about a job, with its progress, its steps, and the runs that did not succeed and why."""
     app = find_app(app_name, store)
 
     def one(job_id: str) -> dict[str, Any]:
         job, attempts, steps = app.jobs.get(job_id), app.jobs.attempts(job_id), app.jobs.steps(job_id)
+        progress = app.streams.progress(job_id)
         if not as_json:
-            print_job(job, attempts)
+            print_job(job, attempts, progress)
             print_steps(steps)
-        return job_whole(job, attempts) | {"steps": [step_data(step) for step in steps]}
+        found = {"steps": [step_data(step) for step in steps], "progress": progress_data(progress)}
+        return job_whole(job, attempts) | found
 
     _look(ids, one, "jobs", as_json=as_json)
 
@@ -121,12 +126,14 @@ def retry(
             return "retried", "is ready again", OK
         return "key_taken", "was left alone: a newer job holds its dedupe key", CONFLICT
 
-    _act(app, ids, one, as_json=as_json)
+    act_on_each(app, ids, one, as_json=as_json)
 
 
 @jobs.command(cls=Command)
 @bulk_options
 @click.option("--force", is_flag=True, help="End a running job now, without waiting for its handler.")
+@click.option("--owner", metavar="WORKER", help="Only if this worker runs it.")
+@click.option("--epoch", type=int, metavar="N", help="Only under this epoch.")
 @click.option("--reason", default="cancelled", metavar="TEXT", help="Kept on the job. [default: cancelled]")
 @actor_option
 @json_option
@@ -137,6 +144,8 @@ def cancel(
     app_name: str | None,
     store: str | None,
     force: bool,
+    owner: str | None,
+    epoch: int | None,
     reason: str,
     actor: str,
     as_json: bool,
@@ -146,18 +155,21 @@ def cancel(
     """Cancel a waiting job; ask a running one to stop. A success that comes first stands."""
     app = find_app(app_name, store)
     if is_bulk(ids, chosen):
+        if owner is not None or epoch is not None:
+            raise click.UsageError("--owner and --epoch are for jobs that are named by their IDs")
         act(app, "cancel", ids, chosen, as_json=as_json, actor=actor, reason=reason, force=force)
     phrases = {
         CancelResult.CANCELLED: ("is cancelled", OK),
         CancelResult.REQUESTED: ("is running and was asked to stop", OK),
         CancelResult.FINISHED: ("had ended already", CONFLICT),
+        CancelResult.MOVED: ("has changed hands since; nothing was changed", CONFLICT),
     }
 
     def one(app: App, job_id: str) -> Answer:
-        result = app.jobs.cancel(job_id, reason=reason, force=force, actor=actor)
+        result = app.jobs.cancel(job_id, reason=reason, force=force, owner=owner, epoch=epoch, actor=actor)
         return (str(result), *phrases[result])
 
-    _act(app, ids, one, as_json=as_json)
+    act_on_each(app, ids, one, as_json=as_json)
 
 
 @jobs.command(cls=Command)
@@ -190,7 +202,7 @@ def delete(
         result = app.jobs.delete(job_id, actor=actor, reason=reason)
         return (str(result), *phrases[result])
 
-    _act(app, ids, one, as_json=as_json)
+    act_on_each(app, ids, one, as_json=as_json)
 
 
 @jobs.command("run-now", cls=Command)
@@ -218,10 +230,10 @@ def run_now(
         moved = app.jobs.run_now(job_id, actor=actor, reason=reason)
         return ("due", "is due now", OK) if moved else ("already_due", "was due already", OK)
 
-    _act(app, ids, one, as_json=as_json)
+    act_on_each(app, ids, one, as_json=as_json)
 
 
-for _command in (priority, move, hold, release, fork):
+for _command in (priority, move, hold, release, revoke, replay, fork, tail, artifacts, grant, withdraw, grants):
     jobs.add_command(_command)
 
 
@@ -234,33 +246,7 @@ def _look(ids: Sequence[str], one: Callable[[str], dict[str, Any]], name: str, *
             found.append(one(job_id))
         except HoldfastError as error:
             code = code or exit_code(error)
-            found.append(_failed(job_id, error, as_json=as_json))
+            found.append(failed(job_id, error, as_json=as_json))
     if as_json:
         print_json({name: found})
     raise SystemExit(code)
-
-
-def _act(app: App, ids: Sequence[str], one: Callable[[App, str], Answer], *, as_json: bool) -> None:
-    """Each in turn, in a transaction of its own; the exit code is that of the first that did not go well."""
-    results: list[dict[str, Any]] = []
-    code = OK
-    for job_id in ids:
-        try:
-            word, phrase, worth = one(app, job_id)
-        except HoldfastError as error:
-            worth = exit_code(error)
-            results.append(_failed(job_id, error, as_json=as_json))
-        else:
-            results.append({"id": job_id, "outcome": word})
-            if not as_json:
-                click.echo(f"{job_id} {phrase}")
-        code = code or worth
-    if as_json:
-        print_json({"results": results})
-    raise SystemExit(code)
-
-
-def _failed(job_id: str, error: HoldfastError, *, as_json: bool) -> dict[str, Any]:
-    if not as_json:
-        click.echo(f"error: {describe(error)}", err=True)
-    return {"id": job_id, "error": as_data(error)}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 from rich.text import Text
 
 from ..clock import SECOND
 from ..model.job import Attempt, JobRecord
-from ..rules.explain import Explanation
+from ..model.stream import Progress
+from ..rules.explain import Explanation, Reason
 from .output import STATE_STYLES, console_for, instant, print_facts, print_table
 from .shapes import decoded, error_line, last_error
+from .streams import progress_line
 
 
-def print_jobs(jobs: Sequence[JobRecord], more: str | None) -> None:
+def print_jobs(jobs: Sequence[JobRecord], more: str | None, unrunnable: Mapping[str, Reason]) -> None:
     rows = [
         (
             job.id,
@@ -25,17 +27,25 @@ def print_jobs(jobs: Sequence[JobRecord], more: str | None) -> None:
             job.priority,
             f"{job.attempts}/{job.max_attempts or '∞'}",
             instant(job.created_at, exact=False),
-            error_line(last_error(job)) or job.reason,
+            _lack(unrunnable.get(job.id)) or error_line(last_error(job)) or job.reason,
         )
         for job in jobs
     ]
     columns = ("id", "task", "queue", "state", "prio#", "tries#", "created", "why…")
     print_table(columns, rows, empty="no jobs")
+    if unrunnable:
+        first = next(iter(unrunnable.values())).text
+        click.echo(f"warning: {len(unrunnable)} of these can run nowhere: {first}", err=True)
     if more:
         click.echo(f"there may be more: --before {more}", err=True)
 
 
-def print_job(job: JobRecord, attempts: Sequence[Attempt]) -> None:
+def _lack(reason: Reason | None) -> str | None:
+    """What is missing to run a job; that there is no worker at all is said once, below the list."""
+    return None if reason is None or reason.code == "no_worker" else reason.text
+
+
+def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -> None:
     print_facts(
         [
             ("id", job.id),
@@ -45,6 +55,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt]) -> None:
             ("flow", job.flow and f"{job.flow}, as {job.member}"),
             ("state", str(job.state)),
             ("reason", job.reason),
+            ("progress", progress_line(progress)),
             ("priority", job.priority),
             ("attempts", f"{job.attempts} of {job.max_attempts or 'any number'}"),
             ("created", instant(job.created_at)),

@@ -47,6 +47,11 @@ def reason_option(command: F) -> F:
     return click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")(command)
 
 
+def tenant_option(command: F) -> F:
+    """`--tenant`."""
+    return click.option("--tenant", metavar="NAME", help="Of this tenant. [default: of none]")(command)
+
+
 def whoami() -> str:
     """The user and the host of this process."""
     try:

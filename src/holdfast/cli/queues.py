@@ -14,6 +14,7 @@ from ..model.queue import QueueSettings
 from ..names import check_queue
 from ..rules.retry import RetryPolicy
 from .command import EXIT_CODES, Command, json_option, target_options
+from .grants import stranded_data, warn_of
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
 from .output import print_facts, print_json, print_table
@@ -37,13 +38,15 @@ def queues() -> None:
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Every queue that has jobs or settings, with how many jobs are in each state. ~ marks an estimate."""
-    found = find_app(app_name, store).queues.list()
+    app = find_app(app_name, store)
+    found, stranded = app.queues.list(), app.queues.stranded()
     if as_json:
-        print_json({"queues": [_view_data(view) for view in found]})
+        print_json({"queues": [_view_data(view) for view in found], "stranded": stranded_data(stranded)})
         return
     shown = [name for name in _SHOWN if any(q.counts.get(name) for q in found)]
     rows = [(q.name, q.state, *(_number(q, name) for name in shown), _age(q)) for q in found]
     print_table(("queue", "state", *(f"{name}#" for name in shown), "oldest due#"), rows, empty="no queues")
+    warn_of(stranded)
 
 
 @queues.command(cls=Command)
@@ -61,6 +64,7 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
     facts.append(("retry", settings.retry or "default"))
     facts += [(field.replace("_", " "), for_people(seconds(getattr(settings, field)))) for field in _DURATIONS]
     facts.append(("cap", "none" if settings.cap is None else f"{settings.cap:,}"))
+    facts.append(("events", settings.events or "outcomes"))
     print_facts(facts)
 
 
@@ -102,6 +106,7 @@ _switch("disable", "Start nothing, and refuse new jobs.")
 @click.option("--keep-expired", type=Duration(default=True), default=..., help="Keep jobs whose deadline passed.")
 @click.option("--keep-skipped", type=Duration(default=True), default=..., help="Keep jobs that were skipped.")
 @click.option("--cap", metavar="N", help='Keep at most so many finished jobs; "default" is without bound.')
+@click.option("--events", metavar="LEVEL", help='What the event log is told: off, outcomes, all, or "default".')
 @click.option("--keep-result", type=Duration(default=True), default=..., help="Keep results of jobs that succeeded.")
 @actor_option
 @reason_option
@@ -114,6 +119,7 @@ def set_(
     store: str | None,
     retry: str | None,
     cap: str | None,
+    events: str | None,
     actor: str,
     reason: str,
     as_json: bool,
@@ -126,6 +132,8 @@ def set_(
         changes["retry"] = None if retry == "default" else _policy(retry)
     if cap is not None:
         changes["cap"] = None if cap == "default" else _number_of(cap)
+    if events is not None:
+        changes["events"] = None if events == "default" else events
     if not changes:
         raise InvalidInput("nothing to set; give at least one setting, see --help")
     after = find_app(app_name, store).queues.set(name, actor=actor, reason=reason, **changes)
@@ -143,6 +151,7 @@ def settings_data(settings: QueueSettings) -> dict[str, Any]:
         "retry": decoded(settings.retry),
         **{field: seconds(getattr(settings, field)) for field in _DURATIONS},
         "cap": settings.cap,
+        "events": settings.events or "outcomes",
     }
 
 

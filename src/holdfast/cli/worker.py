@@ -27,6 +27,12 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 @click.argument("where", metavar="MODULE:APP", required=False)
 @click.option("--queues", metavar="A,B", help="Serve these, the first first. [default: those of the app's tasks]")
 @click.option("--weights", metavar="A=3,B=1", help="Serve these, each first as often as its weight says.")
+@click.option("--capabilities", metavar="A,B", help="What it offers to jobs that require it, such as gpu.")
+@click.option("--resident", metavar="A,B", help="The affinities that it has loaded already.")
+@click.option("--residents", type=int, metavar="N", help="Affinities that it can have loaded at once. [default: 1]")
+@click.option(
+    "--affinity-wait", type=float, metavar="S", help="Seconds that jobs of other affinities may wait. [default: any]"
+)
 @click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each process. [default: 20]")
 @click.option(
     "--processes",
@@ -130,5 +136,5 @@ def _command(name: str, flags: dict[str, Any]) -> list[str]:
     argv = [sys.executable, "-m", "holdfast", "worker", name, "--processes", "1"]
     for flag, value in flags.items():
         if value is not None:
-            argv += [f"--{flag}", ",".join(value) if isinstance(value, tuple) else str(value)]
+            argv += [f"--{flag.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else str(value)]
     return argv

@@ -1,18 +1,23 @@
-"""`holdfast workers`: who works on this store."""
+"""`holdfast workers`: who works on this store, whose lease is over, and who is declared dead."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from ..clock import SECOND
+from ..model.control import Lease
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
+from .operator import actor_option
 from .output import instant, print_json, print_table
 from .shapes import worker_data, worker_state
 
 
 @click.group(epilog=EXIT_CODES)
 def workers() -> None:
-    """See the workers of a store."""
+    """See the workers of a store, and declare one dead."""
 
 
 @workers.command("list", cls=Command)
@@ -39,3 +44,53 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     ]
     columns = ("name", "state", "queues…", "slots#", "started", "last beat", "version", "id")
     print_table(columns, rows, empty="no workers")
+
+
+@workers.command(cls=Command)
+@click.argument("worker_id", metavar="ID")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, in up to 256 bytes; kept in the audit.")
+@actor_option
+@json_option
+@target_options
+def dead(
+    worker_id: str, app_name: str | None, store: str | None, reason: str, actor: str, as_json: bool, debug: bool
+) -> None:
+    """Declare a worker dead: its jobs are rescued now, and its process stops them if it still runs."""
+    done = find_app(app_name, store).workers.mark_dead(worker_id, reason, actor=actor)
+    if as_json:
+        print_json({"worker": done.worker, "rescued": done.rescued, "again": done.again})
+    else:
+        click.echo(f"{worker_id} was dead already" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued")
+
+
+@workers.command(cls=Command)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, metavar="N", help="[default: 100]")
+@click.option("--after", default="", metavar="JOB", help="Only jobs behind this one: the `next` of the page before.")
+@json_option
+@target_options
+def leases(app_name: str | None, store: str | None, limit: int, after: str, as_json: bool, debug: bool) -> None:
+    """Jobs in the hands of workers that are dead, or silent for longer than their lease."""
+    found = find_app(app_name, store).jobs.expired_leases(after=after, limit=limit)
+    more = found[-1].job if len(found) == limit else None
+    if as_json:
+        print_json({"leases": [_lease(one) for one in found], "next": more})
+        return
+    rows = [(one.job, one.task, one.queue, one.owner, one.epoch, f"{one.overdue / SECOND:.0f} s") for one in found]
+    print_table(("job", "task", "queue", "worker", "epoch#", "overdue"), rows, empty="no expired leases")
+    if more is not None:
+        click.echo(f"more: --after {more}")
+
+
+def _lease(one: Lease) -> dict[str, Any]:
+    return {
+        "job": one.job,
+        "task": one.task,
+        "queue": one.queue,
+        "tenant": one.tenant,
+        "worker": one.owner,
+        "worker_state": one.worker_state,
+        "epoch": one.epoch,
+        "claimed_at": instant(one.claimed_at),
+        "lease_until": instant(one.lease_until),
+        "overdue": one.overdue / SECOND,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from ..errors import InvalidInput
@@ -11,13 +12,15 @@ from ..model.audit import AuditFilter, AuditRecord
 from ..names import check_instant
 from ..storage.ops.audit import list_audit
 from ..storage.port import Op, Store
+from .scope import EVERYTHING, Scope
 
 
 class Audit:
     """The record of one store. Records are written by the actions themselves, in their own commit."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING) -> None:
         self._store = store
+        self._scope = scope
 
     def list(
         self,
@@ -32,7 +35,7 @@ class Audit:
         limit: int = 50,
     ) -> builtins.list[AuditRecord]:
         """Records, newest first. `before` is the id that the page before ended with."""
-        wanted = _wanted(actor, action, target_kind, target, since, until, before, limit)
+        wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
         return self._store().read(Op(lambda tx: list_audit(tx, wanted), single=True))
 
     async def alist(
@@ -48,8 +51,11 @@ class Audit:
         limit: int = 50,
     ) -> builtins.list[AuditRecord]:
         """The awaiting twin of `list`."""
-        wanted = _wanted(actor, action, target_kind, target, since, until, before, limit)
+        wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
         return await self._store().aread(Op(lambda tx: list_audit(tx, wanted), single=True))
+
+    def _wanted(self, asked: AuditFilter) -> AuditFilter:
+        return replace(asked, tenant=self._scope.within(asked.tenant))
 
 
 def _wanted(  # noqa: PLR0917 - the filters of `list`, as they stand there

@@ -15,6 +15,7 @@ from ..storage.port import ListOp, Op, Store, Tx
 from ..tasks import JobRequest
 from .jobs import Jobs
 from .specs import spec_of
+from .stock import acheck_stock, check_stock
 
 R = TypeVar("R")
 
@@ -36,7 +37,7 @@ class Enqueuer:
         self.around: Around = lambda _: _NOTHING
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
-        with self.around((request,)) as trace:
+        with self.around(check_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             connection, store = request.options.connection, self._store()
             if connection is not None:
@@ -48,7 +49,7 @@ class Enqueuer:
         return self._handle(request, answers[0])
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
-        with self.around((request,)) as trace:
+        with self.around(await acheck_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             connection, store = request.options.connection, self._store()
             if connection is not None:
@@ -61,21 +62,21 @@ class Enqueuer:
 
     def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """For a durable task: `record` enqueues, and writes in the same commit that it did."""
-        with self.around((request,)) as trace:
+        with self.around(check_stock((request,))) as trace:
             op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
             connection, store = request.options.connection, self._store()
             answer = store.write(op) if connection is None else store.within(connection, op)
         return self._handle(request, answer)
 
     async def arecorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
-        with self.around((request,)) as trace:
+        with self.around(await acheck_stock((request,))) as trace:
             op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
             connection, store = request.options.connection, self._store()
             answer = await (store.awrite(op) if connection is None else store.awithin(connection, op))
         return self._handle(request, answer)
 
     def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
-        with self.around(requests) as trace:
+        with self.around(check_stock(requests)) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
             store = self._store()
             answers = store.write(_own(specs)) if connection is None else store.within(connection, _keyed(specs))
@@ -84,7 +85,7 @@ class Enqueuer:
     async def amany(
         self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
-        with self.around(requests) as trace:
+        with self.around(await acheck_stock(requests)) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
             store = self._store()
             writing = store.awrite(_own(specs)) if connection is None else store.awithin(connection, _keyed(specs))

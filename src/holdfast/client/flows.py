@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from ..errors import FlowNotFound, FlowNotSucceeded, InvalidInput
+from ..errors import FlowNotFound, FlowNotSucceeded
 from ..flows.flow import Extension, Flow
 from ..flows.handle import FlowHandle
-from ..handle import explain_end
 from ..ids import ids
 from ..model.flow import (
     CancelPolicy,
@@ -29,9 +29,13 @@ from ..storage.ops import flow_reads, insight
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest
+from . import flowops
 from .enqueuer import Enqueuer
+from .flowops import check_filter, flow_id_of
 from .flowplans import plan_edges, plan_extension, plan_flow, plan_staged
 from .jobs import Jobs
+from .scope import EVERYTHING, Scope
+from .stock import acheck_stock, check_stock
 from .watch import Watch
 
 
@@ -44,57 +48,64 @@ class Flows:
         jobs: Jobs,
         enqueuer: Enqueuer,
         require_known: Callable[[JobRequest[Any]], None],
+        scope: Scope = EVERYTHING,
     ) -> None:
         self._store = store
+        self._scope = scope
         self._enqueuer = enqueuer
         self._require_known = require_known
         self.jobs = jobs
-        self._watch = Watch(store, "flow", _ended, lambda flow_id: Op(lambda tx: flow_reads.get_flow(tx, flow_id)))
+        self._watch = Watch(
+            store,
+            "flow",
+            lambda flow_ids: _ended(flow_ids, scope),
+            lambda flow_id: scope.sees_flow(flow_id, Op(lambda tx: flow_reads.get_flow(tx, flow_id))),
+        )
 
     def handle(self, flow_id: str) -> FlowHandle:
         """The handle of a flow by its id."""
-        return FlowHandle(self, _id(flow_id))
+        return FlowHandle(self, flow_id_of(flow_id))
 
     # -- look
 
     def status(self, flow_id: str) -> FlowStatus:
         """A flow, its state, and how many of its members are in each. FlowNotFound if there is none."""
-        return self._store().read(_status(_id(flow_id)))
+        return self._store().read(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
 
     async def astatus(self, flow_id: str) -> FlowStatus:
-        return await self._store().aread(_status(_id(flow_id)))
+        return await self._store().aread(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
 
     def find(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
         """Flows, newest first."""
-        return self._store().read(_list(wanted or FlowFilter()))
+        return self._store().read(flowops.find(self._wanted(wanted)))
 
     async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
-        return await self._store().aread(_list(wanted or FlowFilter()))
+        return await self._store().aread(flowops.find(self._wanted(wanted)))
 
     def graph(self, flow_id: str) -> FlowGraph:
         """The members of a flow, and which of them wait for which."""
-        return self._store().read(Op(lambda tx: flow_reads.flow_graph(tx, _id(flow_id))))
+        return self._store().read(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
 
     async def agraph(self, flow_id: str) -> FlowGraph:
-        return await self._store().aread(Op(lambda tx: flow_reads.flow_graph(tx, _id(flow_id))))
+        return await self._store().aread(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
 
     def wait(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
         """Block until every member has ended. ResultTimeout if that is not so by then."""
-        self._watch.wait(_id(flow_id), timeout)
+        self._watch.wait(flow_id_of(flow_id), timeout)
         return self.status(flow_id)
 
     async def await_(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
-        await self._watch.await_(_id(flow_id), timeout)
+        await self._watch.await_(flow_id_of(flow_id), timeout)
         return await self.astatus(flow_id)
 
     def result(self, flow_id: str, timeout: float | None = None) -> Any:
         """Wait for a flow, and give the result of its sink, or those of several by name."""
-        self._watch.wait(_id(flow_id), timeout)
-        return self._result(self._store().read(Op(lambda tx: _outcome(tx, flow_id))))
+        self._watch.wait(flow_id_of(flow_id), timeout)
+        return self._result(self._store().read(self._scope.sees_flow(flow_id, flowops.outcome(flow_id))))
 
     async def aresult(self, flow_id: str, timeout: float | None = None) -> Any:
-        await self._watch.await_(_id(flow_id), timeout)
-        return self._result(await self._store().aread(Op(lambda tx: _outcome(tx, flow_id))))
+        await self._watch.await_(flow_id_of(flow_id), timeout)
+        return self._result(await self._store().aread(self._scope.sees_flow(flow_id, flowops.outcome(flow_id))))
 
     # -- act
 
@@ -108,7 +119,7 @@ class Flows:
     ) -> FlowCancel:
         """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
         store = self._store()
-        done = store.write(Op(lambda tx: ops.cancel_flow(tx, _id(flow_id), policy, reason=reason, actor=actor)))
+        done = store.write(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
         while store.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
         return done
@@ -122,89 +133,99 @@ class Flows:
         actor: str = "",
     ) -> FlowCancel:
         store = self._store()
-        done = await store.awrite(Op(lambda tx: ops.cancel_flow(tx, _id(flow_id), policy, reason=reason, actor=actor)))
+        done = await store.awrite(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
         while await store.awrite(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
         return done
 
     def retry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
         """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
-        return self._store().write(Op(lambda tx: ops.retry_flow(tx, _id(flow_id), actor=actor, reason=reason)))
+        return self._store().write(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
 
     async def aretry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
-        return await self._store().awrite(Op(lambda tx: ops.retry_flow(tx, _id(flow_id), actor=actor, reason=reason)))
+        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
 
     def replay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
         """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
-        return self._store().write(_replay(job_id, downstream, actor, reason))
+        return self._store().write(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
 
     async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
-        return await self._store().awrite(_replay(job_id, downstream, actor, reason))
+        return await self._store().awrite(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
 
     # -- piece by piece, for those who have no builder
 
-    def begin(self, name: str, *, tenant: str = "") -> FlowRecord:
+    def begin(self, name: str, *, tenant: str | None = None) -> FlowRecord:
         """Store a flow without members. Nothing of it runs before `apply`."""
-        spec = FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=tenant)
+        spec = self._begun(name, tenant)
         return self._store().write(Op(lambda tx: ops.create_flow(tx, spec)))
 
-    async def abegin(self, name: str, *, tenant: str = "") -> FlowRecord:
-        spec = FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=tenant)
+    async def abegin(self, name: str, *, tenant: str | None = None) -> FlowRecord:
+        spec = self._begun(name, tenant)
         return await self._store().awrite(Op(lambda tx: ops.create_flow(tx, spec)))
 
     def add(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
         """Add jobs by name, which wait for `apply`; their ids by name."""
-        with self._enqueuer.around(self._known(requests.values())) as trace:
+        with self._enqueuer.around(check_stock(self._known(requests.values()))) as trace:
             members = plan_staged(requests, flow.tenant, trace)
-            self._store().write(Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True)))
+            self._store().write(self._scope.owns_flow(flow.id, flowops.add(flow.id, members)))
         return {member.name: member.spec.id for member in members}
 
     async def aadd(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
-        with self._enqueuer.around(self._known(requests.values())) as trace:
+        with self._enqueuer.around(await acheck_stock(self._known(requests.values()))) as trace:
             members = plan_staged(requests, flow.tenant, trace)
-            await self._store().awrite(Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True)))
+            await self._store().awrite(self._scope.owns_flow(flow.id, flowops.add(flow.id, members)))
         return {member.name: member.spec.id for member in members}
 
     def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
         """Plan edges between members, if nobody has changed the graph since that revision; the new one."""
-        return self._store().write(Op(lambda tx: ops.stage_edges(tx, _id(flow_id), edges, revision)))
+        return self._store().write(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
 
     async def astage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
-        return await self._store().awrite(Op(lambda tx: ops.stage_edges(tx, _id(flow_id), edges, revision)))
+        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
 
     def apply(self, flow_id: str) -> int:
         """Make the planned edges count, and let go what waits for nothing; how many edges. Repeated, it finds none."""
-        return self._store().write(Op(lambda tx: ops.apply_edges(tx, _id(flow_id))))
+        return self._store().write(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
 
     async def aapply(self, flow_id: str) -> int:
-        return await self._store().awrite(Op(lambda tx: ops.apply_edges(tx, _id(flow_id))))
+        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
 
     # -- what a flow asks
 
     def create(self, flow: Flow) -> None:
         """Store a flow, in our own transaction or in the caller's."""
-        with self._enqueuer.around(self._known(node.request for node in flow.nodes)) as trace:
+        with self._enqueuer.around(check_stock(self._known(node.request for node in flow.nodes))) as trace:
+            self._scope.of(flow.tenant)
             spec, store = plan_flow(flow, trace), self._store()
             op = Op(lambda tx: ops.create_flow(tx, spec))
             store.write(op) if flow.connection is None else store.within(flow.connection, op)
 
     async def acreate(self, flow: Flow) -> None:
-        with self._enqueuer.around(self._known(node.request for node in flow.nodes)) as trace:
+        with self._enqueuer.around(await acheck_stock(self._known(node.request for node in flow.nodes))) as trace:
+            self._scope.of(flow.tenant)
             spec, store = plan_flow(flow, trace), self._store()
             op = Op(lambda tx: ops.create_flow(tx, spec))
             await (store.awrite(op) if flow.connection is None else store.awithin(flow.connection, op))
 
     def extend(self, extension: Extension) -> None:
         """Add members to the flow of a running job."""
-        with self._enqueuer.around(self._known(node.request for node in extension.nodes)) as trace:
-            self._store().write(_extending(extension, trace))
+        with self._enqueuer.around(check_stock(self._known(node.request for node in extension.nodes))) as trace:
+            self._store().write(self._scope.owns(extension.me.id, _extending(extension, trace)))
 
     async def aextend(self, extension: Extension) -> None:
-        with self._enqueuer.around(self._known(node.request for node in extension.nodes)) as trace:
-            await self._store().awrite(_extending(extension, trace))
+        with self._enqueuer.around(await acheck_stock(self._known(node.request for node in extension.nodes))) as trace:
+            await self._store().awrite(self._scope.owns(extension.me.id, _extending(extension, trace)))
 
     def renew(self) -> None:
         self._watch.renew()
+
+    def _wanted(self, wanted: FlowFilter | None) -> FlowFilter:
+        wanted = check_filter(wanted or FlowFilter())
+        return replace(wanted, tenant=self._scope.within(wanted.tenant))
+
+    def _begun(self, name: str, tenant: str | None) -> FlowSpec:
+        whose = self._scope.of(tenant) or ""
+        return FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=whose)
 
     def _known(self, requests: Iterable[JobRequest[Any]]) -> list[JobRequest[Any]]:
         known = list(requests)
@@ -212,7 +233,7 @@ class Flows:
             self._require_known(request)
         return known
 
-    def _result(self, outcome: tuple[FlowRecord, Sequence[FlowEnd], dict[str, str]]) -> Any:
+    def _result(self, outcome: flowops.Outcome) -> Any:
         record, ends, failures = outcome
         if record.state is not FlowState.SUCCEEDED:
             raise FlowNotSucceeded(record.id, record.state, failures)
@@ -223,17 +244,6 @@ class Flows:
         return self.jobs.decode_result(Ended(end.id, end.state, end.result, end.error, end.reason), end.task)
 
 
-def _list(wanted: FlowFilter) -> Op[list[FlowRecord]]:
-    if wanted.state is not None and wanted.state not in list(FlowState):
-        raise InvalidInput(f"state is {wanted.state!r}; use one of {', '.join(FlowState)}")
-    for what in ("name", "tenant", "before"):
-        if getattr(wanted, what):
-            check_name(what, getattr(wanted, what))
-    if not 1 <= wanted.limit <= 10_000:
-        raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
-    return Op(lambda tx: flow_reads.list_flows(tx, wanted))
-
-
 def _status(flow_id: str) -> Op[FlowStatus]:
     async def look(tx: Tx) -> FlowStatus:
         record = await flow_reads.get_flow(tx, flow_id)
@@ -242,36 +252,15 @@ def _status(flow_id: str) -> Op[FlowStatus]:
     return Op(look)
 
 
-def _ended(flow_ids: Sequence[str]) -> Op[list[FlowRecord]]:
+def _ended(flow_ids: Sequence[str], scope: Scope) -> Op[list[FlowRecord]]:
     async def look(tx: Tx) -> list[FlowRecord]:
         found: list[FlowRecord] = []
         for flow_id in flow_ids:
             with suppress(FlowNotFound):  # deleted while somebody waited; the others are not to suffer
                 found.append(await flow_reads.get_flow(tx, flow_id))
-        return [flow for flow in found if flow.finished_at is not None]
+        return [flow for flow in found if flow.finished_at is not None and scope.tenant in (None, flow.tenant)]
 
     return Op(look)
-
-
-async def _outcome(tx: Tx, flow_id: str) -> tuple[FlowRecord, list[FlowEnd], dict[str, str]]:
-    record = await flow_reads.get_flow(tx, flow_id)
-    failures: dict[str, str] = {}
-    if record.state is not FlowState.SUCCEEDED:
-        failures = await _failures(tx, flow_id)
-    return record, await flow_reads.flow_ends(tx, flow_id), failures
-
-
-async def _failures(tx: Tx, flow_id: str) -> dict[str, str]:
-    """Why members did not succeed; those that were skipped for the sake of others are left out."""
-    bad = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
-    members = {m.id: m.name for m in (await flow_reads.flow_graph(tx, flow_id)).members if m.state in bad}
-    ended = await insight.outcomes_of(tx, list(members))
-    return {members[end.id]: explain_end(end) or end.state for end in ended}
-
-
-def _replay(job_id: str, downstream: bool, actor: str, reason: str) -> Op[list[str]]:
-    job_id = check_name("the id", job_id)
-    return Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
 
 
 def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
@@ -282,7 +271,3 @@ def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
         return await ops.add_members(tx, extension.flow_id, members, edges, by=extension.holder)
 
     return Op(run)
-
-
-def _id(flow_id: str) -> str:
-    return check_name("the flow's id", flow_id)

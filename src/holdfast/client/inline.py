@@ -14,6 +14,7 @@ from ..model.job import Ended, JobRecord, JobState
 from ..names import check_timeout
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
+from ..tenancy import working_for
 
 T = TypeVar("T")
 
@@ -26,46 +27,51 @@ class InlineJobs:
         self._decode = decode
         self._ended: dict[str, Ended] = {}
 
-    def run(self, request: JobRequest[Any]) -> str:
+    def run(self, request: JobRequest[Any], tenant: str = "") -> str:
         """Run it to its end; its id. A failure is kept for whoever asks for the result."""
         task = request.task
         if not task.is_async:
-            return self._run(request, lambda call: call())
+            return self._run(request, tenant, lambda call: call())
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._run(request, lambda call: asyncio.run(call()))
+            return self._run(request, tenant, lambda call: asyncio.run(call()))
         raise ConfigError(f"task {task.name!r} is async and an event loop runs here; await aenqueue instead")
 
-    async def arun(self, request: JobRequest[Any]) -> str:
+    async def arun(self, request: JobRequest[Any], tenant: str = "") -> str:
         """The awaiting twin of `run`."""
         if not request.task.is_async:
-            return self._run(request, lambda call: call())
-        job_id, call = self._prepare(request)
+            return self._run(request, tenant, lambda call: call())
+        info, call = self._prepare(request, tenant)
+        job_id = info.id
         try:
-            value = await call()
+            with working_for(self._app, info.tenant):
+                value = await call()
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
-    def _run(self, request: JobRequest[Any], run: Callable[[Callable[[], Any]], Any]) -> str:
-        job_id, call = self._prepare(request)
+    def _run(self, request: JobRequest[Any], tenant: str, run: Callable[[Callable[[], Any]], Any]) -> str:
+        info, call = self._prepare(request, tenant)
+        job_id = info.id
         try:
-            value = run(call)
+            with working_for(self._app, info.tenant):
+                value = run(call)
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
-    def _prepare(self, request: JobRequest[Any]) -> tuple[str, Callable[[], Coroutine[Any, Any, Any]]]:
+    def _prepare(self, request: JobRequest[Any], tenant: str) -> tuple[JobInfo, Callable[[], Coroutine[Any, Any, Any]]]:
         task = request.task
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
         job_id = request.options.id or ids.new()
-        info = JobInfo(job_id, task.name, task.task_options.queue, request.options.tenant or "", 1, 1, 0, 1, 0)
+        info = JobInfo(job_id, task.name, task.task_options.queue, request.options.tenant or tenant, 1, 1, 0, 1, 0)
+        self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
         args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, Stop()))
         fn = task.fn
-        return job_id, lambda: fn(*args, **kwargs)
+        return info, lambda: fn(*args, **kwargs)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:

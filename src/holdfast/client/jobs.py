@@ -3,114 +3,140 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import InvalidInput
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter
-from ..model.bulk import BulkReport
+from ..model.bulk import BulkReport, Order
+from ..model.control import Held
 from ..model.job import Attempt, Ended, JobRecord
 from ..names import check_name
 from ..rules.explain import Explanation
-from ..storage.ops import control, explaining, insight, steps
+from ..storage.ops import control, explaining, insight, steps, tenancy
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 from ..tasks import Task
 from . import bulk
+from .grants import JobGrants
+from .holding import JobControl
+from .scope import EVERYTHING, Scope
 from .steps import JobSteps
 from .watch import Watch
 
 T = TypeVar("T")
 
 
-class Jobs(JobSteps):
-    """The jobs of one app."""
+class Jobs(JobSteps, JobControl, JobGrants):
+    """The jobs of one app, or of one tenant."""
 
-    def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]]) -> None:
+    def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]], scope: Scope = EVERYTHING) -> None:
         self._store = store
         self._tasks = tasks
-        self._watch = Watch(store, "job", _ended, _existing)
+        self._scope = scope
+        self._watch = Watch(
+            store,
+            "job",
+            lambda ids: Op(lambda tx: _ended(tx, ids, scope), single=scope.tenant is None),
+            lambda job_id: scope.sees(job_id, _existing(job_id)),
+        )
 
     def get(self, job_id: str) -> JobRecord:
         """Everything the store knows about a job. NotFound if there is none."""
-        return self._store().read(Op(lambda tx: insight.get_job(tx, _id(job_id)), single=True))
+        return self._store().read(self._scope.sees(job_id, _existing(_id(job_id))))
 
     async def aget(self, job_id: str) -> JobRecord:
-        return await self._store().aread(Op(lambda tx: insight.get_job(tx, _id(job_id)), single=True))
+        return await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id))))
 
     def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
-        wanted = _checked(wanted or JobFilter())
+        wanted = self._wanted(wanted or JobFilter())
         return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted)))
 
     async def afind(self, wanted: JobFilter | None = None) -> list[JobRecord]:
-        wanted = _checked(wanted or JobFilter())
+        wanted = self._wanted(wanted or JobFilter())
         return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted)))
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """The runs that did not end in success, oldest first; at most 32."""
-        return self._store().read(Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True))
+        return self._store().read(self._scope.sees(job_id, _attempts(job_id)))
 
     async def aattempts(self, job_id: str) -> list[Attempt]:
-        return await self._store().aread(Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True))
+        return await self._store().aread(self._scope.sees(job_id, _attempts(job_id)))
 
     def counts(self) -> list[Count]:
         """How many jobs are in each state of each queue."""
-        return self._store().read(Op(insight.count_jobs))
+        return self._store().read(self._counts())
 
     async def acounts(self) -> list[Count]:
-        return await self._store().aread(Op(insight.count_jobs))
+        return await self._store().aread(self._counts())
 
     def explain(self, job_id: str) -> Explanation:
         """Why a job is where it is, and what would move it."""
-        return self._store().read(Op(lambda tx: explaining.explain(tx, _id(job_id))))
+        return self._store().read(self._scope.sees(job_id, self._explain(job_id)))
 
     async def aexplain(self, job_id: str) -> Explanation:
-        return await self._store().aread(Op(lambda tx: explaining.explain(tx, _id(job_id))))
+        return await self._store().aread(self._scope.sees(job_id, self._explain(job_id)))
 
     def cancel(
-        self, job_id: str, *, reason: str = "cancelled", force: bool = False, actor: str | None = None
+        self,
+        job_id: str,
+        *,
+        reason: str = "cancelled",
+        force: bool = False,
+        owner: str | None = None,
+        epoch: int | None = None,
+        actor: str | None = None,
     ) -> CancelResult:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
+        With an `owner` or an `epoch` only if it is in those hands; else the answer is MOVED and nothing is changed.
         An `actor`, here and below, is an operator whose action goes into the audit.
         """
-        return self._store().write(_cancel(job_id, reason, force, actor))
+        return self._store().write(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
 
     async def acancel(
-        self, job_id: str, *, reason: str = "cancelled", force: bool = False, actor: str | None = None
+        self,
+        job_id: str,
+        *,
+        reason: str = "cancelled",
+        force: bool = False,
+        owner: str | None = None,
+        epoch: int | None = None,
+        actor: str | None = None,
     ) -> CancelResult:
-        return await self._store().awrite(_cancel(job_id, reason, force, actor))
+        return await self._store().awrite(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
 
     def retry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
         """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key.
 
         A durable job goes on from the steps that it has recorded; a `fresh` one does them all again.
         """
-        return self._store().write(_audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
+        return self._store().write(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
 
     async def aretry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
-        return await self._store().awrite(_audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
+        return await self._store().awrite(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
 
     def run_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
         """Make a delayed or retrying job due. False if it was."""
         return self._store().write(
-            _audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
+            self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         )
 
     async def arun_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
-        op = _audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
+        op = self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         return await self._store().awrite(op)
 
     def delete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
         """Remove a job and its history; a running one is asked to stop instead."""
         return self._store().write(
-            _audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
+            self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         )
 
     async def adelete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
-        op = _audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
+        op = self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         return await self._store().awrite(op)
 
     def bulk(
@@ -135,6 +161,7 @@ class Jobs(JobSteps):
         order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
         wanted = None if ids is not None else bulk.filter_of(filter, all=all)
         bulk.check_meant(filter, ids, all=all)
+        order, wanted = self._confined(order, wanted)
         return bulk.run(self._store(), bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason))
 
     async def abulk(
@@ -155,6 +182,7 @@ class Jobs(JobSteps):
         order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
         wanted = None if ids is not None else bulk.filter_of(filter, all=all)
         bulk.check_meant(filter, ids, all=all)
+        order, wanted = self._confined(order, wanted)
         steps = bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason)
         return await bulk.arun(self._store(), steps)
 
@@ -174,13 +202,60 @@ class Jobs(JobSteps):
     def renew(self) -> None:
         self._watch.renew()
 
+    # -- within the scope
 
-def _ended(job_ids: Sequence[str]) -> Op[list[Ended]]:
-    return Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True)
+    def _wanted(self, wanted: JobFilter) -> JobFilter:
+        return replace(_checked(wanted), tenant=self._scope.within(wanted.tenant))
+
+    def _confined(self, order: Order, wanted: JobFilter | None) -> tuple[Order, JobFilter | None]:
+        if wanted is not None:
+            wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
+        return replace(order, only_tenant=self._scope.tenant), wanted
+
+    def _counts(self) -> Op[list[Count]]:
+        tenant = self._scope.tenant
+        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
+
+    def _explain(self, job_id: str) -> Op[Explanation]:
+        return Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
+
+    def _cancel(self, job_id: str, reason: str, force: bool, held: Held, actor: str | None) -> Op[CancelResult]:
+        return self._audited(
+            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
+            "cancel",
+            job_id,
+            actor,
+            reason,
+        )
+
+    def _audited(
+        self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str
+    ) -> Op[T]:
+        """An action, with a record in the same commit where somebody is named who did it."""
+
+        async def run(tx: Tx) -> T:
+            whose = None if actor is None else await tenancy.tenant_of(tx, job_id)
+            done = await answer(tx)
+            if actor is not None:
+                after = {"answer": done if isinstance(done, bool) else str(done)}
+                said = {"action": f"job.{action}", "target": job_id, "reason": reason}
+                await audit(tx, actor=actor, **said, after=after, tenant=whose)
+            return done
+
+        return self._scope.owns(job_id, Op(run))
+
+
+async def _ended(tx: Tx, job_ids: Sequence[str], scope: Scope) -> list[Ended]:
+    own = job_ids if scope.tenant is None else await tenancy.owned_of(tx, scope.tenant, job_ids)
+    return await insight.outcomes_of(tx, own)
 
 
 def _existing(job_id: str) -> Op[JobRecord]:
     return Op(lambda tx: insight.get_job(tx, job_id), single=True)
+
+
+def _attempts(job_id: str) -> Op[list[Attempt]]:
+    return Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True)
 
 
 def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
@@ -191,29 +266,6 @@ def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
         return again
 
     return run
-
-
-def _cancel(job_id: str, reason: str, force: bool, actor: str | None) -> Op[CancelResult]:
-    return _audited(
-        lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force),
-        "cancel",
-        job_id,
-        actor,
-        reason,
-    )
-
-
-def _audited(answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str) -> Op[T]:
-    """An action, with a record in the same commit where somebody is named who did it."""
-
-    async def run(tx: Tx) -> T:
-        done = await answer(tx)
-        if actor is not None:
-            after = {"answer": done if isinstance(done, bool) else str(done)}
-            await audit(tx, actor=actor, action=f"job.{action}", target=job_id, reason=reason, after=after)
-        return done
-
-    return Op(run)
 
 
 def _checked(wanted: JobFilter) -> JobFilter:

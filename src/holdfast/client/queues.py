@@ -7,19 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import EllipsisType
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.answers import Count
+from ..model.grant import Stranded
 from ..model.queue import QueueSettings, QueueState
 from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
 from ..storage.ops import counting, queues
+from ..storage.ops.stranded import stranded
 from ..storage.port import Op, Store, Tx, Value
 
 Keep: TypeAlias = "float | timedelta | EllipsisType | None"
 """Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
+Level: TypeAlias = "Literal['off', 'outcomes', 'all'] | EllipsisType | None"
+"""What the event log is told of a queue; None goes back to the default, `...` leaves it as it is."""
 
 _ACTIONS: Final = {
     QueueState.PAUSED: "queue.pause",
@@ -55,6 +59,13 @@ class Queues:
 
     async def alist(self) -> builtins.list[QueueView]:
         return await self._store().aread(Op(_views))
+
+    def stranded(self) -> builtins.list[Stranded]:
+        """Jobs that could start and that no live worker can run: by route, the first of them and what is missing."""
+        return self._store().read(Op(stranded))
+
+    async def astranded(self) -> builtins.list[Stranded]:
+        return await self._store().aread(Op(stranded))
 
     def get(self, queue: str) -> QueueSettings:
         """A queue's state and settings; the defaults where nobody has set any."""
@@ -93,17 +104,20 @@ class Queues:
     async def adisable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         return await self._store().awrite(_move(queue, QueueState.DISABLED, actor, reason))
 
-    def set(self, queue: str, *, actor: str = "app", reason: str = "", **changes: Keep | RetryPolicy) -> QueueSettings:
+    def set(
+        self, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
+    ) -> QueueSettings:
         """Change settings: retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
-        keep_result, cap. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on success.
-        `cap` is how many finished jobs are kept at most, however long they would be.
+        keep_result, cap, events. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on
+        success. `cap` is how many finished jobs are kept at most, however long they would be. `events` is what the
+        event log is told: "off", "outcomes" (the default) or "all".
         """
-        return self._store().write(_setting(queue, changes, actor, reason))
+        return self._store().write(_setting(queue, {**changes, "events": events}, actor, reason))
 
     async def aset(
-        self, queue: str, *, actor: str = "app", reason: str = "", **changes: Keep | RetryPolicy
+        self, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
     ) -> QueueSettings:
-        return await self._store().awrite(_setting(queue, changes, actor, reason))
+        return await self._store().awrite(_setting(queue, {**changes, "events": events}, actor, reason))
 
 
 def _move(queue: str, state: QueueState, actor: str, reason: str) -> Op[QueueSettings]:
@@ -113,7 +127,7 @@ def _move(queue: str, state: QueueState, actor: str, reason: str) -> Op[QueueSet
     )
 
 
-def _setting(queue: str, changes: dict[str, Keep | RetryPolicy], actor: str, reason: str) -> Op[QueueSettings]:
+def _setting(queue: str, changes: dict[str, Keep | RetryPolicy | Level], actor: str, reason: str) -> Op[QueueSettings]:
     name = check_queue(queue)
     wanted = {key: _checked(key, value) for key, value in changes.items() if value is not ...}
     return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
@@ -129,15 +143,23 @@ def _checked(name: str, value: object) -> Value:
         return policy.encode() if policy else None
     if name == "cap":
         return check_cap(value)
+    if name == "events":
+        return _level(value)
     micros = check_duration(name, value)
     if name == "timeout" and micros == 0:
         raise InvalidInput("timeout is 0; give more seconds, or None for no timeout")
     return micros
 
 
+def _level(value: object) -> str:
+    if value not in ("off", "outcomes", "all"):
+        raise InvalidInput(f"events is {value!r}; use 'off', 'outcomes' or 'all'")
+    return str(value)
+
+
 SETTINGS: Final[Sequence[str]] = (
     "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped",
-    "keep_result", "cap",
+    "keep_result", "cap", "events",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from ..names import check_name
 from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
+from .scope import EVERYTHING, Scope
 
 Target: TypeAlias = "str | Job[Any]"
 MOST_LISTED: Final = 1_000
@@ -22,8 +23,9 @@ MOST_LISTED: Final = 1_000
 class Signals:
     """The signals of one app."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING) -> None:
         self._store = store
+        self._scope = scope
 
     def send(
         self,
@@ -42,7 +44,7 @@ class Signals:
         same `key` is the same signal. With a `tenant`, what belongs to another does not exist. A `connection` sends it
         in the caller's own transaction.
         """
-        op = _send(target, Signal(**_checked(name, payload, key, source, tenant)))
+        op = _send(target, Signal(**_checked(name, payload, key, source, self._scope.within(tenant))))
         store = self._store()
         return _sent(store.write(op) if connection is None else store.within(connection, op))
 
@@ -58,7 +60,7 @@ class Signals:
         connection: object | None = None,
     ) -> Sent:
         """The awaiting twin of `send`."""
-        op = _send(target, Signal(**_checked(name, payload, key, source, tenant)))
+        op = _send(target, Signal(**_checked(name, payload, key, source, self._scope.within(tenant))))
         store = self._store()
         return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
 
@@ -66,36 +68,38 @@ class Signals:
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
     ) -> list[Pending]:
         """Waitpoints that take a signal, oldest first, without their tokens. `after` is the id to go on from."""
-        return self._store().read(_pending(job, tenant, after, limit))
+        return self._store().read(_pending(job, self._scope.within(tenant), after, limit))
 
     async def apending(
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
     ) -> builtins.list[Pending]:
-        return await self._store().aread(_pending(job, tenant, after, limit))
+        return await self._store().aread(_pending(job, self._scope.within(tenant), after, limit))
 
     def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
         """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
-        return self._store().read(_received(job, before, limit))
+        return self._store().read(self._scope.sees(_id(job), _received(job, before, limit)))
 
     async def areceived(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
-        return await self._store().aread(_received(job, before, limit))
+        return await self._store().aread(self._scope.sees(_id(job), _received(job, before, limit)))
 
     def resume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> None:
         """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
-        self._store().write(_resume(job, payload, tenant, actor, reason))
+        self._store().write(_resume(job, payload, self._scope.within(tenant), actor, reason))
 
     async def aresume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> None:
-        await self._store().awrite(_resume(job, payload, tenant, actor, reason))
+        await self._store().awrite(_resume(job, payload, self._scope.within(tenant), actor, reason))
 
     def refused(self) -> int:
         """How many tokens were refused since the store was made."""
+        self._scope.whole("the count of refused tokens")
         return self._store().read(Op(signals.refused_tokens, single=True))
 
     async def arefused(self) -> int:
+        self._scope.whole("the count of refused tokens")
         return await self._store().aread(Op(signals.refused_tokens, single=True))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ..errors import InvalidInput
 from ..ids import ids
@@ -12,7 +13,9 @@ from ..model.job import Dedupe, Fair, JobSpec
 from ..model.limits import JobLimits, key_lane
 from ..model.route import Route
 from ..names import (
+    check_affinity,
     check_attempts,
+    check_capabilities,
     check_duration,
     check_id,
     check_instant,
@@ -23,10 +26,13 @@ from ..names import (
     check_tags,
 )  # fmt: skip
 from ..options import CallOptions, TaskOptions
+from ..rules.amounts import check_reserve
 from ..rules.retry import check_policy
+from ..rules.versions import check_range, pin
 from ..tasks import JobRequest
 
-_ROUTES: dict[tuple[str, frozenset[str]], Route] = {}
+_ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
+_MOST_ROUTES: Final = 10_000
 
 
 def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None) -> JobSpec:
@@ -37,7 +43,7 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
         id=check_id(call.id) if call.id is not None else id or ids.new(),
         explicit_id=call.id is not None,
         task=request.task.name,
-        route=_route(check_queue(call.queue) if call.queue is not None else task.queue, task.requires),
+        route=_route(request),
         payload=request.payload,
         tenant=check_name("tenant", call.tenant) if call.tenant is not None else tenant,
         priority=task.priority if call.priority is None else check_priority(call.priority),
@@ -54,24 +60,39 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
     )
 
 
-def _route(queue: str, requires: frozenset[str]) -> Route:
+def _route(request: JobRequest[Any]) -> Route:
+    call, task = request.options, request.task.task_options
+    key = (
+        task.queue if call.queue is None else check_queue(call.queue),
+        task.requires if call.requires is None else _requires(task.requires, call.requires),
+        (task.affinity or "") if call.affinity is None else check_affinity(call.affinity),
+        "" if call.version is None else pin(request.task.name, check_range(call.version)),
+    )
     # A route's number is a hash: made once per combination, not once per job.
-    key = (queue, requires)
-    if key not in _ROUTES:
-        _ROUTES[key] = Route(queue, requires)
-    return _ROUTES[key]
+    if (route := _ROUTES.get(key)) is None:
+        if len(_ROUTES) >= _MOST_ROUTES:
+            _ROUTES.clear()
+        route = _ROUTES[key] = Route(*key)
+    return route
+
+
+def _requires(task: frozenset[str], call: Sequence[str]) -> frozenset[str]:
+    return check_capabilities("requires", task | check_capabilities("requires", call))
 
 
 def _limits(call: CallOptions, task: TaskOptions, tenant: str) -> str | None:
     rate, breaker = _scope("rate", call.rate or task.rate), _scope("breaker", call.breaker or task.breaker)
+    reserve, quota = check_reserve(call.reserve or task.reserve), _scope("quota", call.quota or task.quota)
     if call.concurrency_key is None:
         if call.concurrency is not None:
             raise InvalidInput("concurrency in a call needs a concurrency_key; for a whole task give it to @app.task")
-        return JobLimits(rate=rate, breaker=breaker).encode() if rate or breaker else None
+        if not (rate or breaker or reserve or quota):
+            return None
+        return JobLimits(rate=rate, breaker=breaker, reserve=reserve, quota=quota).encode()
     if call.concurrency is None:
         raise InvalidInput("concurrency_key needs concurrency=, the number of jobs with that key that may run at once")
     key = key_lane(call.tenant or tenant, check_name("concurrency_key", call.concurrency_key))
-    return JobLimits(key, check_limit("concurrency", call.concurrency), rate, breaker).encode()
+    return JobLimits(key, check_limit("concurrency", call.concurrency), rate, breaker, reserve, quota).encode()
 
 
 def _scope(what: str, name: str | None) -> str | None:

@@ -95,6 +95,11 @@ class Watch(Generic[E]):
         finally:
             self._remove(job_id, told)
 
+    def when_ended(self, job_id: str, told: Callable[[E], None]) -> Callable[[], None]:
+        """Have `told` called once, on the watch's thread, when it has ended. What is returned takes that back."""
+        self._add(job_id, told)
+        return lambda: self._remove(job_id, told)
+
     def _add(self, job_id: str, told: Callable[[E], None]) -> None:
         with self._lock:
             self._waiting[job_id].append(told)

@@ -48,6 +48,13 @@ MINUTE_SECONDS: Final = Family(
 )
 LIMIT: Final = Family("holdfast_limit_saturation_ratio", "gauge", "How much of a limit is in use.", ("kind", "key"))
 LIMITED: Final = Family("holdfast_limit_waiting_jobs", "gauge", "Jobs parked behind a limit.", ("kind", "key"))
+_BUDGET: Final = ("budget", "dimension")
+BUDGET_SPENT: Final = Family("holdfast_budget_spent", "gauge", "Spent since the budget last began anew.", _BUDGET)
+BUDGET_RESERVED: Final = Family("holdfast_budget_reserved", "gauge", "Set aside by runs that go on.", _BUDGET)
+BUDGET_LIMIT: Final = Family("holdfast_budget_limit", "gauge", "What may be spent and reserved together.", _BUDGET)
+BUDGET_BLOCKED: Final = Family(
+    "holdfast_budget_blocked_jobs", "gauge", "Jobs that wait for room in the budget.", ("budget",)
+)
 WORKERS: Final = Family("holdfast_workers", "gauge", "Registered workers by state.", ("state",))
 STORE_BYTES: Final = Family("holdfast_store_bytes", "gauge", "Size of the database.")
 STORE_FREE: Final = Family("holdfast_store_free_bytes", "gauge", "Empty pages inside it (SQLite).")
@@ -70,7 +77,8 @@ RUN_SECONDS: Final = Family(
 )
 
 FAMILIES: Final[Sequence[Family]] = (
-    JOBS, ESTIMATED, OLDEST, PAUSED, COOLING, SLOTS, SERVED, USED, MINUTE_JOBS, MINUTE_SECONDS, LIMIT, LIMITED, WORKERS,
+    JOBS, ESTIMATED, OLDEST, PAUSED, COOLING, SLOTS, SERVED, USED, MINUTE_JOBS, MINUTE_SECONDS, LIMIT, LIMITED,
+    BUDGET_SPENT, BUDGET_RESERVED, BUDGET_LIMIT, BUDGET_BLOCKED, WORKERS,
     STORE_BYTES, STORE_FREE, STORE_WAL, STORE_DEAD, STORE_OLDEST, CLAIM, ERRORS, RUNS, RUN_SECONDS,
 )  # fmt: skip
 _MOST: Final = 100
@@ -83,6 +91,7 @@ def render(app: App) -> str:
     _add_queues(page, app)
     _add_minute(page, app)
     _add_limits(page, app)
+    _add_budgets(page, app)
     _add_store(page, app)
     _add_process(page, app)
     return page.text()
@@ -137,6 +146,17 @@ def _add_limits(page: Page, app: App) -> None:
     for limit in app.stats.limits()[:_MOST]:
         page.add(LIMIT, limit.saturation, limit.kind, limit.key)
         page.add(LIMITED, limit.waiting, limit.kind, limit.key)
+
+
+def _add_budgets(page: Page, app: App) -> None:
+    for budget in app.budgets.list(limit=_MOST):
+        name = f"{budget.tenant}/{budget.name}" if budget.tenant else budget.name
+        page.add(BUDGET_BLOCKED, budget.blocked, name)
+        for line in budget.lines:
+            page.add(BUDGET_SPENT, float(line.spent), name, line.dimension)
+            page.add(BUDGET_RESERVED, float(line.reserved), name, line.dimension)
+            if line.limit is not None:
+                page.add(BUDGET_LIMIT, float(line.limit), name, line.dimension)
 
 
 def _add_store(page: Page, app: App) -> None:

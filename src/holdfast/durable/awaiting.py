@@ -16,9 +16,13 @@ from .shared import SharedCalls
 if TYPE_CHECKING:
     from ..context import Context
     from ..handle import Job
+    from ..model.artifact import Artifact
     from ..model.wait import OnTimeout, Opened
     from ..options import Seconds
+    from ..rules.amounts import Amount
     from ..tasks import JobRequest
+    from .budgets import Held
+    from .sources import Data
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,6 +109,37 @@ class AwaitingCalls(SharedCalls):
         from . import waits
 
         return waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms))
+
+    def artifact(self, name: str, data: Data, content_type: str | None = None) -> Coroutine[None, None, Artifact]:
+        """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
+
+        Where no type is given it is text/plain for text, else application/octet-stream.
+        """
+        from .artifacts import artifact
+
+        return artifact(self._calls(), name, data, content_type)
+
+    def spend(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
+        """Count what was used: `await ctx.spend("team", tokens=812)`. It is recorded once, over the limit too."""
+        from . import budgets
+
+        return budgets.spend(self._calls(), budget, amounts)
+
+    def reserve(self, budget: str, **amounts: Amount) -> Held:
+        """Set amounts aside for a block: `async with ctx.reserve("team", tokens=4000) as held:`.
+
+        `await held.settle(tokens=812)` counts what was really used; the rest is given back. Where the budget has too
+        little left, the job is blocked until it has enough.
+        """
+        from .budgets import Held
+
+        return Held(self._calls(), budget, amounts)
+
+    def settle(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
+        """Count what was really used of what the job's `reserve` option set aside; the rest is given back."""
+        from . import budgets
+
+        return budgets.settle(self._calls(), budget, amounts)
 
     @overload
     def gather(self, one: Awaitable[T1], two: Awaitable[T2], /) -> Coroutine[None, None, tuple[T1, T2]]: ...

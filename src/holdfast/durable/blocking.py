@@ -15,9 +15,13 @@ from .shared import SharedCalls
 if TYPE_CHECKING:
     from ..context import SyncContext
     from ..handle import Job
+    from ..model.artifact import Artifact
     from ..model.wait import OnTimeout, Opened
     from ..options import Seconds
+    from ..rules.amounts import Amount
     from ..tasks import JobRequest
+    from .budgets import SyncHeld
+    from .sources import Data
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -97,6 +101,40 @@ class BlockingCalls(SharedCalls):
         from . import waits
 
         return step(waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms)))
+
+    def artifact(self, name: str, data: Data, content_type: str | None = None) -> Artifact:
+        """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
+
+        Where no type is given it is text/plain for text, else application/octet-stream.
+        """
+        from ..storage.step import step
+        from .artifacts import artifact
+
+        return step(artifact(self._calls(), name, data, content_type))
+
+    def spend(self, budget: str, **amounts: Amount) -> None:
+        """Count what was used: `ctx.spend("team", tokens=812)`. It is recorded once, over the limit too."""
+        from ..storage.step import step
+        from . import budgets
+
+        step(budgets.spend(self._calls(), budget, amounts))
+
+    def reserve(self, budget: str, **amounts: Amount) -> SyncHeld:
+        """Set amounts aside for a block: `with ctx.reserve("team", tokens=4000) as held:`.
+
+        `held.settle(tokens=812)` counts what was really used; the rest is given back. Where the budget has too little
+        left, the job is blocked until it has enough.
+        """
+        from .budgets import SyncHeld
+
+        return SyncHeld(self._calls(), budget, amounts)
+
+    def settle(self, budget: str, **amounts: Amount) -> None:
+        """Count what was really used of what the job's `reserve` option set aside; the rest is given back."""
+        from ..storage.step import step
+        from . import budgets
+
+        step(budgets.settle(self._calls(), budget, amounts))
 
     @overload
     def gather(self, one: Callable[[], T1], two: Callable[[], T2], /) -> tuple[T1, T2]: ...

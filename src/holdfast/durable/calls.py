@@ -23,10 +23,11 @@ from ..rules.replay import Call
 from ..rules.retry import DEFAULT
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
+from ..streams.again import begin_again
 from .hands import Hands
 from .journal import RunJournal
 from .options import ONCE, StepPolicy
-from .place import inside, place_of
+from .place import Place, inside, place_of
 from .shapes import Shape, shape_of
 
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
@@ -58,6 +59,10 @@ class Durable:
         self._failures: list[Step] = []
         self._stale: frozenset[str] = frozenset()
         self._doom: HoldfastError | None = None
+        self.says_nothing = False
+        """Whether the job is known to have had no stream when this run began."""
+        self.stored: Final[dict[str, Place]] = {}
+        """Artifacts by their keys, and where in the run each was stored."""
 
     # -- the calls. Each is numbered when it is made, in the order of the program, and runs when it is awaited.
 
@@ -104,7 +109,7 @@ class Durable:
         while True:
             attempts += 1
             try:
-                return await self._perform(call, run), attempts
+                return await self._perform(call, run, again=attempts > 1), attempts
             except _NOT_TRIED_AGAIN:
                 raise
             except Exception as error:
@@ -112,9 +117,11 @@ class Durable:
                     raise self._fail(call, attempts, error) from error
                 await self.hands.rest((policy.retry or DEFAULT).delay(attempts, random.random()))
 
-    async def _perform(self, call: Call, run: Perform) -> Any:
+    async def _perform(self, call: Call, run: Perform, *, again: bool) -> Any:
         if (watch := getattr(self.app, "_on_step", None)) is not None:
             await watch(self, call)
+        if again or self.info.epoch > 1:
+            await begin_again(self, f"{call.name}#{call.nth}")
         place = place_of(self)
         with inside(self, f"{call.name}#{call.nth}/", place.branch):
             return await run()
@@ -125,7 +132,7 @@ class Durable:
         A handler that fails with it shall try the step again in its next attempt.
         """
         text = error_text(error)
-        self._failures.append(_entry(call, None, attempts, text))
+        self._failures.append(entry_of(call, None, attempts, text))
         return _failed(call.name, text)
 
     def _encode(self, shape: Shape, value: Any, what: str) -> str:
@@ -152,7 +159,7 @@ class Durable:
         if found is not None:
             made = json.loads(found.value or "{}")
             return Job(self.app.jobs, made["id"], created=made["created"], task=request.task.name)
-        info, entry = self.info, _entry(call, None)
+        info, entry = self.info, entry_of(call, None)
         record = None
         if not self.is_inline:
             record = lambda tx, spec: steps.record_enqueue(tx, info.worker, info.id, info.epoch, entry, spec)  # noqa: E731
@@ -180,7 +187,7 @@ class Durable:
     async def record(
         self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
     ) -> Step:
-        step, info = _entry(call, value, attempts), self.info
+        step, info = entry_of(call, value, attempts), self.info
         if self.is_inline:
             return step
 
@@ -192,6 +199,10 @@ class Durable:
 
         op = Op(write_anew) if step.key in self._stale else Op(write, single=True)
         return self._journal.add(await self.hands.write(op))
+
+    def keep(self, step: Step) -> None:
+        """Remember an entry that is in the store."""
+        self._journal.add(step)
 
     async def _read(self) -> None:
         if self._is_read:
@@ -248,7 +259,7 @@ class Durable:
         raise error
 
 
-def _entry(call: Call, value: str | None, attempts: int = 1, error: str | None = None) -> Step:
+def entry_of(call: Call, value: str | None, attempts: int = 1, error: str | None = None) -> Step:
     return Step(
         key=call.key, kind=call.kind, name=call.name, called=call.called, position=call.position, value=value,
         attempts=attempts, error=error,

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from ..context import Stop, Suspension
 from ..errors import InvalidInput
 from ..handle import Job
+from ..storage.blobs import Awaiting, Blocking, Reach
 from ..storage.port import Op, Store
 from .threads import on_thread
 
@@ -50,6 +51,10 @@ class Hands(Protocol):
 
     def caller(self) -> object:
         """The task or thread that calls."""
+        ...
+
+    def reach(self) -> Reach:
+        """The store and the disk."""
         ...
 
 
@@ -99,6 +104,9 @@ class AwaitingHands:
     def caller(self) -> object:
         return asyncio.current_task()
 
+    def reach(self) -> Reach:
+        return Awaiting(self._app.open)
+
 
 class BlockingHands:
     """For a `def` task."""
@@ -144,3 +152,6 @@ class BlockingHands:
 
     def caller(self) -> object:
         return threading.current_thread()
+
+    def reach(self) -> Reach:
+        return Blocking(self._app.open)

@@ -18,7 +18,7 @@ from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.replay import Call
 from ..rules.shape import schema_of
-from ..storage.ops import flow_reads, insight, suspension, waitpoints
+from ..storage.ops import flow_reads, insight, suspension, tenancy, waitpoints
 from ..storage.port import Op
 from .calls import Durable
 from .options import CountTerms
@@ -114,6 +114,8 @@ async def _wait_for(
     found = await durable.find(call)
     info = durable.info
     answer = Answer.decode(found.value or "") if found is not None else None
+    if answer is None and info.tenant and wait.jobs:
+        await durable.hands.read(Op(lambda tx: tenancy.require_jobs(tx, info.tenant, wait.jobs), single=True))
     if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
         answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
     if answer is None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..clock import Clock
 from ..storage.ops import lanes, upkeep
 from ..storage.port import Op, Store
+from .accountant import Accountant
 from .leader import Leader
 from .meter import Meter
 from .pruner import Pruner
@@ -21,6 +22,7 @@ from .scheduler import Scheduler
 from .service import Pace, Service, Work
 from .settings import WorkerSettings
 from .splitter import Splitter
+from .sweeper import Sweeper
 from .waker import Waker
 
 _UPKEEP: Final = "upkeep"
@@ -50,8 +52,10 @@ class Chores:
         )
         self.splitter: Final = Splitter(store, partial(leads, "totals"))
         self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
+        self.sweeper: Final = Sweeper(store, partial(leads, "retention"))
         self.meter: Final = Meter(store, partial(leads, "numbers"), clock)
         self.resolver: Final = Resolver(store)
+        self.accountant: Final = Accountant(store)
         self.waker: Final = Waker(store, settings.wake_interval)
 
     def start(self) -> list[Awaitable[None]]:
@@ -68,7 +72,9 @@ class Chores:
             self._service("leader", self.leader.run_once, its.lead_interval),
             self._service("splitter", self.splitter.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
+            self._service("sweeper", self.sweeper.run_once, its.sweep_interval),
             self._service("meter", self.meter.run_once, its.meter_interval),
+            self._service("accountant", self._mostly_led(self.accountant.run_once), its.budget_interval),
             self._service("waker", self._mostly_led(self.waker.run_once), its.wake_interval),
             scheduling,
             resolving,

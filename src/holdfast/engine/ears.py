@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..clock import SECOND
+from ..storage.ops.grants import expire_grants
 from ..storage.ops.lookout import look
 from ..storage.port import Op, Store
 from .floor import Floor
@@ -81,6 +82,9 @@ class Ears:
         served = self._routes.numbers
         me = self._floor.id
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
+        if view.grants_over:
+            await self._store.awrite(Op(expire_grants))
+            view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
         for scope in set(view.standing.breakers) - set(self._floor.standing.breakers):
             logger.warning("circuit breaker %r holds its jobs back", scope)
         self._floor.standing, self._floor.shares = view.standing, view.shares

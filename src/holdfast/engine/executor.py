@@ -15,10 +15,14 @@ import msgspec
 
 from ..context import Context, JobInfo, SyncContext
 from ..errors import HoldfastError
-from ..model.outcome import Failed, Outcome
+from ..model.outcome import Done, Failed, Outcome
 from ..rules.failure import error_text
+from ..streams.capture import capture
+from ..streams.outlet import Outlet
 from ..tasks import Task
 from ..telemetry import current_job
+from ..tenancy import work_for
+from .admission import Doorkeeper, is_limited
 from .children import ChildPool, ChildTicket, importable
 from .inputs import Inputs
 from .judge import Judge, UndecodableJob
@@ -47,9 +51,11 @@ class Executor:
         middleware: Sequence[Middleware] = (),
         *,
         inputs: Inputs,
+        doorkeeper: Doorkeeper,
     ) -> None:
         self._app = app
         self._inputs = inputs
+        self._doorkeeper = doorkeeper
         self._judge = judge
         self._threads = threads
         self._children = children
@@ -59,7 +65,7 @@ class Executor:
 
     def start(self, run: Run) -> None:
         """Start a job's handler, once its arguments are complete."""
-        if run.job.inputs is not None:
+        if run.job.inputs is not None or is_limited(run.job):
             self._keep(run, asyncio.create_task(self._complete(run)))
         else:
             self._start(run)
@@ -67,12 +73,16 @@ class Executor:
     async def _complete(self, run: Run) -> None:
         try:
             run.job = await self._inputs.fill(run.job)
+            refused = await self._doorkeeper.admit(run) if is_limited(run.job) else None
         except asyncio.CancelledError:
             self._end(run, self._judge.stopped)
         except Exception as error:
             self._end(run, self._judge.raised, error)
         else:
-            self._start(run)
+            if refused is None:
+                self._start(run)
+            else:
+                self._finished(run, refused)
 
     def _start(self, run: Run) -> None:
         try:
@@ -92,7 +102,11 @@ class Executor:
             # Until now its run kept it; a task that nobody keeps may vanish in the middle of its work.
             self._abandoned.add(task)
             task.add_done_callback(self._abandoned.discard)
-        self._end(run, self._judge.stopped)
+        if run.stop.outlet is not None and run.stop.outlet.is_closed:
+            # It has ended, and only its last words do not get to the store.
+            run.stop.outlet.abandon()
+        else:
+            self._end(run, self._judge.stopped)
 
     def _end(self, run: Run, judge: Callable[..., Outcome | None], *what: Any) -> None:
         """Whatever happens here, the run ends: a run without an end would hold its slot for ever."""
@@ -101,6 +115,28 @@ class Executor:
         except Exception as error:
             logger.exception("what became of job %s (%s) could not be told", run.job.id, run.job.task)
             outcome = Failed("unrecordable", error_text(error))
+        if run.stop.outlet is None:
+            self._finished(run, outcome)
+        else:
+            self._hear_out(run, outcome)
+
+    def _hear_out(self, run: Run, outcome: Outcome | None) -> None:
+        """What the run said comes into its stream before its outcome: that closes it."""
+        outlet: Outlet = run.stop.outlet
+        if outlet.is_closed:
+            return
+        if outcome is None:
+            outlet.abandon()
+        if (rest := outlet.finish()) is None:
+            self._conclude_stream(run, outcome)
+        else:
+            loop = asyncio.get_running_loop()
+            rest.add_done_callback(lambda _: loop.call_soon_threadsafe(self._conclude_stream, run, outcome))
+
+    def _conclude_stream(self, run: Run, outcome: Outcome | None) -> None:
+        failure = run.stop.outlet.failure
+        if failure is not None and isinstance(outcome, Done):
+            outcome = self._judge.raised(run, failure)
         self._finished(run, outcome)
 
     def _ended(self, run: Run, future: asyncio.Future[Any]) -> None:
@@ -110,7 +146,7 @@ class Executor:
         elif (error := future.exception()) is not None:
             self._end(run, self._judge.raised, error)
         elif runs_apart(run):
-            self._end(run, self._judge.answered, future.result())
+            self._end(run, self._judge.answered, _heard(run, future.result()))
         else:
             self._end(run, self._judge.returned, future.result())
 
@@ -126,6 +162,8 @@ class Executor:
     async def _conclude(self, run: Run) -> None:
         current_job.set(run.job)
         try:
+            work_for(self._app, run.job.tenant)
+            self._capture(run)
             if self._middleware:
                 value = await self._around(run)
             else:
@@ -159,7 +197,7 @@ class Executor:
         try:
             if not runs_apart(run):
                 return await self._start_thread(run).future
-            return self._judge.value_of(run, await self._start_child(run).future)
+            return self._judge.value_of(run, _heard(run, await self._start_child(run).future))
         finally:
             run.interrupt, run.abandon = interrupt, abandon
 
@@ -173,9 +211,15 @@ class Executor:
     def _call(self, run: Run) -> Any:
         """On the thread: decode, call, and leave the result to the loop."""
         current_job.set(run.job)
+        work_for(self._app, run.job.tenant)
+        self._capture(run)
         args, kwargs = self._arguments(run, SyncContext)
         assert run.task.fn is not None
         return run.task.fn(*args, **kwargs)
+
+    def _capture(self, run: Run) -> None:
+        if wanted := run.task.task_options.capture:
+            capture(info_of(run), self._app, run.stop, wanted)
 
     def _arguments(self, run: Run, kind: type[Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
@@ -218,6 +262,13 @@ def info_of(run: Run) -> JobInfo:
         worker=run.owner,
         flow=job.flow,
     )
+
+
+def _heard(run: Run, answer: Any) -> Any:
+    """A child's answer; what it says is loaded there is kept for the end of the run."""
+    if isinstance(answer, dict) and (said := answer.get("loaded")) is not None:
+        run.stop.loaded = tuple(said)
+    return answer
 
 
 def _nothing() -> None:

@@ -28,11 +28,13 @@ from ..model.outcome import (
 )  # fmt: skip
 from ..model.worker import Owned
 from ..rules import retry
+from ..storage.ops.routing import Routing
 from ..tasks import Task
 from ..telemetry import Tally
 from .defaults import QueueDefaults
 from .executor import Executor, is_importable, runs_apart
 from .heartbeat import FENCE_GRACE
+from .residency import Residency
 from .routes import ServedRoutes
 from .runs import Run, Runs
 from .settings import WorkerSettings
@@ -88,6 +90,7 @@ class Floor:
         self._isolates = all(is_importable(task) for task in tasks.values() if task.fn)
         self._alone = False
         self._strangers: set[tuple[str, int]] = set()
+        self.residency: Final = Residency(settings, clock)
         self.turns: Turns
         self.executor: Executor
         self.tally = Tally()
@@ -105,10 +108,20 @@ class Floor:
             return None
         if self._isolates:
             suspects = max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects))
-            return Room(free, routes, suspects=suspects, parts=parts)
+            return Room(free, routes, suspects=suspects, parts=parts, routing=self._routing())
         if not self.suspects_wait:
-            return Room(free, routes, parts=parts)
-        return None if self.runs else Room(1, routes, suspects=1, alone=True, parts=parts)
+            return Room(free, routes, parts=parts, routing=self._routing())
+        return None if self.runs else Room(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
+
+    def _routing(self) -> Routing | None:
+        """What a claim must know where routes have an affinity or name this worker; seldom so."""
+        routes = self._routes
+        if not routes.affinities and not routes.own:
+            return None
+        return Routing(self.residency.hold(), routes.affinities, routes.own, self.residency.known)
+
+    def others_wait(self, they_do: bool) -> None:
+        self.residency.others_wait = they_do
 
     def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
         """The routes that may be claimed from; None if every queue's share is used up."""
@@ -133,12 +146,15 @@ class Floor:
                 self._reroute(job)
             else:
                 self._start(Run(self.defaults.fill(job, task), task, claim, taken_at, self.id))
+        self.residency.known = self.residency.resident
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)
         # It was claimed as the only one: nothing may join it, or a loss would be blamed on it.
         self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
         self._limit(run)
+        if (affinity := self._routes.affinities.get(run.job.route)) is not None:
+            self.residency.began(run.job.id, run.job.epoch, affinity)
         self.executor.start(run)
 
     def _reroute(self, job: Claimed) -> None:
@@ -170,6 +186,10 @@ class Floor:
             self.tally.count(run.job.queue, run.job.task, _ENDS[type(outcome)], took)
         else:
             self.turns.wake.set()
+        if run.stop.loaded is not None:
+            self.residency.told(run.stop.loaded)
+        if self.residency.ended(run.job.id, run.job.epoch):
+            self.turns.feed()
         if run.job.suspect:
             # Suspects come a few at a time, so the claim that brought this one says nothing about the next.
             self.turns.feed()

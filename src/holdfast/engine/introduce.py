@@ -9,6 +9,7 @@ from typing import Any
 
 from ..clock import SECOND
 from ..model.worker import WorkerSpec
+from ..rules.reach import worker_capability
 from ..tasks import Task
 from ..version import VERSION
 from .process import process_key
@@ -22,7 +23,7 @@ def introduction(
     host, pid = socket.gethostname(), os.getpid()
     return WorkerSpec(
         id=identity,
-        name=settings.name or f"{host}:{pid}",
+        name=own_name(settings),
         host=host,
         pid=pid,
         process_key=process_key(),
@@ -32,7 +33,19 @@ def introduction(
         version=VERSION,
         lease=round(settings.lease * SECOND),
         capabilities=settings.capabilities,
+        resident=settings.resident,
+        versions=versions(tasks),
     )
+
+
+def own_name(settings: WorkerSettings) -> str:
+    """What people call a worker of this process."""
+    return settings.name or f"{socket.gethostname()}:{os.getpid()}"
+
+
+def versions(tasks: Mapping[str, Task[Any, Any]]) -> dict[str, str]:
+    """The versions of the tasks that are here, where they declare one."""
+    return {name: task.task_options.version for name, task in tasks.items() if task.fn and task.task_options.version}
 
 
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
@@ -42,5 +55,6 @@ def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]])
 
 
 def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
-    """What a worker is able to beyond serving its queues: what it was told, and the tasks that it has."""
-    return [*settings.capabilities, *(f"task:{name}" for name, task in tasks.items() if task.fn)]
+    """What a worker is able to beyond serving its queues: what it was told, the tasks that it has, its name."""
+    own = (f"task:{name}" for name, task in tasks.items() if task.fn)
+    return [*settings.capabilities, *own, worker_capability(own_name(settings))]

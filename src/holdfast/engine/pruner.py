@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from ..rules.retention import Retention
-from ..storage.ops import counting
+from ..storage.ops import counting, events
 from ..storage.ops import retention as ops
 from ..storage.port import Op, Row, Store
 from .caps import PAUSE, Caps
@@ -38,6 +38,7 @@ class Pruner:
     ) -> None:
         self._store = store
         self._base = settings.retention
+        self._keep_events = settings.kept_events
         self._leads = leads
         self._rest = rest
         self._cursors: dict[Span, int] = {}
@@ -67,6 +68,7 @@ class Pruner:
             await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
         if await self._store.aread(Op(ops.flows_are_over, single=True)):
             await self._until_none(ops.prune_flows)
+        await self._events()
         await self._shrink()
         await self._tally()
         if pruned:
@@ -113,6 +115,16 @@ class Pruner:
             # As long as it took, at least: a store that is busy is left to others half of the time.
             await self._rest(max(PAUSE, time() - start))
         return pruned
+
+    async def _events(self) -> None:
+        """Move what waits into the event log, and remove what was kept there long enough."""
+        while self._leads() and await self._store.aread(Op(events.waits, single=True)):
+            await self._store.awrite(Op(events.relay))
+        kept = self._keep_events
+        old = Op(lambda tx: events.old(tx, kept), single=True)
+        while self._leads() and await self._store.aread(old) is not None:
+            await self._store.awrite(Op(lambda tx: events.prune(tx, kept)))
+            await self._rest(PAUSE)
 
     async def _tally(self) -> None:
         """Count what has ended, all of it when a walk starts over."""

@@ -6,6 +6,8 @@ import random as _random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..model.route import Route
+from ..rules.reach import is_for_one
+from ..rules.versions import fits
 from ..storage.ops.claims import encode_routes
 
 
@@ -18,6 +20,7 @@ class ServedRoutes:
         capabilities: Iterable[str],
         *,
         strict: bool = True,
+        versions: Mapping[str, str] | None = None,
         weights: Mapping[str, float] | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
@@ -30,18 +33,28 @@ class ServedRoutes:
         self._weights = weights or {}
         self._random = random
         self.capabilities = frozenset(capabilities)
+        self._versions = versions or {}
+        self.affinities: dict[int, str] = {}
+        """Of the routes that it serves, those with an affinity, by number."""
+        self.own: frozenset[int] = frozenset()
+        """Those that only workers of its name serve."""
         self.numbers: frozenset[int] = frozenset()
         self._special: frozenset[Route] = frozenset()
         self.encoded = self._encode()
 
     def learn(self, routes: Iterable[Route]) -> bool:
         """Take note of the special routes that exist; True if that changed what is served."""
-        served = frozenset(r for r in routes if r.is_served_by(frozenset(self.queues), self.capabilities))
+        served = frozenset(route for route in routes if self._serves(route))
         if served == self._special:
             return False
         self._special = served
+        self.affinities = {route.number: route.affinity for route in served if route.affinity}
+        self.own = frozenset(route.number for route in served if is_for_one(route))
         self.encoded = self._encode()
         return True
+
+    def _serves(self, route: Route) -> bool:
+        return route.is_served_by(frozenset(self.queues), self.capabilities) and fits(route.version, self._versions)
 
     def find(self, number: int, queue: str) -> Route:
         """The route of that number, which this worker serves."""

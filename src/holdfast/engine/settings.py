@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ..clock import SECOND
 from ..errors import ConfigError
-from ..names import check_queue
+from ..names import check_affinity, check_capabilities, check_queue
+from ..rules.reach import RESERVED
 from ..rules.retention import Retention
 
 
@@ -20,6 +21,12 @@ class WorkerSettings:
     """Queues with weights, such as mail=3: how often each comes first. Without them `queues` is a strict order."""
     capabilities: tuple[str, ...] = ()
     """What this worker offers to tasks that ask for it by `requires`, such as gpu."""
+    resident: tuple[str, ...] = ()
+    """The affinities that it has loaded when it starts, such as the models on its card."""
+    residents: int = 1
+    """How many affinities it can have loaded at once."""
+    affinity_wait: float | None = None
+    """How long jobs of others may wait while it stays with the affinities that it has; None is without bound."""
     concurrency: int = 20
     """Jobs that run at once in this process."""
     lease: float = 30.0
@@ -46,14 +53,20 @@ class WorkerSettings:
     """Between two looks for what the ends of jobs set off in flows, should every wake-up be lost; 0 turns it off."""
     wake_interval: float = 1.0
     """The longest rest between two looks for waits whose time is over; 0: it ends none."""
+    budget_interval: float = 5.0
+    """Between two looks at the budgets and quotas that jobs wait for; 0 turns it off."""
     prune_interval: float = 5.0
     """Between two looks for what was kept long enough; 0: it deletes nothing."""
+    sweep_interval: float = 60.0
+    """Between two looks for bytes of artifacts that are gone; 0: it removes none."""
     keep_succeeded: float = 7 * 86_400.0
     """How long jobs that succeeded are kept, unless their queue says otherwise."""
     keep_failed: float = 30 * 86_400.0
     """The same for jobs that failed, were cancelled, expired or were skipped."""
     keep_audit: float = 365 * 86_400.0
     """How long the records of what operators did are kept."""
+    keep_events: float = 7 * 86_400.0
+    """How long the event log is kept."""
     meter_interval: float = 10.0
     """Between two looks at minutes that have closed and errors to be counted; 0: it keeps no numbers."""
     block_warning: float = 1.0
@@ -66,14 +79,26 @@ class WorkerSettings:
             raise ConfigError(f"lease must be between 2 s and 1 h, not {self.lease!r}")
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
-        intervals = ("expire_interval", "unpark_interval", "split_interval", "lead_interval", "schedule_interval")
-        kept = ("resolve_interval", "wake_interval", "prune_interval", "keep_succeeded", "keep_failed", "keep_audit")
-        for name in ("grace", "cancel_grace", "block_warning", *intervals, *kept):
+        for name in ("grace", "cancel_grace", "block_warning", *_timings(self)):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
         weights_of(self.weights)
+        self._check_routing()
         if not 0.01 <= self.poll <= 60:
             raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")
+
+    def _check_routing(self) -> None:
+        for capability in check_capabilities("capabilities", self.capabilities):
+            if capability.startswith(RESERVED):
+                raise ConfigError(f"capabilities has {capability!r}; what starts with task: or worker: it has anyway")
+        for affinity in self.resident:
+            check_affinity(affinity)
+        if not 1 <= self.residents <= 1_000:
+            raise ConfigError(f"residents must be between 1 and 1,000, not {self.residents!r}")
+        if len(set(self.resident)) > self.residents:
+            raise ConfigError(f"resident names {len(set(self.resident))} affinities, but residents is {self.residents}")
+        if self.affinity_wait is not None and not 0 < self.affinity_wait < float("inf"):
+            raise ConfigError(f"affinity_wait must be more than 0 seconds, not {self.affinity_wait!r}")
 
     @property
     def retention(self) -> Retention:
@@ -81,6 +106,18 @@ class WorkerSettings:
         return Retention(
             round(self.keep_succeeded * SECOND), round(self.keep_failed * SECOND), round(self.keep_audit * SECOND)
         )
+
+    @property
+    def kept_events(self) -> int:
+        """The same of the event log."""
+        return round(self.keep_events * SECOND)
+
+
+def _timings(settings: WorkerSettings) -> list[str]:
+    """The settings that are intervals of loops, or how long something is kept."""
+    names = [field.name for field in fields(settings)]
+    timings = [name for name in names if name.startswith("keep_") or name.endswith("_interval")]
+    return [name for name in timings if getattr(settings, name) is not None]
 
 
 def weights_of(texts: tuple[str, ...]) -> dict[str, float]:

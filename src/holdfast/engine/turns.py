@@ -20,6 +20,7 @@ from ..model.outcome import Failed, Finish, Lost, Outcome
 from ..rules.failure import error_text
 from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
+from ..storage.ops.routing import Routing
 from ..storage.port import Op, Store
 from .runs import Run
 from .vitals import ClaimTimes
@@ -53,24 +54,35 @@ class Desk(Protocol):
         """Start what was claimed."""
         ...
 
+    def others_wait(self, they_do: bool) -> None:
+        """Whether jobs of affinities wait for which there is no place now."""
+        ...
+
 
 class Room:
     """How many jobs fit, of which kind, from which routes."""
 
-    __slots__ = ("alone", "n", "parts", "routes", "suspects")
+    __slots__ = ("alone", "n", "parts", "routes", "routing", "suspects")
 
     def __init__(
-        self, n: int, routes: str, suspects: int = 0, alone: bool = False, parts: tuple[tuple[str, int], ...] = ()
+        self,
+        n: int,
+        routes: str,
+        suspects: int = 0,
+        alone: bool = False,
+        parts: tuple[tuple[str, int], ...] = (),
+        routing: Routing | None = None,
     ) -> None:
         self.n = n
         self.routes = routes
         self.suspects = suspects
         self.alone = alone
         self.parts = parts
+        self.routing = routing
 
     @property
     def is_plain(self) -> bool:
-        return not self.alone and not self.parts
+        return not self.alone and not self.parts and self.routing is None
 
 
 class Turns:
@@ -157,7 +169,7 @@ class Turns:
         if self._asked and (room.n <= open_ or not room.is_plain or not all(asked.is_plain for asked in self._asked)):
             return None
         suspects = 0 if self._asked else room.suspects
-        return Room(min(room.n - open_, self._most), room.routes, suspects, room.alone, room.parts)
+        return Room(min(room.n - open_, self._most), room.routes, suspects, room.alone, room.parts, room.routing)
 
     async def _take(self, finishes: list[Finish], room: Room | None) -> None:
         request = self._request(room)
@@ -174,6 +186,10 @@ class Turns:
             turn = await self._exchange(finishes, request)
             self.claim_times.add(started)
             self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
+            if request.routing is not None:
+                # What was parked has left a place to others.
+                self.hungry = self.hungry or (turn.others_wait and turn.parked > 0)
+                self._desk.others_wait(turn.others_wait)
             self._read(finishes, turn)
             self._desk.dispatch(turn.claimed, request.token)
         except StorageError:
@@ -209,6 +225,7 @@ class Turns:
             alone=room.alone,
             standing=self._desk.standing,
             parts=room.parts,
+            routing=room.routing,
         )
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:

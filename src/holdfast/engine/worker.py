@@ -15,6 +15,7 @@ from ..model.worker import Owned
 from ..storage.ops import workers
 from ..storage.port import Op, Store
 from ..tasks import Task
+from .admission import Doorkeeper
 from .children import ChildPool
 from .chores import Chores
 from .ears import Ears
@@ -22,7 +23,7 @@ from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
-from .introduce import capabilities, introduction, served_queues
+from .introduce import capabilities, introduction, served_queues, versions
 from .judge import Judge
 from .routes import ServedRoutes
 from .settings import WorkerSettings, weights_of
@@ -74,6 +75,7 @@ class Worker:
             served_queues(settings, tasks),
             capabilities(settings, tasks),
             strict=bool(settings.queues or settings.weights),
+            versions=versions(tasks),
             weights=weights_of(settings.weights),
             random=random,
         )
@@ -91,6 +93,7 @@ class Worker:
             self.floor.finished,
             middleware,
             inputs=Inputs(store),
+            doorkeeper=Doorkeeper(store, random),
         )
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
@@ -265,7 +268,11 @@ class Worker:
         """Find out what was cancelled or taken away. It only reads: a beat here would ring for all others in turn."""
         asked_at = self._clock.monotonic()
         try:
-            self.floor.heed(await self._store.aread(Op(lambda tx: workers.owned_jobs(tx, self.id))), asked_at)
+            owned = await self._store.aread(Op(lambda tx: workers.owned_jobs(tx, self.id)))
+            self.floor.heed(owned, asked_at)
+            if not owned:
+                # Everything was taken away: the beat says whether the worker itself was declared lost.
+                self.heartbeat.beat_now()
         except HoldfastError as error:
             logger.warning("could not look for cancelled jobs (%s); the next beat will", error)
 

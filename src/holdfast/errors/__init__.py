@@ -5,10 +5,18 @@
     ├── InvalidInput                a value was refused; nothing was written
     │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
     │   ├── Undecodable             stored text that is not JSON, or not of the type that is expected
+    │   ├── InvalidVersion          a version, or a range of versions, that cannot be
+    │   ├── NotInInventory          .inventory .name .close, the task's inventory does not have it
     │   ├── UnknownTask             no task of that name is registered or declared
     │   ├── PayloadTooLarge         .size .limit
+    │   │   └── FrameTooLarge       one frame of a stream
     │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
     │   ├── InvalidToken            forged, expired, used, foreign, unknown: the answer does not say which
+    │   ├── InvalidCursor           not a cursor that this log or stream gave out
+    │   ├── UnknownTenant           .tenant, the app knows its tenants, and this is none of them
+    │   ├── BeyondScope             .tenant, what belongs to the whole store, in a tenant's view
+    │   ├── InvalidAmount           negative, zero, not finite, too large or too fine
+    │   ├── UnknownDimension        .budget .dimension, the budget has no such dimension
     │   └── InvalidFlow             a graph that cannot be; one of those below
     │       ├── SelfEdge            a member would wait for itself
     │       ├── FlowCycle           members would wait for each other
@@ -17,19 +25,25 @@
     │       ├── DuplicateMember     a name or a job is in the flow already
     │       └── FlowTooLarge        too many members, or too deep
     ├── NotFound                    .kind .id
+    │   ├── BudgetNotFound
+    │   ├── QuotaNotFound
     │   └── FlowNotFound
     ├── Conflict                    the store holds something that forbids this
     │   ├── DuplicateJob            .job_id, raised only where on_duplicate="raise"
+    │   ├── DuplicateArtifact       .job_id .name, the job has one of that name
     │   ├── IdTaken                 the same id with another task or payload
     │   ├── LeaseLost               the caller no longer owns the job; nothing was changed
     │   ├── IllegalMove             the job's state does not allow this
     │   ├── JobEnded                .job_id .state, a finished job takes no signals
     │   ├── SignalConflict          .job_id .key, the same key with another name or payload
     │   ├── TooManySignals          .job_id .limit
+    │   ├── StreamFull              .job_id, its stream takes no more durable frames
     │   ├── KeyConflict             a signing key of that name, or another active one, is in the way
+    │   ├── SpendConflict           .budget .key, the same key with other amounts
     │   ├── StepDiverged            .key, a durable call is not the one that was recorded
     │   ├── FlowEnded               the flow has ended or was cancelled; nothing can be added
     │   ├── StaleRevision           the flow's graph was changed by somebody else
+    │   ├── CursorExpired           .oldest, what follows the cursor has been removed
     │   └── QueueClosed             .queue .state, the queue takes no new jobs
     ├── QueueFull                   too many writes are waiting in this process
     ├── StorageError                .backend
@@ -55,6 +69,18 @@ Expected outcomes are values; these are surprises. Each message ends with what t
 
 from __future__ import annotations
 
+from .artifacts import DuplicateArtifact
+from .budgets import (
+    BudgetNotFound,
+    InvalidAmount,
+    QuotaNotFound,
+    SpendConflict,
+    UnknownDimension,
+)
+from .cursors import (
+    CursorExpired,
+    InvalidCursor,
+)
 from .flows import (
     DuplicateEdge,
     DuplicateMember,
@@ -97,6 +123,10 @@ from .root import (
     NotFound,
     QueueFull,
 )
+from .routing import (
+    InvalidVersion,
+    NotInInventory,
+)
 from .signals import (
     InvalidToken,
     JobEnded,
@@ -116,11 +146,23 @@ from .storage import (
     StorageReadOnly,
     StorageUnavailable,
 )
+from .streams import (
+    FrameTooLarge,
+    StreamFull,
+)
+from .tenants import (
+    BeyondScope,
+    UnknownTenant,
+)
 
 __all__ = [
+    "BeyondScope",
+    "BudgetNotFound",
     "ConfigError",
     "Conflict",
     "Corruption",
+    "CursorExpired",
+    "DuplicateArtifact",
     "DuplicateEdge",
     "DuplicateJob",
     "DuplicateMember",
@@ -130,13 +172,17 @@ __all__ = [
     "FlowNotSucceeded",
     "FlowTooLarge",
     "ForeignMember",
+    "FrameTooLarge",
     "HoldfastError",
     "IdTaken",
     "IllegalMove",
+    "InvalidAmount",
     "InvalidArguments",
+    "InvalidCursor",
     "InvalidFlow",
     "InvalidInput",
     "InvalidToken",
+    "InvalidVersion",
     "JobCancelled",
     "JobEnded",
     "JobExpired",
@@ -146,16 +192,19 @@ __all__ = [
     "KeyConflict",
     "LeaseLost",
     "NotFound",
+    "NotInInventory",
     "NotInTransaction",
     "OutcomeUnknown",
     "PayloadMismatch",
     "PayloadTooLarge",
     "QueueClosed",
     "QueueFull",
+    "QuotaNotFound",
     "ResultTimeout",
     "SchemaMismatch",
     "SelfEdge",
     "SignalConflict",
+    "SpendConflict",
     "StaleRevision",
     "StepDiverged",
     "StepFailed",
@@ -164,7 +213,10 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "StorageUnavailable",
+    "StreamFull",
     "TooManySignals",
     "Undecodable",
+    "UnknownDimension",
     "UnknownTask",
+    "UnknownTenant",
 ]

@@ -14,6 +14,8 @@ class CancelResult(StrEnum):
     """It is running: its worker was told, and a success within the grace stands."""
     FINISHED = "finished"
     """It had already ended; nothing was changed."""
+    MOVED = "moved"
+    """It is not in the hands that were named, owner or epoch; nothing was changed."""
 
 
 class DeleteResult(StrEnum):

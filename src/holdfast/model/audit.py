@@ -33,3 +33,5 @@ class AuditFilter:
     until: int | None = None
     before: str | None = None
     limit: int = 50
+    tenant: str | None = None
+    """Only what was done to this tenant's jobs and flows."""

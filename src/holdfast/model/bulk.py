@@ -38,6 +38,8 @@ class Fate(StrEnum):
     MOVED = "moved"
     HELD = "held"
     RELEASED = "released"
+    ALREADY = "already"
+    """It was so, and nothing was changed."""
     NOT_ALLOWED = "not_allowed"
     """Its state does not allow it."""
     MISSING = "missing"
@@ -55,6 +57,8 @@ class Order:
     only_state: str | None = None
     """What they were chosen by: one that has left it since is not meant any more."""
     only_queue: str | None = None
+    only_tenant: str | None = None
+    """Whose they must be: any other does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +78,6 @@ class BulkReport:
         return sum(n for fate, n in self.fates.items() if fate not in UNCHANGED)
 
 
-UNCHANGED = frozenset({Fate.NOT_REQUEUED, Fate.FINISHED, Fate.ALREADY_DUE, Fate.NOT_ALLOWED, Fate.MISSING})
+UNCHANGED = frozenset(
+    {Fate.NOT_REQUEUED, Fate.FINISHED, Fate.ALREADY_DUE, Fate.ALREADY, Fate.NOT_ALLOWED, Fate.MISSING}
+)

@@ -19,6 +19,9 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of its token bucket."""
     breaker: str | None = None
     """The scope of its circuit breaker."""
+    reserve: dict[str, dict[str, int]] | None = None
+    """What it sets aside in budgets before it starts, in millionths by budget and dimension."""
+    quota: str | None = None
 
     def encode(self) -> str:
         return _ENCODER.encode(self).decode()
@@ -98,6 +101,8 @@ class Standing:
     """Queues that were throttled and have not recovered yet."""
     breakers: tuple[str, ...] = ()
     """Circuit breakers that are not closed, or behind which jobs are parked."""
+    loud: frozenset[str] = frozenset()
+    """Queues of which the log is told everything, not only how jobs end."""
 
 
 def task_lane(task: str) -> str:
@@ -109,11 +114,16 @@ def queue_lane(queue: str) -> str:
 
 
 def key_lane(tenant: str, key: str) -> str:
-    return f"key:{tenant}:{key}"
+    return f"key:{_part(tenant)}:{key}"
 
 
 def fair_lane(queue: str, tenant: str, key: str) -> str:
-    return f"fair:{queue}:{tenant}:{key}"
+    return f"fair:{_part(queue)}:{_part(tenant)}:{key}"
+
+
+def _part(name: str) -> str:
+    """So that it ends where the next part begins: two tenants must never share a lane."""
+    return name.replace("%", "%25").replace(":", "%3a")
 
 
 def rate_lane(scope: str) -> str:

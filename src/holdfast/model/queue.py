@@ -37,3 +37,5 @@ class QueueSettings:
     """How long the result of a success is kept; None is as long as the job."""
     cap: int | None = None
     """How many finished jobs are kept at most; None is without bound."""
+    events: str | None = None
+    """What the log is told of its jobs: `off`, `outcomes` or `all`; None is the default, outcomes."""

@@ -39,6 +39,9 @@ class Route:
     def requiring(self, capability: str) -> Route:
         return Route(self.queue, self.requires | {capability}, self.affinity, self.version)
 
+    def without(self, capability: str) -> Route:
+        return Route(self.queue, self.requires - {capability}, self.affinity, self.version)
+
     def on(self, queue: str) -> Route:
         """The same demands in another queue."""
         return Route(queue, self.requires, self.affinity, self.version)

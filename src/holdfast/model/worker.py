@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,10 @@ class WorkerSpec:
     version: str
     lease: int
     capabilities: tuple[str, ...] = ()
+    resident: tuple[str, ...] = ()
+    """The affinities that it has loaded, the last used first."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """By task, where one is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Worker:
     lease_until: int
     is_expired: bool
     capabilities: tuple[str, ...] = ()
+    resident: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

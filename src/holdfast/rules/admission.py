@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from ..model.job import Claimed
 from ..model.limits import JobLimits, Standing, breaker_lane, queue_lane, rate_lane, task_lane
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A job that was claimed a moment ago, with what limits it."""
 
     job: Claimed
@@ -52,14 +53,19 @@ class Verdicts:
 def candidate(job: Claimed, standing: Standing) -> Candidate:
     """What limits a job: its own key and rate, and the lanes of its task and queue where there are such."""
     own = JobLimits.decode(job.limits) if job.limits else None
-    lanes = [lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes]
-    capacities: list[tuple[str, int]] = []
-    if own and own.key is not None:
-        lanes.append(own.key)
+    lanes = _standing_lanes(job, standing) if standing.lanes else ()
+    if own is None:
+        return Candidate(job, lanes)
+    capacities: tuple[tuple[str, int], ...] = ()
+    if own.key is not None:
+        lanes = (*lanes, own.key)
         if own.capacity is not None:
-            capacities.append((own.key, own.capacity))
-    breaker = breaker_lane(own.breaker) if own and own.breaker else None
-    return Candidate(job, tuple(lanes), tuple(capacities), own.rate if own else None, breaker)
+            capacities = ((own.key, own.capacity),)
+    return Candidate(job, lanes, capacities, own.rate, breaker_lane(own.breaker) if own.breaker else None)
+
+
+def _standing_lanes(job: Claimed, standing: Standing) -> tuple[str, ...]:
+    return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes)
 
 
 def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapping[str, int]) -> Verdicts:
@@ -71,13 +77,17 @@ def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapp
     left, purse = dict(room), dict(tokens)
     verdicts = Verdicts([], [])
     for one in candidates:
-        if full := next((lane for lane in one.holds if left.get(lane, 1) <= 0), None):
-            verdicts.parked.append((one, full))
-        elif one.scope is not None and purse.get(one.scope, 0) <= 0:
-            verdicts.parked.append((one, rate_lane(one.scope)))
+        holds = one.holds
+        for lane in holds:
+            if left.get(lane, 1) <= 0:
+                verdicts.parked.append((one, lane))
+                break
         else:
+            if one.scope is not None and purse.get(one.scope, 0) <= 0:
+                verdicts.parked.append((one, rate_lane(one.scope)))
+                continue
             verdicts.accepted.append(one)
-            for lane in one.holds:
+            for lane in holds:
                 if lane in left:
                     left[lane] -= 1
             if one.scope is not None:

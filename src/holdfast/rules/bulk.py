@@ -10,7 +10,7 @@ from .lifecycle import MAX_GENERATION
 
 HELD = "operator"
 """The reason of a job that an operator holds."""
-_NOT_MENDED_BY_HAND = frozenset({"dependencies", "budget", "quota", "route"})
+_NOT_MENDED_BY_HAND = frozenset({"dependencies", "budget_exhausted", "quota", "route"})
 _S = JobState
 
 
@@ -35,6 +35,7 @@ class Look:
     """Whether its flow has not ended, or a job waits for it."""
     cancelling: bool = False
     """Whether its flow is being cancelled."""
+    tenant: str = ""
 
 
 def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
@@ -53,9 +54,21 @@ def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
         case Action.MOVE:
             return Fate.MOVED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
         case Action.HOLD:
-            return Fate.HELD if job.state is _S.READY else Fate.NOT_ALLOWED
+            return _held(job)
         case Action.RELEASE:
-            return Fate.RELEASED if job.state is _S.BLOCKED and job.reason == HELD else Fate.NOT_ALLOWED
+            return _released(job)
+
+
+def _held(job: Look) -> Fate:
+    if job.state is _S.BLOCKED and job.reason == HELD:
+        return Fate.ALREADY
+    return Fate.HELD if job.state is _S.READY else Fate.NOT_ALLOWED
+
+
+def _released(job: Look) -> Fate:
+    if job.state is _S.BLOCKED and job.reason == HELD:
+        return Fate.RELEASED
+    return Fate.NOT_ALLOWED if job.state is _S.BLOCKED or job.state.is_terminal else Fate.ALREADY
 
 
 def _retried(job: Look) -> Fate:

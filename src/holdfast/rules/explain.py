@@ -7,18 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..clock import SECOND
+from ..model.grant import Grant
 from ..model.job import JobRecord, JobState
 from ..model.limits import Breaker
 from ..model.route import Route
 from ..model.worker import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One fact: a stable code for programs, a sentence for people."""
-
-    code: str
-    text: str
+from .reach import Reason as Reason
+from .reach import able, missing
+from .scarcity import Scarcity, scarce
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,9 @@ class Scene:
     upstreams: Sequence[Upstream] = ()
     """Some of those in its flow that it waits for, or that ended otherwise than it asked."""
     rest: Rest | None = None
+    scarcity: Scarcity | None = None
+    """The budget or quota that it waits for."""
+    grant: Grant | None = None
 
 
 def explain(scene: Scene) -> Explanation:
@@ -80,6 +79,8 @@ def explain(scene: Scene) -> Explanation:
         return Explanation(job, tuple(_waiting(scene)) or (Reason("claimable", "it can be claimed at any moment"),))
     if job.state is JobState.SUSPENDED and scene.rest is not None:
         return Explanation(job, tuple(_suspended(job, scene.rest, scene.now)))
+    if job.state is JobState.BLOCKED and scene.scarcity is not None:
+        return Explanation(job, tuple(scarce(scene.scarcity, scene.now)))
     if job.reason in ("dependencies", "impossible"):
         return Explanation(job, (_dependent(scene),))
     if job.state.is_terminal:
@@ -142,6 +143,8 @@ def _waiting(scene: Scene) -> list[Reason]:
         reasons.append(Reason("queue_" + scene.queue_state, f"queue {job.queue!r} is {scene.queue_state}"))
     if job.due == 2:
         reasons.append(_parked(scene))
+    if scene.grant is not None:
+        reasons.append(_granted(scene.grant, scene.now))
     if job.suspect:
         reasons.append(Reason("suspect", "its worker was lost once, so it waits to run apart from other such jobs"))
     return reasons + _nobody(scene)
@@ -180,21 +183,25 @@ def _due_later(scene: Scene) -> Reason:
 
 
 def _nobody(scene: Scene) -> list[Reason]:
-    job = scene.job
-    live = [w for w in scene.workers if w.state == "alive" and not w.is_expired]
-    if not live:
-        return [Reason("no_worker", "no worker is alive; start one with: holdfast worker MODULE:APP")]
-    serving = [w for w in live if job.queue in w.queues]
-    if not serving:
-        queues = ", ".join(sorted({queue for w in live for queue in w.queues}))
-        return [Reason("queue_not_served", f"no live worker serves queue {job.queue!r}; they serve {queues}")]
-    if not any(job.task in w.tasks for w in serving):
-        return [Reason("task_unknown", f"no live worker of queue {job.queue!r} knows the task {job.task!r}")]
-    wanted = frozenset(name for name in scene.route.requires if not name.startswith("task:"))
-    if any(wanted <= frozenset(w.capabilities) for w in serving):
-        return []
-    needs = ", ".join(sorted(wanted))
-    return [Reason("capability_missing", f"it requires {needs}, which no live worker of queue {job.queue!r} has")]
+    reason = missing(scene.route, scene.job.task, scene.workers) or _not_loaded(scene)
+    return [reason] if reason else []
+
+
+def _not_loaded(scene: Scene) -> Reason | None:
+    """An affinity that nobody has loaded is no lack, but a reason to wait."""
+    affinity, there = scene.route.affinity, able(scene.route, scene.job.task, scene.workers)
+    loaded = {name for worker in there for name in worker.resident}
+    if not affinity or affinity in loaded or scene.job.not_before > scene.now:
+        return None
+    having = f"they have {', '.join(sorted(loaded))}" if loaded else "they have nothing loaded yet"
+    return Reason("affinity", f"no worker that could run it has {affinity!r} loaded; {having}")
+
+
+def _granted(grant: Grant, now: int) -> Reason:
+    left = (grant.expires_at - now) / SECOND
+    if left <= 0:
+        return Reason("grant_expired", f"it was granted to worker {grant.worker}; others get it when one looks")
+    return Reason("granted", f"it is granted to worker {grant.worker!r}, and to others only in {left:.0f} s")
 
 
 def _ended(job: JobRecord) -> Reason:

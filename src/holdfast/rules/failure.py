@@ -11,7 +11,7 @@ from typing import Final
 
 from .. import outcomes
 from ..clock import SECOND
-from ..errors import StepFailed
+from ..errors import StepFailed, StreamFull
 from ..model.job import Claimed
 from ..model.outcome import Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
@@ -62,7 +62,8 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
         case outcomes.Fail():
             return Failure(FailureClass.PERMANENT, text)
         case _:
-            permanent = isinstance(error, tuple(permanent_on))
+            # A full stream is as full for the next attempt.
+            permanent = isinstance(error, (StreamFull, *permanent_on))
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from .statements import Statement
+
+if TYPE_CHECKING:
+    from .blobs import Blobs
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -108,6 +111,10 @@ class Listener(Protocol):
         """The awaiting twin of `wait`."""
         ...
 
+    def ring(self) -> None:
+        """Wake whoever waits on it, or will."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -121,6 +128,11 @@ class Store(Protocol):
 
     @property
     def bell(self) -> Bell: ...
+
+    @property
+    def blobs(self) -> Blobs:
+        """Where bytes are that are too many for a row."""
+        ...
 
     @property
     def writes_waiting(self) -> int:

@@ -24,10 +24,12 @@ async def audit(
     reason: str = "",
     before: object = None,
     after: object = None,
+    tenant: str | None = None,
 ) -> None:
     """Record an action such as "queue.pause", whose first word says what kind of thing `target` names.
 
-    `before` and `after` are whatever JSON can say; None says nothing.
+    `before` and `after` are whatever JSON can say; None says nothing. The `tenant` is that of the job or flow that is
+    the target, unless it is given.
     """
     await tx.one(
         sql.insert_audit,
@@ -39,6 +41,7 @@ async def audit(
         reason=reason[:_LONGEST],
         before=_json(before),
         after=_json(after),
+        tenant=tenant,
     )
 
 
@@ -48,13 +51,21 @@ async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
         "actor": wanted.actor, "action": wanted.action, "since": wanted.since, "until": wanted.until,
         "before": wanted.before, "target_kind": wanted.target_kind, "n": wanted.limit,
     }  # fmt: skip
-    if wanted.target is None:
+    if wanted.tenant is not None:
+        rows = await tx.all(sql.list_audit_of_tenant, tenant=wanted.tenant, target=wanted.target, **common)
+    elif wanted.target is None:
         rows = await tx.all(sql.list_audit, **common)
     elif wanted.target_kind is None:
         raise InvalidInput("a target is found by its kind too; give target_kind, such as 'queue' or 'job'")
     else:
         rows = await tx.all(sql.list_audit_of, target=wanted.target, **common)
     return [AuditRecord(*row) for row in rows]
+
+
+async def was_audited(tx: Tx, action: str, target: str) -> bool:
+    """Whether somebody did this to it before."""
+    kind = action.partition(".")[0]
+    return await tx.one(sql.was_audited, target_kind=kind, target=target, action=action) is not None
 
 
 def _json(value: object) -> str | None:

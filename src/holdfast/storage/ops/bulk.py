@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from ...errors import QueueClosed
-from ...model.bulk import Action, Fate, Order
+from ...model.bulk import UNCHANGED, Action, Fate, Order
 from ...model.job import JobState
 from ...model.route import Route
 from ...rules import bulk as rules
@@ -31,7 +31,7 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
     """What would become of these jobs. Changes nothing."""
     fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
     taken: set[str] = set()
-    for job in await _look(tx, ids):
+    for job in await _look(tx, ids, order):
         if not _is_meant(job, order):
             fates[job.id] = Fate.NOT_ALLOWED
             continue
@@ -47,13 +47,14 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
 async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str) -> dict[str, Fate]:
     """Act on these jobs and record it; what became of each."""
     await tx.one(sql.lock_jobs, ids=json.dumps(ids))
-    jobs = await _look(tx, ids)
+    jobs = await _look(tx, ids, order)
     fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
     fates |= {job.id: Fate.NOT_ALLOWED for job in jobs}
     fates |= await _ACTIONS[order.action](tx, [job for job in jobs if _is_meant(job, order)], order, reason)
     counts = Counter(str(fate) for fate in fates.values())
     after = {"jobs": len(ids), "fates": counts, "first": min(ids), "last": max(ids), **_detail(order)}
-    await audit(tx, actor=actor, action=f"job.{order.action}", target=target, reason=reason, after=after)
+    said = {"action": f"job.{order.action}", "target": target, "reason": reason}
+    await audit(tx, actor=actor, **said, after=after, tenant=order.only_tenant)
     return fates
 
 
@@ -161,7 +162,7 @@ async def _one_by_one(
     tx: Tx, jobs: Sequence[Look], order: Order, statement: Statement, **params: str | int | None
 ) -> dict[str, Fate]:
     fates = {job.id: rules.fate(job, order.action) for job in jobs}
-    touched = [job for job in jobs if fates[job.id] not in (Fate.NOT_ALLOWED, Fate.ALREADY_DUE)]
+    touched = [job for job in jobs if fates[job.id] not in UNCHANGED]
     for job in touched:
         await tx.one(statement, id=job.id, **params)
     _wake(tx, {job.queue for job in touched})
@@ -173,9 +174,10 @@ async def _each(tx: Tx, statement: Statement, ids: Sequence[str], **common: str 
     return await tx.each(statement, rows, **common) if rows else []
 
 
-async def _look(tx: Tx, ids: Sequence[str]) -> list[Look]:
+async def _look(tx: Tx, ids: Sequence[str], order: Order) -> list[Look]:
     rows = await tx.all(sql.look_at_jobs, ids=json.dumps(ids))
-    return [Look(id, JobState(state), *rest) for id, state, *rest in rows]
+    jobs = [Look(id, JobState(state), *rest) for id, state, *rest in rows]
+    return [job for job in jobs if order.only_tenant in (None, job.tenant)]
 
 
 def _is_meant(job: Look, order: Order) -> bool:

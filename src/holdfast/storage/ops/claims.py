@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...model.job import Claimed
@@ -13,9 +13,11 @@ from ...model.outcome import Finish, Verdict
 from ...model.route import Route
 from ..port import Tx
 from ..statements import sql
+from . import events
 from .breakers import let_go
 from .finishing import Record, record
 from .lanes import balance, unpark_by_tokens
+from .routing import Routing, look_ahead, note
 
 # Rows that became due are made claimable by the claims themselves, this many at a time.
 _PROMOTED_PER_CLAIM: Final = 500
@@ -40,6 +42,8 @@ class ClaimRequest:
     standing: Standing = _NONE
     parts: tuple[tuple[str, int], ...] = ()
     """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
+    routing: Routing | None = None
+    """None unless one of the routes has an affinity or names the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Turn:
     claimed: list[Claimed]
     parked: int = 0
     """Jobs that were next in line but over a limit; there may be others behind them."""
+    others_wait: bool = False
+    """Whether jobs of affinities wait for which the worker has no place now."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
@@ -68,9 +74,13 @@ async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimReq
     # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
     standing = request.standing if request else Standing()
     done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
-    taken = await _take(tx, request) if request else []
+    taken, others_wait = await _take(tx, request) if request else ([], False)
     claimed, parked = await balance(tx, done.freed, taken, standing)
-    return Turn(done.verdicts, claimed, parked)
+    if request and request.routing:
+        claimed = await note(tx, request.owner, request.routing, claimed)
+    if standing.loud:
+        await events.started(tx, owner, [job for job in claimed if job.queue in standing.loud])
+    return Turn(done.verdicts, claimed, parked, others_wait)
 
 
 async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
@@ -78,15 +88,45 @@ async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
     return (await turn(tx, request.owner, [], request)).claimed
 
 
-async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
+async def _take(tx: Tx, request: ClaimRequest) -> tuple[list[Claimed], bool]:
     overdue, suspects = await tx.one(sql.claim_signs) or (True, True)
     if overdue:
         await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
     await unpark_by_tokens(tx, request.standing.scopes)
     await let_go(tx, request.standing.breakers)
-    rows = []
     # What has just come due may be a suspect too.
-    if request.suspects and (suspects or overdue):
+    suspects = bool(request.suspects and (suspects or overdue))
+    if request.routing is None or not request.routing.affinities:
+        return _in_order(await _claim(tx, request, suspects=suspects)), False
+    return await _take_by_affinity(tx, request, request.routing, suspects=suspects)
+
+
+async def _take_by_affinity(
+    tx: Tx, request: ClaimRequest, routing: Routing, *, suspects: bool
+) -> tuple[list[Claimed], bool]:
+    """From the routes without an affinity, and those of the affinities that the worker settles on."""
+    choices = await look_ahead(tx, request.owner, routing, request.routes, suspects=suspects)
+    jobs: list[Claimed] = []
+    while choices.next() or not jobs:
+        narrowed = replace(
+            request,
+            n=request.n - len(jobs),
+            suspects=max(0, request.suspects - sum(job.suspect for job in jobs)),
+            routes=choices.only(request.routes),
+            parts=tuple((choices.only(routes), most) for routes, most in request.parts),
+        )
+        found = await _claim(tx, narrowed, suspects=suspects)
+        jobs += found
+        choices.take(found)
+        # Parts count by queue, and only once.
+        if choices.is_over or request.parts or len(jobs) >= request.n:
+            break
+    return _in_order(jobs), choices.others_wait
+
+
+async def _claim(tx: Tx, request: ClaimRequest, *, suspects: bool) -> list[Claimed]:
+    rows = []
+    if suspects:
         rows += await tx.all(
             sql.claim_suspects,
             owner=request.owner,
@@ -99,7 +139,7 @@ async def _take(tx: Tx, request: ClaimRequest) -> list[Claimed]:
         for routes, most in request.parts or ((request.routes, request.n),):
             if (n := min(most, request.n - len(rows))) > 0:
                 rows += await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n)
-    return _in_order([Claimed(*row) for row in rows])
+    return [Claimed(*row) for row in rows]
 
 
 async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from ...errors import IllegalMove
 from ...model.answers import CancelResult, DeleteResult
+from ...model.control import Held
 from ...model.flow import FlowRecord
 from ...model.job import JobRecord, JobState
+from ...rules.bulk import HELD
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Tx
 from ..statements import sql
 from . import hops
+from .audit import audit
 from .enqueue import key_text
 from .forgetting import forget
 from .insight import get_job
 from .lanes import release
 
+_ANYBODYS: Final = Held()
 
-async def cancel(tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
+
+async def cancel(
+    tx: Tx, job_id: str, *, reason: str = "cancelled", force: bool = False, held: Held = _ANYBODYS
+) -> CancelResult:
     """Cancel a waiting job at once; ask a running one to stop, or with `force` end it now under a new epoch."""
+    if not held.by_anybody and await _is_elsewhere(tx, job_id, held):
+        return CancelResult.MOVED
     if ended := await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
         await _tell(tx, job_id, ended[0])
         tx.ring("finished")
@@ -90,6 +100,43 @@ async def delete(tx: Tx, job_id: str) -> DeleteResult:
     return DeleteResult.DELETED
 
 
+async def hold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
+    """Put a ready job aside; False if an operator holds it already."""
+    job = await _locked(tx, job_id)
+    if job.state is JobState.BLOCKED and job.reason == HELD:
+        return False
+    if await tx.one(sql.hold_job, id=job_id) is None:
+        raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); only a ready job can be held")
+    before = {"reason": job.reason}
+    await audit(tx, actor=actor, action="job.hold", target=job_id, reason=reason, before=before)
+    return True
+
+
+async def unhold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
+    """Let a held job go on; False if nobody holds it."""
+    job = await _locked(tx, job_id)
+    row = await tx.one(sql.release_job, id=job_id)
+    if row is None:
+        if job.state is JobState.BLOCKED or job.state.is_terminal:
+            raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); an operator does not hold it")
+        return False
+    tx.ring(f"queue:{row[0]}")
+    await audit(tx, actor=actor, action="job.release", target=job_id, reason=reason)
+    return True
+
+
+async def prioritise(tx: Tx, job_id: str, priority: int, *, actor: str, reason: str) -> bool:
+    """Change the priority of a job that has not started; False if it has that one."""
+    job = await _locked(tx, job_id)
+    if job.priority == priority and job.state in (JobState.READY, JobState.BLOCKED):
+        return False
+    await set_priority(tx, job_id, priority)
+    tx.ring(f"queue:{job.queue}")
+    before, after = {"priority": job.priority}, {"priority": priority}
+    await audit(tx, actor=actor, action="job.priority", target=job_id, reason=reason, before=before, after=after)
+    return True
+
+
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
     """Change the priority of a job that has not started."""
     if await tx.one(sql.set_priority, id=job_id, priority=priority) is None:
@@ -100,6 +147,17 @@ async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
 async def set_queue_state(tx: Tx, queue: str, state: str) -> None:
     await tx.one(sql.set_queue_state, name=queue, state=state)
     tx.ring(f"queue:{queue}")
+
+
+async def _locked(tx: Tx, job_id: str) -> JobRecord:
+    await tx.one(sql.lock_job, id=job_id)
+    return await get_job(tx, job_id)
+
+
+async def _is_elsewhere(tx: Tx, job_id: str, held: Held) -> bool:
+    """Whether a job that has not ended is in other hands than those it is looked for in."""
+    job = await _locked(tx, job_id)
+    return not job.state.is_terminal and held.misfit(job.owner, job.epoch) is not None
 
 
 async def _tell(tx: Tx, job_id: str, linked: int) -> None:

@@ -9,6 +9,7 @@ from ...errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ...model.job import Dedupe, Enqueued, JobSpec
 from ..port import Params, Row, Tx
 from ..statements import sql
+from . import events
 from .fairness import fair_ranks
 from .routes import insert_routes
 
@@ -44,12 +45,14 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     """The same for many jobs whose ids were made a moment ago, in a transaction of our own."""
-    now, closed = await tx.one(sql.time_and_closed_queues) or (0, None)
+    now, closed, loud = await tx.one(sql.time_and_closed_queues) or (0, None, None)
     queues = {spec.route.queue for spec in specs}
     if closed is not None:
         for queue in queues:
             await _require_open(tx, queue)
     await tx.copy(sql.copy_jobs, [_placed(spec, now) for spec in specs])
+    if loud is not None:
+        await events.copied(tx, [spec.id for spec in specs])
     for queue in queues:
         tx.ring(f"queue:{queue}")
     return [Enqueued(spec.id, True) for spec in specs]
@@ -110,7 +113,8 @@ async def _require_open(tx: Tx, queue: str) -> None:
 
 
 async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:
-    if await tx.one(sql.job_identity, id=spec.id) != (spec.task, spec.payload):
+    # Another tenant's job is not handed out, whatever it does: only that the id is taken is said.
+    if await tx.one(sql.job_identity, id=spec.id) != (spec.task, spec.payload, spec.tenant):
         raise IdTaken(spec.id)
     return Enqueued(spec.id, created=not spec.explicit_id)
 

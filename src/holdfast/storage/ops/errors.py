@@ -90,6 +90,12 @@ async def note(tx: Tx, found: Page, groups: Sequence[ErrorGroup]) -> bool:
     return True
 
 
+async def failures_of(tx: Tx, tenant: str, *, task: str | None, since: int | None, n: int) -> Page:
+    """The newest failed runs of one tenant's jobs, the oldest of them first, to be grouped."""
+    rows = await tx.all(sql.failures_of_tenant, tenant=tenant, task=task, since=since, n=n)
+    return Page(Mark(), rows[::-1])
+
+
 async def list_errors(tx: Tx, *, task: str | None, since: int | None, n: int) -> list[ErrorGroup]:
     """The kinds of errors, the last seen first."""
     return [ErrorGroup(*row) for row in await tx.all(sql.list_errors, task=task, since=since, n=n)]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from ...model.budget import BUDGET_EXHAUSTED, QUOTA
 from ...model.job import JobState
+from ...model.limits import Breaker
 from ...rules.explain import Explanation, Scene, Upstream
 from ...rules.explain import explain as decide
 from ..port import Tx
 from ..statements import sql
 from .breakers import list_breakers
+from .grants import grant_of
 from .insight import clock, get_job
 from .routes import route_of
+from .scarcity import scarcity_of
 from .suspension import resting
 from .workers import list_workers
 
 _SHOWN: Final = 5
 
 
-async def explain(tx: Tx, job_id: str) -> Explanation:
+async def explain(tx: Tx, job_id: str, tenant: str | None = None) -> Explanation:
+    """Why a job is where it is. Told to a `tenant`, no job of another is named."""
     job = await get_job(tx, job_id)
     state = await tx.one(sql.queue_state, name=job.queue)
     scene = Scene(
@@ -27,9 +33,17 @@ async def explain(tx: Tx, job_id: str) -> Explanation:
         queue_state=state[0] if state else "active",
         workers=await list_workers(tx),
         now=await clock(tx),
-        breakers={breaker.scope: breaker for breaker in await list_breakers(tx)},
+        breakers={breaker.scope: _shown(breaker, tenant) for breaker in await list_breakers(tx)},
         upstreams=[Upstream(*row) for row in await tx.all(sql.upstreams_of, id=job_id, n=_SHOWN)] if job.flow else [],
         rates=frozenset(row[0] for row in await tx.all(sql.bucket_scopes)),
+        scarcity=await scarcity_of(tx, job_id) if job.reason in (BUDGET_EXHAUSTED, QUOTA) else None,
+        grant=await grant_of(tx, job_id),
         rest=await resting(tx, job_id) if job.state is JobState.SUSPENDED else None,
     )
     return decide(scene)
+
+
+def _shown(breaker: Breaker, tenant: str | None) -> Breaker:
+    if tenant is None or breaker.trial is None:
+        return breaker
+    return replace(breaker, trial=("…", *breaker.trial[1:]))

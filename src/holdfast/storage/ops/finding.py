@@ -45,5 +45,5 @@ async def find_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int) -> 
 
 def _pools(wanted: JobFilter) -> Sequence[Statement]:
     if wanted.state is None and wanted.queue is None and wanted.task is None:
-        return (sql.find_any,)
+        return (sql.find_of_tenant if wanted.tenant else sql.find_any,)
     return _POOLS[wanted.state]

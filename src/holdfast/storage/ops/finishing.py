@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from ...model.budget import BUDGET_EXHAUSTED, QUOTA
 from ...model.outcome import (
     Cancelled,
     Done,
@@ -27,12 +28,14 @@ from ...model.outcome import (
 )  # fmt: skip
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
-from . import breakers, hops, rates, suspension
+from . import breakers, events, hops, rates, shortages, suspension
 from .lanes import release
 from .routes import insert_routes
 
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
+# In the middle of a run, or before it began.
+_NOT_TOLD: Final = frozenset({"sleep", "quota", "admission"})
 _id: Final = attrgetter("id")
 
 
@@ -61,6 +64,8 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
     settled = await _settle(tx, owner, rest, by_owner=True) if rest else []
     if cooled:
         await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
+    if succeeded:
+        await events.succeeded(tx, owner, done, succeeded)
     tx.ring("finished")
     items, rows = [*done, *rest], [*succeeded, *settled]
     await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
@@ -101,6 +106,10 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
     for item, row in zip(finishes, rows, strict=True):
         if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
             await rates.cool(tx, row[4], item.outcome.delay)
+    await shortages.look_again(
+        tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[0] == "blocked"
+             and isinstance(item.outcome, Parked) and item.outcome.reason in (BUDGET_EXHAUSTED, QUOTA)],
+    )  # fmt: skip
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
         tx.ring(f"queue:{queue}")
@@ -146,7 +155,7 @@ def _attempt(item: Finish, row: Row) -> Params:
 
 def _is_told(outcome: Outcome) -> bool:
     """Whether the history has a row for it: a pause in the middle of a run does not end the attempt."""
-    return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason == "sleep")
+    return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason in _NOT_TOLD)
 
 
 def _history(outcome: Outcome) -> tuple[str, str | None]:

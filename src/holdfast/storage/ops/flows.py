@@ -159,7 +159,7 @@ async def _plan(tx: Tx, flow: FlowRecord, members: Sequence[Member], edges: Sequ
         await _require_held(tx, flow, by)
     repeated = {id for id in given if id in there}
     for id in repeated:
-        _require_same(flow, given[id], *there[id][:2])
+        _require_same(flow, given[id], *there[id])
     fresh = {id: member for id, member in given.items() if id not in repeated}
     await _require_names(tx, flow, list(fresh.values()))
     old = {id for id, (of, *_) in there.items() if of == flow.id}
@@ -262,8 +262,8 @@ async def _require_names(tx: Tx, flow: FlowRecord, members: Sequence[Member]) ->
             raise ForeignMember(f"member {member.name!r} is of tenant {member.spec.tenant!r}, its flow is not")
 
 
-def _require_same(flow: FlowRecord, member: Member, of: str | None, name: str | None) -> None:
-    if of is None:
+def _require_same(flow: FlowRecord, member: Member, of: str | None, name: str | None, tenant: str) -> None:
+    if of is None or tenant != flow.tenant:
         raise IdTaken(member.spec.id)
     if of != flow.id:
         raise ForeignMember(f"job {member.spec.id} is a member of another flow, {of}")

@@ -32,26 +32,31 @@ class Lookout:
     may_claim: bool
     """Whether anybody could find something to claim now, if it were theirs to serve."""
     queues: list[QueueSettings]
+    grants_over: bool = False
+    """Whether grants have expired that nobody has ended yet."""
 
 
 async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
     """One statement says what there is at all, which is mostly nothing; only that is read."""
     row = await tx.one(sql.what_stands)
     assert row is not None
-    due, *found = row
+    due, *found, grant = row
     has = Standings(*map(bool, found))
     breakers, next_trial = await restless(tx) if has.breakers else ((), None)
     next_tokens = await next_token(tx) if has.buckets and has.parked else None
-    waits = [wait for wait in (due, next_tokens, next_trial) if wait is not None]
+    waits = [wait for wait in (due, next_tokens, next_trial, grant) if wait is not None]
     limited = has.lanes or has.buckets or has.queues
+    queues = await list_queues(tx) if has.queues else []
+    loud = frozenset(queue.name for queue in queues if queue.events == "all")
     return Lookout(
-        routes=await special_routes(tx) if has.routes else [],
+        routes=await special_routes(tx) if has.routes or grant is not None else [],
         suspects_wait=has.suspects and await suspects_wait(tx, served),
-        standing=replace(await standing(tx) if limited else Standing(), breakers=breakers),
+        standing=replace(await standing(tx) if limited else Standing(), breakers=breakers, loud=loud),
         shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
         may_claim=has.ready or has.suspects or any(wait <= 0 for wait in waits),
-        queues=await list_queues(tx) if has.queues else [],
+        queues=queues,
+        grants_over=grant is not None and grant <= 0,
     )
 
 

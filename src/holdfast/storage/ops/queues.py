@@ -10,6 +10,7 @@ from ...model.queue import QueueSettings, QueueState
 from ..port import Row, Tx, Value
 from ..statements import sql
 from .audit import audit
+from .events import hear_or_ignore
 
 
 async def change_queue(
@@ -32,6 +33,8 @@ async def change_queue(
         before={field: getattr(before, field) for field in changed},
         after={field: getattr(after, field) for field in changed},
     )
+    if "events" in changes:
+        await hear_or_ignore(tx)
     # Its workers look again: they may claim now, or its jobs have other defaults.
     tx.ring(f"queue:{name}")
     return after

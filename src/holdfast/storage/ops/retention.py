@@ -14,6 +14,7 @@ from ...clock import SECOND
 from ...rules.retention import Retention, with_queues
 from ..port import Row, Tx
 from ..statements import sql
+from . import artifacts
 from .counting import ended, lower_tallies
 from .forgetting import forget
 from .insight import clock
@@ -53,8 +54,10 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
 
 
 async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
-    """Forget the results of those of these jobs that succeeded at least `kept` µs ago; how many."""
-    return len(await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept))
+    """Forget the results and artifacts of those of these jobs that succeeded at least `kept` µs ago; how many."""
+    rows = await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept)
+    await artifacts.remove(tx, [row[0] for row in rows])
+    return len(rows)
 
 
 async def over_cap(tx: Tx, queue: str, cap: int) -> int:

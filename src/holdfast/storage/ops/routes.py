@@ -32,8 +32,13 @@ async def special_routes(tx: Tx) -> list[Route]:
 
 async def route_of(tx: Tx, job: JobRecord) -> Route:
     """What a job asks of a worker."""
-    row = await tx.one(sql.get_route, id=job.route)
-    return _route(*row) if row else Route(job.queue)
+    return await find_route(tx, job.route, job.queue)
+
+
+async def find_route(tx: Tx, number: int, queue: str) -> Route:
+    """The route of that number, which is the plain one of its queue where it has no row."""
+    row = await tx.one(sql.get_route, id=number)
+    return _route(*row) if row else Route(queue)
 
 
 def _route(queue: str, requires: str, affinity: str, version: str) -> Route:

@@ -31,7 +31,9 @@ class Operator:
     reason: str = ""
 
     async def record(self, tx: Tx, action: str, name: str, before: object, after: object) -> None:
-        await audit(tx, actor=self.actor, action=action, target=name, reason=self.reason, before=before, after=after)
+        said = {"action": action, "target": name, "reason": self.reason}
+        tenant = await _whose(tx, name, before)
+        await audit(tx, actor=self.actor, **said, before=before, after=after, tenant=tenant)
 
 
 APP: Final = Operator()
@@ -52,11 +54,11 @@ async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
     return _schedule(row), row[-1]
 
 
-async def list_schedules(tx: Tx) -> list[Schedule]:
-    """All of them, by name."""
+async def list_schedules(tx: Tx, prefix: str = "") -> list[Schedule]:
+    """All of them, or those whose name begins so, by name."""
     found: list[Schedule] = []
     while True:
-        rows = await tx.all(sql.list_schedules, after=found[-1].name if found else None, n=_PAGE)
+        rows = await tx.all(sql.list_schedules, after=found[-1].name if found else None, prefix=prefix, n=_PAGE)
         found += [_schedule(row) for row in rows]
         if len(rows) < _PAGE:
             return found
@@ -203,6 +205,13 @@ async def _write(tx: Tx, new: Schedule) -> None:
     )
     if row is None:
         raise Conflict(f"schedule {new.name!r} was changed by somebody else this moment; look at it and try again")
+
+
+async def _whose(tx: Tx, name: str, before: object) -> str:
+    """The tenant of a schedule's jobs; of one that is gone, by what was there before."""
+    row = await tx.one(sql.get_schedule, name=name)
+    options = row[4] if row else before.get("options") if isinstance(before, dict) else None
+    return str(json.loads(options or "{}").get("tenant", ""))
 
 
 def _differences(schedule: Schedule, wanted: ScheduleSpec) -> list[str]:

@@ -81,13 +81,15 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
         raise QueueClosed(job.queue, state[0])
     await tx.one(sql.fork_job, id=job_id, fork=new_id)
     await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
+    await tx.one(sql.fork_artifacts, id=job_id, fork=new_id)
     tx.ring(f"queue:{job.queue}")
     return new_id
 
 
 async def forget(tx: Tx, job_id: str) -> None:
-    """Empty a job's journal: its next run begins from nothing."""
+    """Empty a job's journal, and remove what it says is stored: its next run begins from nothing."""
     await tx.one(sql.forget_steps, ids=json.dumps([job_id]))
+    await tx.one(sql.remove_artifacts, ids=json.dumps([job_id]))
 
 
 async def _insert(

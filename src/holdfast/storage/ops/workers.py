@@ -35,6 +35,8 @@ async def register(tx: Tx, spec: WorkerSpec) -> None:
         version=spec.version,
         lease=spec.lease,
         capabilities=json.dumps(spec.capabilities),
+        resident=json.dumps(spec.resident),
+        versions=json.dumps(dict(spec.versions)),
     )
 
 
@@ -105,6 +107,7 @@ def _worker(row: Row) -> Worker:
     fields = list(row)
     fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
     fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))
+    fields[16:18] = tuple(json.loads(row[16])), json.loads(row[17])
     return Worker(*fields)
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ...clock import Clock, SystemClock
 from .. import forking, migrate
+from ..blobs import TableBlobs
 from ..foreign import Host, arun_within, run_within
 from ..port import ListOp, Op, Value
 from . import migrations
@@ -38,6 +39,7 @@ class PostgresStore:
     """
 
     backend = "postgres"
+    blobs = TableBlobs()
 
     def __init__(
         self,

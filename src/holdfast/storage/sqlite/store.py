@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from ...clock import SYSTEM_CLOCK, Clock
 from ...errors import StorageUnavailable
+from ..blobs import Blobs, TableBlobs
 from ..combine import Combiner
 from ..foreign import Host, arun_within, run_within
 from ..forking import renew_after_fork
@@ -22,6 +23,7 @@ from ..waiter import Waiter, own_copy
 from .bell import SqliteBell
 from .describe import describe
 from .failures import translated
+from .files import FileBlobs
 from .lent import Connection, Lent
 from .location import locate
 from .session import Session, Settings
@@ -66,12 +68,17 @@ class SqliteStore:
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room)
         self._watch = Watch(self._look, self._commits, path and f"{path}-wal")
         self._bell = SqliteBell(self._watch)
+        self._blobs: Blobs = FileBlobs(path) if path else TableBlobs()
         self._host = Host("sqlite", self._settings.clock, self._bell.ring, run_on_sqlite=self._run_lent)
         renew_after_fork(self)
 
     @property
     def bell(self) -> SqliteBell:
         return self._bell
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._blobs
 
     @property
     def writes_waiting(self) -> int:
@@ -118,6 +125,7 @@ class SqliteStore:
     def drop(self) -> None:
         with self._combiner.exclusive():
             self._session().drop()
+            self._blobs.clear()
 
     def describe(self) -> dict[str, Value]:
         with self._combiner.exclusive(), translated():

@@ -1,6 +1,11 @@
 -- name: insert_audit
-insert into holdfast_audit (id, at, actor, action, target_kind, target, reason, before, after)
-values (:id, :now, :actor, :action, :target_kind, :target, :reason, :before, :after);
+-- Whose it is, is asked of the target where the caller does not say so.
+insert into holdfast_audit (id, at, actor, action, target_kind, target, reason, before, after, tenant)
+select :id, :now, :actor, :action, :target_kind, :target, :reason, :before, :after,
+       coalesce(cast(:tenant as text),
+                case when :target_kind = 'job' then (select tenant from holdfast_job where id = :target)
+                     when :target_kind = 'flow' then (select tenant from holdfast_flow where id = :target) end,
+                '');
 
 -- name: list_audit
 -- A missing filter is null; the cast gives Postgres its type.
@@ -13,6 +18,24 @@ select id, at, actor, action, target_kind, target, reason, before, after from ho
    and (cast(:before as text) is null or id < :before)
  order by id desc
  limit :n;
+
+-- name: list_audit_of_tenant
+-- The same for one tenant. Index: holdfast_audit_tenant.
+select id, at, actor, action, target_kind, target, reason, before, after from holdfast_audit
+ where tenant = :tenant and tenant <> ''
+   and (cast(:actor as text) is null or actor = :actor)
+   and (cast(:action as text) is null or action = :action)
+   and (cast(:target_kind as text) is null or target_kind = :target_kind)
+   and (cast(:target as text) is null or target = :target)
+   and (cast(:since as bigint) is null or at >= :since)
+   and (cast(:until as bigint) is null or at < :until)
+   and (cast(:before as text) is null or id < :before)
+ order by id desc
+ limit :n;
+
+-- name: was_audited
+-- Whether somebody did this to it before. Index: holdfast_audit_target.
+select id from holdfast_audit where target_kind = :target_kind and target = :target and action = :action limit 1;
 
 -- name: list_audit_of
 -- The same for one target. Index: holdfast_audit_target.

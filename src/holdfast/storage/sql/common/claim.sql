@@ -10,8 +10,10 @@ select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, t
 select min(not_before) - :now from holdfast_job where due = 0;
 
 -- name: special_routes
--- Routes that ask for more than their queue; few.
-select queue, requires, affinity, version from holdfast_route;
+-- Routes that ask for more than their queue; few. Those of grants have no row of their own.
+select queue, requires, affinity, version from holdfast_route
+union
+select queue, requires, affinity, version from holdfast_grant;
 
 -- name: routes_of_suspects
 -- Where suspects wait for a worker; few. Index: holdfast_job_suspect.
@@ -32,4 +34,5 @@ select (select min(not_before) from holdfast_job where due = 0) - :now,
        (select min(key) from holdfast_lane where standing = 1) is not null,
        (select min(scope) from holdfast_bucket) is not null,
        (select min(scope) from holdfast_breaker) is not null,
-       (select min(name) from holdfast_queue) is not null;
+       (select min(name) from holdfast_queue) is not null,
+       (select min(expires_at) from holdfast_grant) - :now;

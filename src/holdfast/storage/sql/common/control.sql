@@ -25,7 +25,7 @@ returning holds, linked;
 update holdfast_job
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
  where id = :id
-   and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget', 'quota', 'route'))
+   and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget_exhausted', 'quota', 'route'))
 returning queue;
 
 -- name: replay_job

@@ -6,7 +6,7 @@ select id, state, reason, dedupe_until, attempts from holdfast_job where dedupe_
 select job_id from holdfast_dedupe where held = :held and expires_at > :now;
 
 -- name: job_identity
-select task, payload from holdfast_job where id = :id;
+select task, payload, tenant from holdfast_job where id = :id;
 
 -- name: supersede_job
 -- A newer twin takes the place of a job that waits for its next try.

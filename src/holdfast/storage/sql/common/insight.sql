@@ -12,7 +12,10 @@ select name, state from holdfast_queue order by name;
 select state from holdfast_queue where name = :name;
 
 -- name: get_route
-select queue, requires, affinity, version from holdfast_route where id = :id;
+select queue, requires, affinity, version from holdfast_route where id = :id
+union all
+select queue, requires, affinity, version from holdfast_grant where route = :id
+ limit 1;
 
 -- name: database_clock
 select :now;

@@ -4,25 +4,27 @@
 insert into holdfast_queue (name) values (:name)
     on conflict (name) do update set name = excluded.name
 returning name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
-          keep_result, cap;
+          keep_result, cap, events;
 
 -- name: write_queue
 update holdfast_queue
    set state = :state, retry = :retry, timeout = :timeout, keep_succeeded = :keep_succeeded,
        keep_failed = :keep_failed, keep_cancelled = :keep_cancelled, keep_expired = :keep_expired,
-       keep_skipped = :keep_skipped, keep_result = :keep_result, cap = :cap
+       keep_skipped = :keep_skipped, keep_result = :keep_result, cap = :cap, events = :events
  where name = :name;
 
 -- name: get_queue
 select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
-       keep_result, cap
+       keep_result, cap, events
   from holdfast_queue where name = :name;
 
 -- name: list_queues
 select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
-       keep_result, cap
+       keep_result, cap, events
   from holdfast_queue order by name;
 
 -- name: time_and_closed_queues
--- What must be known before jobs are stored as they are: the database's clock, and whether a queue takes none.
-select :now, (select min(name) from holdfast_queue where state in ('draining', 'disabled'));
+-- What must be known before jobs are stored as they are: the database's clock, whether a queue takes none, and whether
+-- one tells all.
+select :now, (select min(name) from holdfast_queue where state in ('draining', 'disabled')),
+       (select min(name) from holdfast_queue where events = 'all');

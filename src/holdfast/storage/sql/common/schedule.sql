@@ -20,7 +20,8 @@ select name, task, payload, queue, options, tick_argument, expression, every, zo
        last_error, pruned_to, created_at, updated_at,
        :now
   from holdfast_schedule
- where cast(:after as text) is null or name > :after
+ where (cast(:after as text) is null or name > :after)
+   and substr(name, 1, length(:prefix)) = :prefix
  order by name
  limit :n;
 

@@ -80,3 +80,8 @@ select version, name, applied_at from holdfast_migration order by version;
 insert into holdfast_meta (key, value) values ('doctor', cast(:now as text))
     on conflict (key) do update set value = excluded.value
 returning key;
+
+-- name: orphaned_streams
+select s.job_id from holdfast_stream as s
+ where not exists (select 1 from holdfast_job as job where job.id = s.job_id)
+ limit :n;

@@ -1,9 +1,9 @@
 -- name: insert_worker
 -- An identity is random: one that exists is this very call, repeated after an unknown outcome.
 insert into holdfast_worker (id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at,
-                             beat_at, lease, lease_until, capabilities)
+                             beat_at, lease, lease_until, capabilities, resident, versions)
 values (:id, :name, :host, :pid, :process_key, :queues, :tasks, :concurrency, :version, 'alive', :now, :now, :lease,
-        :now + :lease, :capabilities)
+        :now + :lease, :capabilities, :resident, :versions)
     on conflict (id) do update set beat_at = excluded.beat_at, lease_until = excluded.lease_until
  where holdfast_worker.state <> 'dead';
 
@@ -27,7 +27,7 @@ returning id;
 
 -- name: list_workers
 select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
-       lease_until, lease_until < :now, capabilities
+       lease_until, lease_until < :now, capabilities, resident, versions
   from holdfast_worker
  order by started_at, id;
 

@@ -14,13 +14,14 @@ update holdfast_job
 -- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. By an array: joined to
 -- `head`, a generic plan that does not know n reads the whole table. The worker's row is locked in share, so that a
 -- rescue of this worker either sees these rows or stops the claim.
+-- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each).
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
     select job.id
-      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int)
+      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int, least int)
      cross join lateral (select id, priority, rank from holdfast_job
-                          where due = 1 and route = r.route
+                          where due = 1 and route = r.route and priority >= coalesce(r.least, -32768)
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)
@@ -32,7 +33,7 @@ with me as materialized (
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = case when limits::json ->> 'key' is not null then json_build_array(limits::json ->> 'key')::text end,
+       holds = '[' || (limits::json -> 'key')::text || ']',
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
@@ -58,7 +59,7 @@ with me as materialized (
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = case when limits::json ->> 'key' is not null then json_build_array(limits::json ->> 'key')::text end, alone = :alone,
+       holds = '[' || (limits::json -> 'key')::text || ']', alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,

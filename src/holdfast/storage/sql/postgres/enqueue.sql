@@ -23,10 +23,15 @@ with item as materialized (
       from free
      order by n
         on conflict do nothing
-    returning id
+    returning id, task, queue, tenant, state, reason, tags
+), told as (
+    insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags)
+    select :now, 'job', tenant, id, task, queue, fresh.state, reason, 0, 0, tags
+      from fresh join holdfast_queue as q on q.name = fresh.queue and q.events = 'all'
+     order by id
 )
 -- Where one id comes twice, the first made the row.
-select min(free.n), id from fresh join free using (id) group by id;
+select min(free.n), fresh.id from fresh join free on free.id = fresh.id group by fresh.id;
 
 -- name: limit_lock_wait
 -- A keyed insert waits for a stranger's open transaction on the same key; not for long.

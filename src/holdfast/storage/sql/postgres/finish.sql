@@ -16,7 +16,7 @@ update holdfast_job as job
  where job.id = any(array(select id from item)) and job.id = item.id
    and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
-returning item.n, 'succeeded', job.queue, job.linked, job.holds;
+returning item.n, 'succeeded', job.queue, job.task, job.tenant, job.attempts, job.tags, job.flow, job.linked, job.holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes

@@ -1,6 +1,10 @@
 -- name: lock_lanes
-select key, capacity, running from holdfast_lane
- where key = any(array(select json_array_elements_text(:keys::json))) order by key for update;
+-- Joined: as `key = any(array(…))`, planned while there are few lanes, it compares every lane with every key, 49 µs a job
+-- with 1,000 lanes, where this takes 11.
+select lane.key, lane.capacity, lane.running
+  from json_array_elements_text(:keys::json) as item(key)
+  join holdfast_lane as lane on lane.key = item.key
+ order by lane.key for update of lane;
 
 -- name: ensure_lanes
 -- A key's lane is made by the first job that names it; the newest word on its capacity holds.
@@ -9,12 +13,16 @@ select key, capacity from json_to_recordset(:lanes::json) as item(key text, capa
     on conflict (key) do update set capacity = excluded.capacity where holdfast_lane.origin = 'code';
 
 -- name: move_lanes
--- Says of each lane whether jobs are parked in it. Not in lock_lanes, whose snapshot is older than its locks.
-update holdfast_lane as lane set running = lane.running + item.delta
-  from json_to_recordset(:moves::json) as item(key text, delta bigint)
+-- Says of each lane whether jobs are parked in it. Not in lock_lanes, whose snapshot is older than its locks. By the
+-- first row of holdfast_job_parked, which has the default collation: with `exists`, or by the key's own, 200 lanes
+-- beside 50,000 parked rows took 20 ms, and 1.5 s once there were statistics, where this takes 1.5 ms.
+-- One object of deltas: 6.8 µs a job, where a list of objects took 8.7 (one run of each).
+update holdfast_lane as lane set running = lane.running + item.delta::bigint
+  from json_each_text(:moves::json) as item(key, delta)
  where lane.key = item.key
 returning lane.key, lane.capacity - lane.running,
-          exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = lane.key);
+          (select job.id from holdfast_job as job where job.due = 2 and job.lane = lane.key collate "default"
+            order by job.priority desc, job.rank, job.id limit 1) is not null;
 
 -- name: hold_lanes
 update holdfast_job as job set holds = item.holds

@@ -25,6 +25,7 @@ update holdfast_job
         cross join holdfast_job as job
            on job.rowid in (select head.rowid from holdfast_job as head
                              where head.due = 1 and head.route = r.value ->> '$.route'
+                               and head.priority >= coalesce(r.value ->> '$.least', -32768)
                              order by head.priority desc, head.rank, head.id limit :n)
         where not exists (select 1 from holdfast_queue as q
                            where q.name = r.value ->> '$.queue'

@@ -8,7 +8,7 @@ update holdfast_job as job
   from json_each(:items) as item
  where job.id = item.value ->> '$.id' and job.state = 'running' and +job.owner = :owner
    and job.epoch = item.value ->> '$.epoch'
-returning id, finished_epoch, 'succeeded', queue, linked, holds;
+returning id, finished_epoch, 'succeeded', queue, task, tenant, attempts, tags, flow, linked, holds;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes

@@ -10,8 +10,8 @@ select value ->> '$.key', value ->> '$.capacity' from json_each(:lanes) where tr
 
 -- name: move_lanes
 -- One document for all lanes. Says of each whether jobs are parked in it.
-update holdfast_lane set running = running + item.delta
-  from (select value ->> '$.key' as key, value ->> '$.delta' as delta from json_each(:moves)) as item
+update holdfast_lane set running = running + item.value
+  from json_each(:moves) as item
  where holdfast_lane.key = item.key
 returning key, capacity - running,
           exists (select 1 from holdfast_job as job where job.due = 2 and job.lane = holdfast_lane.key);

@@ -1,0 +1,228 @@
+"""`holdfast budgets`: what may be spent, and what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import click
+
+from ..client.budgets import Budgets
+from ..model.budget import Budget, BudgetLine
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import actor_option, for_people, reason_option, tenant_option
+from .output import instant, print_json, print_table
+
+
+class Limit(click.ParamType[Any]):
+    """A dimension with a number, such as tokens=1000000 or usd=49.50; `none` is without limit."""
+
+    name = "dimension=number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        dimension, _, number = value.rpartition("=")
+        try:
+            return dimension, None if number == "none" else Decimal(number)
+        except InvalidOperation:
+            self.fail(f"{value!r} is not of the form dimension=number, such as tokens=1000000", param, ctx)
+
+
+@click.group(epilog=EXIT_CODES)
+def budgets() -> None:
+    """See budgets, set and raise their limits, begin them anew."""
+
+
+@budgets.command("list", cls=Command)
+@tenant_option
+@json_option
+@target_options
+def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every budget and how it stands."""
+    found = _budgets(app_name, store, tenant).list(limit=1_000)
+    if as_json:
+        print_json({"budgets": [budget_data(budget) for budget in found]})
+        return
+    rows = [row for budget in found for row in _rows(budget)]
+    names = ("budget", "dimension", "spent#", "reserved#", "limit#", "soft#", "blocked#", "begins anew", "set by")
+    print_table(names, rows, empty="no budgets")
+
+
+@budgets.command(cls=Command)
+@click.argument("name")
+@tenant_option
+@json_option
+@target_options
+def show(name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """One budget, with what was spent in its lifetime."""
+    budget = _budgets(app_name, store, tenant).get(name)
+    if as_json:
+        print_json(budget_data(budget))
+        return
+    click.echo(f"{budget.name}: {_when(budget)}" + (f", a part of {budget.within}" if budget.within else ""))
+    rows = [
+        (
+            line.dimension,
+            f"{line.spent:f}",
+            f"{line.reserved:f}",
+            _text(line.limit),
+            _text(line.left),
+            f"{line.lifetime:f}",
+            line.soft_breaches,
+            line.hard_breaches,
+        )
+        for line in budget.lines
+    ]
+    names = ("dimension", "spent#", "reserved#", "limit#", "left#", "lifetime#", "soft breaches#", "breaches#")
+    print_table(names, rows, empty="no dimensions")
+    if budget.blocked:
+        click.echo(f"{budget.blocked} jobs wait for it")
+
+
+@budgets.command("set", cls=Command)
+@click.argument("name")
+@click.argument("limits", type=Limit(), nargs=-1, metavar="[DIMENSION=NUMBER]...")
+@click.option("--soft", type=Limit(), multiple=True, metavar="DIMENSION=NUMBER", help="Warn above this.")
+@click.option("--every", metavar="TEXT", help="Begin anew: such as 1d, a cron expression, or never.")
+@click.option("--zone", metavar="NAME", help="Of the cron expression. [default: UTC]")
+@click.option("--within", metavar="NAME", help='The budget that it is a part of; "" of none.')
+@tenant_option
+@actor_option
+@reason_option
+@json_option
+@target_options
+def set_(
+    name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any
+) -> None:
+    """Make or change a budget. What is left out stays as it is."""
+    where = _budgets(app_name, store, tenant)
+    changed = where.set(name, dict(what.pop("limits")), soft=dict(what.pop("soft")), **what)
+    _say({"changed": changed, **budget_data(where.get(name))}, f"budget {name} {_changed(changed)}", as_json)
+
+
+@budgets.command("raise", cls=Command)
+@click.argument("name")
+@click.argument("limits", type=Limit(), nargs=-1, required=True, metavar="DIMENSION=NUMBER...")
+@tenant_option
+@actor_option
+@reason_option
+@json_option
+@target_options
+def raise_(
+    name: str, limits: Sequence[Any], tenant: str | None, app_name: str | None, store: str | None, as_json: bool,
+    debug: bool, **who: str,
+) -> None:  # fmt: skip
+    """Set limits that are higher than now, and let go the jobs that fit."""
+    budget = _budgets(app_name, store, tenant).raise_(name, dict(limits), **who)
+    shown = ", ".join(f"{_text(line.limit)} {line.dimension}" for line in budget.lines)
+    _say(budget_data(budget), f"budget {name}: {shown}", as_json)
+
+
+@budgets.command(cls=Command)
+@click.argument("name")
+@tenant_option
+@actor_option
+@reason_option
+@json_option
+@target_options
+def reset(
+    name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
+    """Begin a budget anew, and let go the jobs that fit. Its lifetime and its schedule stay."""
+    done = _budgets(app_name, store, tenant).reset(name, **who)
+    _say({"reset": done}, f"budget {name} begins anew" if done else "nothing was spent", as_json)
+
+
+@budgets.command(cls=Command)
+@click.argument("name")
+@tenant_option
+@actor_option
+@reason_option
+@json_option
+@target_options
+def delete(
+    name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
+    """Forget a budget. Jobs that name it fail from then on."""
+    removed = _budgets(app_name, store, tenant).delete(name, **who)
+    _say({"removed": removed}, "removed" if removed else "there was no such budget", as_json)
+
+
+def budget_data(budget: Budget) -> dict[str, Any]:
+    """A budget for programs; amounts as text, because they are exact."""
+    return {
+        "name": budget.name,
+        "tenant": budget.tenant,
+        "within": budget.within,
+        "every": budget.every,
+        "cron": budget.cron,
+        "zone": budget.zone,
+        "next_reset": instant(budget.next_reset),
+        "reset_at": instant(budget.reset_at),
+        "resets": budget.resets,
+        "breached_at": instant(budget.breached_at),
+        "blocked": budget.blocked,
+        "origin": budget.origin,
+        "dimensions": [_line_data(line) for line in budget.lines],
+    }
+
+
+def _line_data(line: BudgetLine) -> dict[str, Any]:
+    return {
+        "dimension": line.dimension,
+        "limit": None if line.limit is None else f"{line.limit:f}",
+        "soft": None if line.soft is None else f"{line.soft:f}",
+        "spent": f"{line.spent:f}",
+        "reserved": f"{line.reserved:f}",
+        "left": None if line.left is None else f"{line.left:f}",
+        "lifetime": f"{line.lifetime:f}",
+        "soft_breaches": line.soft_breaches,
+        "hard_breaches": line.hard_breaches,
+    }
+
+
+def _rows(budget: Budget) -> list[tuple[Any, ...]]:
+    name = f"{budget.tenant}/{budget.name}" if budget.tenant else budget.name
+    return [
+        (
+            name,
+            line.dimension,
+            f"{line.spent:f}",
+            f"{line.reserved:f}",
+            _text(line.limit),
+            "" if line.soft is None else f"{line.soft:f}",
+            budget.blocked,
+            _when(budget),
+            budget.origin,
+        )
+        for line in budget.lines
+    ]
+
+
+def _when(budget: Budget) -> str:
+    if budget.cron is not None:
+        return f"at {budget.cron} {budget.zone}"
+    return "never begins anew" if budget.every is None else f"every {for_people(budget.every)}"
+
+
+def _budgets(app_name: str | None, store: str | None, tenant: str | None) -> Budgets:
+    found = find_app(app_name, store).budgets
+    return found if tenant is None else found.of(tenant)
+
+
+def _text(amount: Decimal | None) -> str:
+    return "none" if amount is None else f"{amount:f}"
+
+
+def _changed(changed: bool) -> str:
+    return "is set" if changed else "was so already"
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)

@@ -1,0 +1,63 @@
+"""`holdfast events`: follow what happens, or read what happened."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ..model.event import Event
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .output import instant
+
+
+@click.group(epilog=EXIT_CODES)
+def events() -> None:
+    """Follow the log of what happens to jobs, flows and queues."""
+
+
+@events.command(cls=Command)
+@click.option("--after", metavar="CURSOR", help='Go on behind this event; "start" is all that is kept. [default: now]')
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Such as job.failed, job, flow, operator.")
+@click.option("--job", metavar="ID")
+@click.option("--task", metavar="NAME")
+@click.option("--queue", metavar="NAME")
+@click.option("--flow", metavar="ID")
+@click.option("--tenant", metavar="NAME")
+@click.option("--tag", metavar="TAG")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End after so long without an event.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after so many events.")
+@json_option
+@target_options
+def tail(
+    *, app_name: str | None, store: str | None, kinds: tuple[str, ...], limit: int | None, as_json: bool, debug: bool,
+    **wanted: Any,
+) -> None:  # fmt: skip
+    """Print events as they happen, one per line, until interrupted. With --json each line is an object."""
+    feed = find_app(app_name, store).events(kinds=kinds or None, **wanted)
+    try:
+        for count, event in enumerate(feed, 1):
+            click.echo(json.dumps(data(event), ensure_ascii=False) if as_json else line(event))
+            if count == limit:
+                return
+    except KeyboardInterrupt:
+        if not as_json and feed.cursor:
+            click.echo(f"\nto go on from here: --after {feed.cursor}", err=True)
+
+
+def line(event: Event) -> str:
+    """An event for people."""
+    who = event.job or event.flow or event.detail.get("target") or ""
+    named = {"queue": event.queue, "tenant": event.tenant, "attempt": event.attempt, "by": event.detail.get("actor")}
+    facts = [event.task, *(f"{name} {value}" for name, value in named.items() if value)]
+    told = ", ".join(str(fact) for fact in (*facts, event.reason, event.detail.get("name")) if fact)
+    return f"{instant(event.at, exact=False)}  {event.kind:<18}  {who}  {told}".rstrip()
+
+
+def data(event: Event) -> dict[str, Any]:
+    """An event for programs."""
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    fields |= {"at": instant(event.at), "tags": list(event.tags)}
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {}, 0)}

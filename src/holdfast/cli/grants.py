@@ -1,0 +1,108 @@
+"""`holdfast jobs grant`, `withdraw` and `grants`: jobs that are for one worker only, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..app import App
+from ..model.grant import Grant, Stranded
+from ..rules.reach import Reason
+from .acting import Answer, act_on_each
+from .command import OK, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, for_people, reason_option
+from .output import instant, print_json, print_table
+
+
+@click.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--worker", required=True, metavar="NAME", help="The worker's name, as in `workers list`.")
+@click.option("--expires", type=Duration(), default="30", metavar="DURATION", help="For how long. [default: 30 s]")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def grant(
+    *,
+    ids: Sequence[str],
+    worker: str,
+    expires: float,
+    app_name: str | None,
+    store: str | None,
+    actor: str,
+    reason: str,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Let only one worker claim a job that waits, once; after a while it is open to everybody again."""
+
+    def one(app: App, job_id: str) -> Answer:
+        app.jobs.grant(job_id, worker=worker, expires=expires, actor=actor, reason=reason)
+        return "granted", f"is for worker {worker} only, for {for_people(expires)}", OK
+
+    act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@actor_option
+@reason_option
+@json_option
+@target_options
+def withdraw(
+    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool
+) -> None:
+    """Take a grant back: the job is open to every worker now."""
+
+    def one(app: App, job_id: str) -> Answer:
+        if app.jobs.withdraw(job_id, actor=actor, reason=reason):
+            return "withdrawn", "is open to every worker", OK
+        return "not_granted", "was granted to nobody", OK
+
+    act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
+
+
+@click.command(cls=Command)
+@json_option
+@target_options
+def grants(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Jobs that are for one worker only, the first to be open to others first."""
+    found = find_app(app_name, store).jobs.grants()
+    if as_json:
+        print_json({"grants": [_grant_data(one) for one in found]})
+        return
+    rows = [(one.job_id, one.worker, instant(one.granted_at), instant(one.expires_at), _over(one)) for one in found]
+    print_table(("job", "worker", "granted", "expires", ""), rows, empty="no grants")
+
+
+def warn_of(stranded: Sequence[Stranded]) -> None:
+    """Say below a list what nobody can run."""
+    for item in stranded:
+        click.echo(f"warning: {item.job_id} of queue {item.queue}, and others like it: {item.text}", err=True)
+
+
+def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:
+    return [{"queue": item.queue, "job": item.job_id, "code": item.code, "text": item.text} for item in stranded]
+
+
+def reason_data(reasons: Mapping[str, Reason], job_id: str) -> dict[str, Any] | None:
+    """Why nobody can run a job; None where somebody can."""
+    reason = reasons.get(job_id)
+    return None if reason is None else {"code": reason.code, "text": reason.text}
+
+
+def _grant_data(one: Grant) -> dict[str, Any]:
+    return {
+        "job": one.job_id,
+        "worker": one.worker,
+        "granted_at": instant(one.granted_at),
+        "expires_at": instant(one.expires_at),
+        "expired": one.is_expired,
+    }
+
+
+def _over(one: Grant) -> str:
+    return "expired" if one.is_expired else ""

@@ -1,0 +1,106 @@
+"""`holdfast jobs tail`, and the progress of a job on the screen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import unicodedata
+from typing import Any
+
+import click
+
+from ..model.stream import Frame, Progress
+from .command import Command, json_option, target_options
+from .locate import find_app
+from .output import instant
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID")
+@click.option("--after", metavar="CURSOR", help="Go on behind this frame. [default: from the first]")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Such as output, stdout, stderr, log.")
+@click.option("--durable", is_flag=True, help="Leave best-effort frames out.")
+@click.option("--no-follow", is_flag=True, help="End with what is there now.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End after so long without a frame.")
+@json_option
+@target_options
+def tail(
+    *,
+    job_id: str,
+    after: str | None,
+    kinds: tuple[str, ...],
+    durable: bool,
+    no_follow: bool,
+    timeout: float | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Print what a job says, from the first word until it has ended. With --json each line is a frame."""
+    app = find_app(app_name, store)
+    patience = 0 if no_follow else timeout
+    last = ""
+    for frame in app.stream(job_id, after=after, timeout=patience, best_effort=not durable):
+        if kinds and frame.kind not in kinds and not frame.control:
+            continue
+        last = json.dumps(frame_data(frame), ensure_ascii=False) + "\n" if as_json else shown(frame, last)
+        click.echo(last, nl=False, err=not as_json and frame.kind == "stderr")
+    if last and not last.endswith("\n"):
+        click.echo()
+
+
+def shown(frame: Frame, before: str = "") -> str:
+    """A frame for people: text as it is, anything else on a line of its own."""
+    if isinstance(frame.data, str):
+        return "".join(character if _is_plain(character) else "\ufffd" for character in frame.data)
+    begin = "\n" if before and not before.endswith("\n") else ""
+    if frame.control:
+        return f"{begin}-- {frame.kind}: {json.dumps(frame.data, ensure_ascii=False)}\n"
+    if isinstance(frame.data, bytes):
+        return f"{begin}[{frame.kind}] {len(frame.data):,} bytes\n"
+    if frame.kind == "log":
+        error = f"\n{frame.data['error']}" if frame.data.get("error") else ""
+        line = f"{frame.data.get('level', '')} {frame.data.get('logger', '')}: {frame.data.get('message', '')}{error}"
+        return begin + "".join(c if _is_plain(c) else "\ufffd" for c in line) + "\n"
+    return f"{begin}{json.dumps(frame.data, ensure_ascii=False)}\n"
+
+
+def frame_data(frame: Frame) -> dict[str, Any]:
+    """A frame for programs."""
+    found: dict[str, Any] = {
+        "cursor": frame.cursor,
+        "seq": frame.seq,
+        "kind": frame.kind,
+        "at": instant(frame.at),
+        "attempt": frame.attempt,
+        "generation": frame.generation,
+        "step": frame.step,
+        "best_effort": frame.best_effort,
+        "control": frame.control,
+    }
+    if isinstance(frame.data, bytes):
+        return found | {"base64": base64.b64encode(frame.data).decode()}
+    return found | {"data": frame.data}
+
+
+def progress_data(progress: Progress) -> dict[str, Any] | None:
+    if progress.at is None:
+        return None
+    return {
+        "percent": progress.percent,
+        "message": progress.message,
+        "stage": progress.stage,
+        "at": instant(progress.at),
+    }
+
+
+def progress_line(progress: Progress) -> str | None:
+    """How far a job is, in one line."""
+    percent = None if progress.percent is None else f"{progress.percent:.3g} %"
+    return ", ".join(fact for fact in (percent, progress.stage, progress.message) if fact) or None
+
+
+def _is_plain(character: str) -> bool:
+    """What a job prints must not move the cursor of whoever reads it, or rename his window."""
+    return character in "\n\t" or unicodedata.category(character) != "Cc"

@@ -1,0 +1,246 @@
+"""Budgets: `app.budgets`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from ..durable.budgets import tell
+from ..errors import InvalidInput
+from ..model.budget import Budget, Spent
+from ..names import check_duration, check_name
+from ..options import Seconds
+from ..rules.amounts import Amount, Amounts, check_amount, check_amounts
+from ..rules.cron import parse_cron
+from ..storage.ops import budgets
+from ..storage.ops.accounts import key_of
+from ..storage.ops.audit import audit
+from ..storage.ops.budgets import Terms
+from ..storage.port import Op, Store, Tx
+from .durations import seconds_of
+from .removal import removal
+from .scope import EVERYTHING, Scope
+
+Limits: TypeAlias = "Mapping[str, Amount | None]"
+NEVER: Final = "never"
+
+
+class Budgets:
+    """See budgets, set and raise their limits, begin them anew, spend from outside of a task."""
+
+    def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
+        self._store = store
+        self._scope = scope
+        self._shares = shares
+
+    def of(self, tenant: str) -> Budgets:
+        """The budgets of one tenant: its jobs look there first for the names that they use."""
+        scope = Scope(self._scope.of(check_name("tenant", tenant)))
+        return Budgets(self._store, scope, shares=self._shares or self._scope.tenant is None)
+
+    def list(self, *, after: Budget | None = None, limit: int = 500) -> builtins.list[Budget]:
+        """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
+        return self._store().read(_list(self._scope.tenant, after, limit))
+
+    async def alist(self, *, after: Budget | None = None, limit: int = 500) -> builtins.list[Budget]:
+        return await self._store().aread(_list(self._scope.tenant, after, limit))
+
+    def get(self, name: str) -> Budget:
+        """One budget and how it stands; BudgetNotFound if there is none."""
+        return self._store().read(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+
+    async def aget(self, name: str) -> Budget:
+        return await self._store().aread(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+
+    def set(
+        self,
+        name: str,
+        limits: Limits | None = None,
+        *,
+        soft: Limits | None = None,
+        every: Seconds | str | None = None,
+        zone: str | None = None,
+        within: str | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> bool:
+        """Make or change a budget; False if it was so already. What is left out stays as it is.
+
+        `limits` and `soft` are by dimension, and None removes one. `every` is seconds, such as "1d", a cron expression
+        in `zone`, or "never". `within` is the budget that it is a part of, "" of none.
+        """
+        return self._store().write(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
+
+    async def aset(
+        self,
+        name: str,
+        limits: Limits | None = None,
+        *,
+        soft: Limits | None = None,
+        every: Seconds | str | None = None,
+        zone: str | None = None,
+        within: str | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> bool:
+        return await self._store().awrite(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
+
+    def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
+        """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
+        return self._store().write(self._raising(name, limits, actor, reason))
+
+    async def araise(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
+        return await self._store().awrite(self._raising(name, limits, actor, reason))
+
+    def reset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
+        return self._store().write(self._resetting(name, actor, reason))
+
+    async def areset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(self._resetting(name, actor, reason))
+
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Forget a budget; False if there was none. Jobs that name it fail from then on."""
+        return self._store().write(self._deleting(name, actor, reason))
+
+    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(self._deleting(name, actor, reason))
+
+    def spend(self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount) -> Spent:
+        """Count a spend, whatever the limits say: `app.budgets.spend("team", tokens=812, key=request_id)`.
+
+        The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
+        """
+        return _told(self._store().write(self._spending(name, {**(amounts or {}), **more}, key)))
+
+    async def aspend(
+        self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
+    ) -> Spent:
+        return _told(await self._store().awrite(self._spending(name, {**(amounts or {}), **more}, key)))
+
+    def _setting(self, name: str, terms: Terms, actor: str, reason: str) -> Op[bool]:
+        tenant, budget, shares = self._scope.home, check_name("the budget's name", name), self._shares
+
+        async def run(tx: Tx) -> bool:
+            changed = await budgets.ensure(tx, tenant, budget, terms, origin="operator", shares=shares)
+            if changed:
+                after = _shown(await budgets.get(tx, tenant, budget))
+                said = {"action": "budget.set", "target": budget, "reason": reason}
+                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
+            return changed
+
+        return Op(run)
+
+    def _raising(self, name: str, limits: Amounts, actor: str, reason: str) -> Op[Budget]:
+        tenant, wanted = self._scope.home, check_amounts("a raise", limits)
+
+        async def run(tx: Tx) -> Budget:
+            before = await budgets.get(tx, tenant, name)
+            budget, changed = await budgets.raise_limits(tx, tenant, name, wanted)
+            if changed:
+                await audit(
+                    tx, actor=actor, action="budget.raise", target=name, reason=reason,
+                    before=_shown(before), after=_shown(budget), tenant=tenant,
+                )  # fmt: skip
+            return budget
+
+        return Op(run)
+
+    def _resetting(self, name: str, actor: str, reason: str) -> Op[bool]:
+        tenant = self._scope.home
+
+        async def run(tx: Tx) -> bool:
+            before = await budgets.get(tx, tenant, name)
+            done = await budgets.reset(tx, tenant, name)
+            if done:
+                spent = {line.dimension: f"{line.spent:f}" for line in before.lines}
+                said = {"action": "budget.reset", "target": name, "reason": reason}
+                await audit(tx, actor=actor, **said, before={"spent": spent}, tenant=tenant)
+            return done
+
+        return Op(run)
+
+    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
+        tenant = self._scope.home
+        return removal(
+            lambda tx: budgets.remove(tx, tenant, name),
+            action="budget.delete",
+            target=name,
+            actor=actor,
+            reason=reason,
+            tenant=tenant,
+        )
+
+    def _spending(self, name: str, amounts: Amounts, key: str | None) -> Op[Spent]:
+        tenant, wanted = self._scope.home, check_amounts("a spend", amounts)
+        mark, shares = None if key is None else check_name("the spend's key", key), self._shares
+        return Op(lambda tx: budgets.spend(tx, tenant, name, wanted, key=mark, shares=shares))
+
+
+def declare_budget(
+    name: str, limits: Limits, soft: Limits | None, every: Seconds | str | None, zone: str | None, within: str | None
+) -> Op[None]:
+    """What code says about a budget; an operator's word stands above it."""
+    terms = _terms(limits, soft, NEVER if every is None else every, zone, within or "")
+    budget = check_name("the budget's name", name)
+
+    async def run(tx: Tx) -> None:
+        await budgets.ensure(tx, "", budget, terms, origin="code")
+
+    return Op(run)
+
+
+def _list(tenant: str | None, after: Budget | None, limit: int) -> Op[list[Budget]]:
+    if not 1 <= limit <= 1_000:
+        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+    start = "" if after is None else key_of(after.tenant, after.name)
+    return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
+
+
+def _terms(
+    limits: Limits | None, soft: Limits | None, every: Seconds | str | None, zone: str | None, within: str | None
+) -> Terms:
+    when: dict[str, Any] = {}
+    if isinstance(every, str) and every != NEVER and seconds_of(every) is None:
+        when = {"expression": parse_cron(every, zone or "UTC").text, "zone": zone or "UTC"}
+    elif every == NEVER:
+        when = {"never": True}
+    elif every is not None:
+        when = {"every": _period(seconds_of(every) if isinstance(every, str) else every)}
+    return Terms(
+        limits=_checked("a limit", limits),
+        soft=_checked("a soft limit", soft),
+        within=check_name("the budget above", within) if within else within,
+        **when,
+    )
+
+
+def _period(every: object) -> int:
+    micros = check_duration("every", every)
+    if micros < 1_000_000:
+        raise InvalidInput("every is less than a second; give more")
+    return micros
+
+
+def _checked(what: str, given: Limits | None) -> dict[str, int | None]:
+    return {
+        check_name("the dimension", name): None if value is None else check_amount(f"{what}: {name}", value, zero=True)
+        for name, value in (given or {}).items()
+    }
+
+
+def _told(spent: Spent) -> Spent:
+    if not spent.again:
+        tell(spent.crossed)
+    return spent
+
+
+def _shown(budget: Budget) -> dict[str, object]:
+    return {
+        "limits": {line.dimension: None if line.limit is None else f"{line.limit:f}" for line in budget.lines},
+        "soft": {line.dimension: f"{line.soft:f}" for line in budget.lines if line.soft is not None},
+        "every": budget.every,
+        "cron": budget.cron,
+        "within": budget.within,
+    }

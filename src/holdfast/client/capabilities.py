@@ -1,0 +1,42 @@
+"""What the store of an app can do: `app.capabilities()`."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+
+from ..model.capabilities import Capabilities
+from ..rules.capabilities import LIMITS, supports
+from ..storage.ops import verifying
+from ..storage.port import Op, Store
+from ..version import VERSION
+
+
+class Reporting:
+    """The part of an app that says what its store can do."""
+
+    def open(self) -> Store:
+        """The store."""
+        raise NotImplementedError
+
+    def capabilities(self) -> Capabilities:
+        """What the store supports, which version it is, and where its limits are."""
+        return capabilities_of(self.open())
+
+    async def acapabilities(self) -> Capabilities:
+        """The awaiting twin of `capabilities`."""
+        return await asyncio.to_thread(self.capabilities)
+
+
+def capabilities_of(store: Store) -> Capabilities:
+    facts = store.describe()
+    applied = store.read(Op(verifying.applied_migrations))
+    return Capabilities(
+        backend=store.backend,
+        version=str(facts.get("sqlite_version") or facts.get("server_version")),
+        driver=str(facts.get("driver") or f"sqlite3 of Python {platform.python_version()}"),
+        schema=max((migration.version for migration in applied), default=0),
+        holdfast=VERSION,
+        supports=supports(facts, on_disk="wal" in str(facts.get("journal_mode", "")), artifacts=store.blobs.kind),
+        limits=dict(LIMITS),
+    )

@@ -1,0 +1,167 @@
+"""Quotas: `app.quotas`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InvalidInput
+from ..model.budget import Admission, Quota
+from ..names import check_duration, check_limit, check_name
+from ..options import Seconds
+from ..storage.ops import quotas
+from ..storage.ops.accounts import key_of
+from ..storage.ops.audit import audit
+from ..storage.port import Op, Store, Tx
+from .removal import removal
+from .scope import EVERYTHING, Scope
+
+
+class Quotas:
+    """So many within a window, and so many at once, in the whole cluster."""
+
+    def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
+        self._store = store
+        self._scope = scope
+        self._shares = shares
+
+    def of(self, tenant: str) -> Quotas:
+        """The quotas of one tenant: its jobs look there first for the names that they use."""
+        scope = Scope(self._scope.of(check_name("tenant", tenant)))
+        return Quotas(self._store, scope, shares=self._shares or self._scope.tenant is None)
+
+    def list(self, *, after: Quota | None = None, limit: int = 500) -> builtins.list[Quota]:
+        """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
+        return self._store().read(_list(self._scope.tenant, after, limit))
+
+    async def alist(self, *, after: Quota | None = None, limit: int = 500) -> builtins.list[Quota]:
+        return await self._store().aread(_list(self._scope.tenant, after, limit))
+
+    def get(self, name: str) -> Quota:
+        """One quota and how it stands; QuotaNotFound if there is none."""
+        return self._store().read(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+
+    async def aget(self, name: str) -> Quota:
+        return await self._store().aread(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+
+    def set(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        window: Seconds | None = None,
+        concurrency: int | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> bool:
+        """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so."""
+        return self._store().write(self._setting(name, limit, window, concurrency, actor, reason))
+
+    async def aset(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        window: Seconds | None = None,
+        concurrency: int | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> bool:
+        return await self._store().awrite(self._setting(name, limit, window, concurrency, actor, reason))
+
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
+        return self._store().write(self._deleting(name, actor, reason))
+
+    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(self._deleting(name, actor, reason))
+
+    def admit(self, name: str, key: str) -> Admission:
+        """Let one more in, or say why not. The same `key` within the window is the same one.
+
+        It counts as active until `release`, at the latest until its window ends, or without one for an hour.
+        """
+        return self._store().write(self._admitting(name, key))
+
+    async def aadmit(self, name: str, key: str) -> Admission:
+        return await self._store().awrite(self._admitting(name, key))
+
+    def release(self, name: str, key: str) -> bool:
+        """It is no longer active; False if it was not."""
+        return self._store().write(self._releasing(name, key))
+
+    async def arelease(self, name: str, key: str) -> bool:
+        return await self._store().awrite(self._releasing(name, key))
+
+    def _setting(
+        self,
+        name: str,
+        limit: int | None,
+        window: Seconds | None,
+        concurrency: int | None,
+        actor: str,
+        reason: str,
+    ) -> Op[bool]:
+        tenant, quota = self._scope.home, check_name("the quota's name", name)
+        terms = _terms(limit, window, concurrency)
+
+        async def run(tx: Tx) -> bool:
+            changed = await quotas.ensure(tx, tenant, quota, **terms, origin="operator")
+            if changed:
+                said = {"action": "quota.set", "target": quota, "reason": reason}
+                await audit(tx, actor=actor, **said, after=terms, tenant=tenant)
+            return changed
+
+        return Op(run)
+
+    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
+        tenant = self._scope.home
+        return removal(
+            lambda tx: quotas.remove(tx, tenant, name),
+            action="quota.delete",
+            target=name,
+            actor=actor,
+            reason=reason,
+            tenant=tenant,
+        )
+
+    def _admitting(self, name: str, key: str) -> Op[Admission]:
+        tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
+        return Op(lambda tx: quotas.admit(tx, tenant, name, holder, shares=shares))
+
+    def _releasing(self, name: str, key: str) -> Op[bool]:
+        tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
+        return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
+
+
+def declare_quota(name: str, limit: int | None, window: Seconds | None, concurrency: int | None) -> Op[None]:
+    """What code says about a quota; an operator's word stands above it."""
+    quota, terms = check_name("the quota's name", name), _terms(limit, window, concurrency)
+
+    async def run(tx: Tx) -> None:
+        await quotas.ensure(tx, "", quota, **terms, origin="code")
+
+    return Op(run)
+
+
+def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -> dict[str, Any]:
+    if (limit is None) != (window is None):
+        raise InvalidInput("limit and window belong together: so many within so many seconds")
+    if limit is None and concurrency is None:
+        raise InvalidInput("a quota needs limit= with window=, or concurrency=, or both")
+    span = None if window is None else check_duration("window", window)
+    if span == 0:
+        raise InvalidInput("window is 0; give more seconds")
+    return {
+        "allowed": None if limit is None else check_limit("limit", limit),
+        "span": span,
+        "concurrency": None if concurrency is None else check_limit("concurrency", concurrency),
+    }
+
+
+def _list(tenant: str | None, after: Quota | None, limit: int) -> Op[list[Quota]]:
+    if not 1 <= limit <= 1_000:
+        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+    start = "" if after is None else key_of(after.tenant, after.name)
+    return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))

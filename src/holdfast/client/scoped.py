@@ -1,0 +1,128 @@
+"""One tenant's part of an app: `app.scoped("acme")`. What is another's does not exist here, and cannot be changed.
+
+Each sub-client is the app's own under a `Scope`, or shows a part of what all share. What belongs to the whole store,
+such as its workers and its signing keys, is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ..errors import ConfigError
+from ..flows.flow import Flow
+from ..handle import Job
+from ..tasks import JobRequest
+from .artifacts import Artifacts
+from .audit import Audit
+from .budgets import Budgets
+from .enqueuer import Enqueuer
+from .events import Events
+from .flows import Flows
+from .jobs import Jobs
+from .quotas import Quotas
+from .scope import Scope
+from .signals import Signals
+from .streams import Streams
+from .tenantschedules import TenantSchedules
+from .tenantviews import TenantErrors, TenantLimits, TenantQueues
+
+if TYPE_CHECKING:
+    from ..app import App
+
+R = TypeVar("R")
+
+
+class Scoped:
+    """The sub-clients of an app, each confined to one tenant. All that is made here is the tenant's."""
+
+    def __init__(self, app: App, tenant: str) -> None:
+        self.tenant: Final = tenant
+        self._app = app
+        self._scope = scope = Scope(tenant)
+        self.jobs: Final = Jobs(app.open, app._tasks, scope)
+        self._enqueuer = Enqueuer(app.open, self.jobs)
+        self._enqueuer.around = lambda requests: app._enqueuer.around(requests)
+        self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._require_known, scope)
+        self.signals: Final = Signals(app.open, scope)
+        self.signal: Final = self.signals.send
+        self.asignal: Final = self.signals.asend
+        self.streams: Final = Streams(app.open, scope)
+        self.stream: Final = self.streams.follow
+        self.astream: Final = self.streams.afollow
+        self.artifacts: Final = Artifacts(app.open, scope)
+        self.budgets: Final = Budgets(app.open, scope)
+        self.quotas: Final = Quotas(app.open, scope)
+        self.schedules: Final = TenantSchedules(app.open, app.schedules, scope, app._check)
+        self.queues: Final = TenantQueues(app.open, tenant)
+        self.limits: Final = TenantLimits(app.open, tenant)
+        self.errors: Final = TenantErrors(app.open, tenant)
+        self.audit: Final = Audit(app.open, scope)
+        self.events: Final = Events(app.open, tenant)
+        self.aevents: Final = self.events
+
+    def enqueue(self, request: JobRequest[R]) -> Job[R]:
+        """Enqueue what `task.job(…)` made, for this tenant."""
+        self._own(request)
+        if self._app._inline:
+            return self._app.enqueue(request, tenant=self.tenant)
+        return self._enqueuer.one(request, self.tenant)
+
+    async def aenqueue(self, request: JobRequest[R]) -> Job[R]:
+        """The awaiting twin of `enqueue`."""
+        self._own(request)
+        if self._app._inline:
+            return await self._app.aenqueue(request, tenant=self.tenant)
+        return await self._enqueuer.aone(request, self.tenant)
+
+    def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
+        """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
+        for request in requests:
+            self._own(request)
+        if self._app._inline:
+            return [self.enqueue(request) for request in requests]
+        return self._enqueuer.many(requests, self.tenant, connection)
+
+    async def aenqueue_many(
+        self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
+    ) -> list[Job[Any]]:
+        """The awaiting twin of `enqueue_many`."""
+        for request in requests:
+            self._own(request)
+        if self._app._inline:
+            return [await self.aenqueue(request) for request in requests]
+        return await self._enqueuer.amany(requests, self.tenant, connection)
+
+    def flow(
+        self,
+        name: str,
+        *,
+        connection: object | None = None,
+        on_success: JobRequest[Any] | None = None,
+        on_failure: JobRequest[Any] | None = None,
+    ) -> Flow:
+        """A flow of this tenant, as `app.flow` makes one."""
+        if self._app._inline:
+            raise ConfigError("a flow needs a store, and inline mode has none; use holdfast.testing.isolated and drain")
+        for request in (on_success, on_failure):
+            if request is not None:
+                self._own(request)
+        return Flow(
+            self.flows,
+            name,
+            tenant=self.tenant,
+            connection=connection,
+            on_success=on_success,
+            on_failure=on_failure,
+        )
+
+    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
+        """The handle of a job by its id; another tenant's is not found."""
+        return Job(self.jobs, job_id, created=False, task=task)
+
+    def _own(self, request: JobRequest[Any]) -> None:
+        self._app._check(request)
+        self._scope.of(request.options.tenant)
+
+    def __repr__(self) -> str:
+        return f"<Scoped to {self.tenant!r}>"

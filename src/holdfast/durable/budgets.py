@@ -1,0 +1,154 @@
+"""What a running job spends, sets aside and settles. What is charged is charged once, whatever is replayed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from ..errors import InvalidInput
+from ..model.budget import BUDGET_EXHAUSTED, Crossed, Exhausted
+from ..model.outcome import Parked
+from ..model.step import Step
+from ..names import check_name
+from ..rules.amounts import Amount, check_amounts
+from ..rules.failure import error_json
+from ..rules.replay import Call
+from ..storage.ops import charging, reserving
+from ..storage.ops.reserving import Runner, Wish, admission_hold
+from ..storage.port import Op
+from ..storage.step import step
+from .calls import Durable
+
+logger: Final = logging.getLogger("holdfast.budgets")
+
+
+def spend(durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> Coroutine[Any, Any, None]:
+    """Charge a budget. It is always recorded, over its limit too."""
+    name = check_name("the budget's name", budget)
+    return _spend(durable, durable.number("spend", name, ""), name, check_amounts("a spend", amounts))
+
+
+def settle(durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> Coroutine[Any, Any, None]:
+    """Settle what was reserved in a budget before the run began."""
+    name = check_name("the budget's name", budget)
+    call = durable.number("settle", name, "")
+    wish = Wish(admission_hold(name), name, check_amounts("a settlement", amounts, zero=True))
+    return _settle(durable, call, wish)
+
+
+def tell(crossed: Sequence[Crossed]) -> None:
+    """Warn of limits that were crossed, once for each crossing."""
+    for one in crossed:
+        logger.warning(
+            "budget %r is over its %s limit: %s of %s %s are spent",
+            one.budget, one.kind, f"{one.spent:f}", f"{one.limit:f}", one.dimension,
+        )  # fmt: skip
+
+
+class Hold:
+    """A reservation of one run, in either colour."""
+
+    def __init__(self, durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> None:
+        name = check_name("the budget's name", budget)
+        self._durable = durable
+        self._call = durable.number("reserve", name, "")
+        self._wish = Wish(self._call.key, name, check_amounts("a reservation", amounts))
+        self._is_open = False
+        self._is_settled = False
+
+    async def _enter(self) -> None:
+        durable = self._durable
+        # Settled by an earlier run: it needs nothing any more.
+        self._is_settled = await durable.find(self._call) is not None
+        if self._is_settled or durable.is_inline:
+            return
+        run, wish = _runner(durable), self._wish
+        answer = await durable.hands.write(Op(lambda tx: reserving.reserve(tx, run, [wish])))
+        if isinstance(answer, Exhausted):
+            await durable.pause(Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer))))
+        self._is_open = True
+
+    async def _settle(self, amounts: Mapping[str, Amount]) -> None:
+        used = check_amounts("a settlement", amounts, zero=True)
+        if self._is_settled and not self._is_open:
+            return
+        if not self._is_open and not self._durable.is_inline:
+            raise InvalidInput("there is nothing to settle: enter the reservation by `with` first, and settle it once")
+        await _charge(self._durable, self._call, Wish(self._wish.hold, self._wish.budget, used))
+        self._is_open, self._is_settled = False, True
+
+    async def _leave(self) -> None:
+        """Give back what was not settled."""
+        if self._is_open:
+            self._is_open = False
+            run, hold = _runner(self._durable), self._wish.hold
+            await self._durable.hands.write(Op(lambda tx: reserving.release(tx, run, hold)))
+
+
+class Held(Hold):
+    """`async with ctx.reserve("team", tokens=4000) as held:`; what is not settled at its end is given back."""
+
+    async def settle(self, **amounts: Amount) -> None:
+        """Count what was really used, be it less or more, and give the rest back."""
+        await self._settle(amounts)
+
+    async def __aenter__(self) -> Held:
+        await self._enter()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        # Where the run itself ends here, its end gives it back.
+        if error is None or isinstance(error, Exception):
+            await self._leave()
+
+
+class SyncHeld(Hold):
+    """The same in a `def` task: `with ctx.reserve("team", tokens=4000) as held:`."""
+
+    def settle(self, **amounts: Amount) -> None:
+        """Count what was really used, be it less or more, and give the rest back."""
+        step(self._settle(amounts))
+
+    def __enter__(self) -> SyncHeld:
+        step(self._enter())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, Exception):
+            step(self._leave())
+
+
+async def _spend(durable: Durable, call: Call, budget: str, amounts: Mapping[str, int]) -> None:
+    if await durable.find(call) is not None or durable.is_inline:
+        return
+    run, entry = _runner(durable), _entry(call, amounts)
+    tell(await durable.hands.write(Op(lambda tx: charging.spend(tx, run, entry, budget, amounts))))
+
+
+async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
+    found = await durable.find(call)
+    if durable.is_inline:
+        return
+    if found is None:
+        await _charge(durable, call, wish)
+        return
+    run = _runner(durable)
+    await durable.hands.write(Op(lambda tx: reserving.release(tx, run, wish.hold)))
+
+
+async def _charge(durable: Durable, call: Call, wish: Wish) -> None:
+    if durable.is_inline:
+        return
+    run, entry = _runner(durable), _entry(call, wish.amounts)
+    tell(await durable.hands.write(Op(lambda tx: charging.settle(tx, run, entry, wish))))
+
+
+def _runner(durable: Durable) -> Runner:
+    return Runner(durable.info.worker, durable.info.id, durable.info.epoch)
+
+
+def _entry(call: Call, amounts: Mapping[str, int]) -> Step:
+    value = json.dumps(amounts)
+    return Step(key=call.key, kind=call.kind, name=call.name, called=call.called, position=call.position, value=value)

@@ -1,0 +1,111 @@
+"""What a handler gives as the bytes of an artifact: bytes, text, a file by its path, or a file that is open."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import stat
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Final, Protocol, TypeAlias
+
+from ..errors import InvalidInput
+
+TEXT: Final = "text/plain; charset=utf-8"
+BINARY: Final = "application/octet-stream"
+
+
+class Readable(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+Data: TypeAlias = "bytes | bytearray | memoryview | str | os.PathLike[str] | Readable"
+
+
+class Source:
+    """Reads the data once, from its beginning to its end, and takes their measure meanwhile. It blocks."""
+
+    def __init__(self, open_: Callable[[], Readable], *, ours: bool) -> None:
+        self._open = open_
+        self._ours = ours
+        self._file: Any = None
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """Of what was read so far."""
+        return self._hash.hexdigest()
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; fewer only at the end."""
+        if self._file is None:
+            self._file = self._open()
+        parts: list[bytes] = []
+        left = size
+        while left and (part := _bytes(self._file.read(left))):
+            parts.append(part)
+            left -= len(part)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._hash.update(data)
+        self.size += len(data)
+        return data
+
+    def close(self) -> None:
+        """Only what was opened here."""
+        if self._ours and self._file is not None:
+            self._file.close()
+
+
+def source_of(data: object) -> Source:
+    """InvalidInput where nothing can be read from it."""
+    if isinstance(data, str):
+        text = data
+        return Source(lambda: BytesIO(_encoded(text)), ours=True)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        content = bytes(data)
+        return Source(lambda: BytesIO(content), ours=True)
+    if isinstance(data, os.PathLike):
+        path = Path(os.fspath(data))
+        return Source(lambda: _opened(path), ours=True)
+    if not callable(getattr(data, "read", None)):
+        kind = type(data).__qualname__
+        raise InvalidInput(f"an artifact is made of bytes, text, a path or an open file, not of {kind}")
+    file: Any = data
+    return Source(lambda: file, ours=False)
+
+
+def type_of(data: object) -> str:
+    """The content type where none is given."""
+    return TEXT if isinstance(data, str) else BINARY
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the artifact's text contains half of a surrogate pair; encode it yourself") from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        # Not one that never ends, or that waits for somebody to write into it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InvalidInput(f"{path} is not a regular file; open it yourself and pass what you read")
+        return path.open("rb", buffering=0)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the artifact's file {str(path)!r} cannot be read: {error}") from error
+
+
+def _bytes(part: Any) -> bytes:
+    if inspect.iscoroutine(part):
+        part.close()
+        raise InvalidInput("the artifact's file is read by await; read it yourself and pass the bytes")
+    if not isinstance(part, (bytes, bytearray, memoryview)):
+        got = type(part).__qualname__
+        raise InvalidInput(f'the artifact\'s file gives {got} instead of bytes; open it with mode "rb"')
+    return bytes(part)

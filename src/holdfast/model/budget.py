@@ -1,0 +1,154 @@
+"""Budgets and quotas as they stand, and what they answer. Amounts are exact; instants are microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+BUDGET_EXHAUSTED = "budget_exhausted"
+"""The reason of a job that is blocked until a budget has room for it."""
+QUOTA = "quota"
+"""The same of a quota."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLine:
+    """One dimension of a budget."""
+
+    dimension: str
+    limit: Decimal | None
+    """None is without limit: it is only counted."""
+    soft: Decimal | None
+    spent: Decimal
+    reserved: Decimal
+    """By runs that go on now."""
+    lifetime: Decimal
+    """Spent since the budget was made, whatever was reset."""
+    soft_breaches: int
+    hard_breaches: int
+    """How often the limit refused a reservation, or was passed by a spend."""
+
+    @property
+    def left(self) -> Decimal | None:
+        """What could be reserved now; negative where more was spent than allowed, None without a limit."""
+        return None if self.limit is None else self.limit - self.spent - self.reserved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent, and what was. `budget["tokens"]` is one of its dimensions."""
+
+    tenant: str
+    name: str
+    within: str | None
+    """The budget that it is a part of."""
+    every: float | None
+    """Seconds between two resets."""
+    cron: str | None
+    zone: str
+    next_reset: int | None
+    reset_at: int | None
+    resets: int
+    breached_at: int | None
+    origin: str
+    lines: tuple[BudgetLine, ...]
+    blocked: int = 0
+    """Jobs that wait for room in it."""
+
+    def __getitem__(self, dimension: str) -> BudgetLine:
+        for line in self.lines:
+            if line.dimension == dimension:
+                return line
+        raise KeyError(dimension)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there is a dimension of which nothing is left."""
+        return any(line.left is not None and line.left <= 0 for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """A limit that a spend has just crossed."""
+
+    budget: str
+    dimension: str
+    kind: str
+    """soft or hard."""
+    limit: Decimal
+    spent: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What became of a spend. It is always recorded."""
+
+    crossed: tuple[Crossed, ...] = ()
+    again: bool = False
+    """The same key was recorded before, and nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A reservation that was refused whole: this dimension of this budget has too little left."""
+
+    budget: str
+    dimension: str
+    asked: Decimal
+    left: Decimal
+    limit: Decimal
+
+    def __str__(self) -> str:
+        return (
+            f"budget {self.budget!r} has {self.left:f} of {self.limit:f} {self.dimension} left, "
+            f"and {self.asked:f} were asked for"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """So many within a window, and so many at once; None is without that limit."""
+
+    tenant: str
+    name: str
+    limit: int | None
+    window: float | None
+    """Seconds."""
+    concurrency: int | None
+    used: int
+    """Admissions within the window that ends now."""
+    active: int
+    admitted: int
+    """Since the quota was made."""
+    refused: int
+    origin: str
+    blocked: int = 0
+    """Jobs that wait until fewer are active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """It may go on, and counts from now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyAdmitted:
+    """It was admitted before, within this window, and counts once."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateExceeded:
+    """As many as allowed were admitted within the window. There is room again after so many seconds."""
+
+    retry_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyExceeded:
+    """As many as allowed are active. There is room again when one is released."""
+
+    active: int
+
+
+Admission: TypeAlias = "Admitted | AlreadyAdmitted | RateExceeded | ConcurrencyExceeded"

@@ -1,0 +1,175 @@
+"""What a job says while it runs: frames, a summary, its progress."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from ..errors import InvalidCursor
+
+FRAME_LIMIT: Final = 64 * 1024
+"""Bytes of one frame."""
+MAX_FRAMES: Final = 1_000_000
+"""Durable frames of one job."""
+MAX_STREAM_BYTES: Final = 256 * 1024 * 1024
+"""Of one job's durable frames."""
+MAX_PAGE: Final = 10_000
+"""Frames of one read."""
+MESSAGE_LIMIT: Final = 1024
+"""Bytes of a progress message."""
+SUPERSEDED: Final = "superseded"
+TRIMMED: Final = "trimmed"
+
+Encoding: TypeAlias = Literal["text", "bytes", "json", "control", "restart"]
+
+_CURSOR: Final = re.compile(r"(0|[1-9]\d{0,17})\.(0|[1-9]\d{0,17})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """How far somebody has read: the last durable frame, and the last best-effort one."""
+
+    seq: int = 0
+    live: int = 0
+
+    @classmethod
+    def read(cls, text: object) -> Cursor:
+        match = _CURSOR.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise InvalidCursor(f"{str(text)[:60]!r} is no cursor of a stream; pass back that of a frame")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.live}"
+
+
+START: Final = Cursor()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One piece of what a job said."""
+
+    cursor: str
+    """Read on after it by `after=`."""
+    seq: int
+    """Its number among the frames of its kind: durable ones, or best-effort ones. From 1, without gaps."""
+    kind: str
+    """output, stdout, stderr, log, or what the job called it."""
+    data: Any
+    """Text, bytes, or what its JSON says."""
+    attempt: int
+    step: str | None
+    """The durable step that said it, such as `draft#1`."""
+    at: int
+    """Microseconds since 1970, by the store's clock."""
+    best_effort: bool = False
+    generation: int = 0
+    """How often the job had been replayed."""
+    control: bool = False
+    """Not said by the job, but about its frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPage:
+    """Some frames in their order."""
+
+    frames: tuple[Frame, ...]
+    cursor: str
+    """Where to read on."""
+    closed: bool
+    """The job has ended, and nothing comes after these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a job is; None where it has not said."""
+
+    percent: float | None = None
+    message: str | None = None
+    stage: str | None = None
+    at: int | None = None
+    """Microseconds since 1970."""
+
+    def updated(self, later: Progress) -> Progress:
+        """With what is said later; where that says nothing, it stays."""
+        return Progress(
+            percent=self.percent if later.percent is None else later.percent,
+            message=self.message if later.message is None else later.message,
+            stage=self.stage if later.stage is None else later.stage,
+            at=self.at if later.at is None else later.at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A job's own document about itself. Version 0 is before its first word."""
+
+    document: dict[str, Any]
+    version: int
+    at: int | None = None
+
+
+# -- on the way to the store
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A frame without a number. With the encoding `restart` it is none: its step begins again."""
+
+    kind: str
+    encoding: Encoding
+    data: bytes
+    step: str = ""
+    best_effort: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one run said since its last batch."""
+
+    job_id: str
+    owner: str
+    epoch: int
+    generation: int
+    attempt: int
+    writer: str
+    """Who sends it; with `serial` it is recognised when it comes again."""
+    serial: int
+    drafts: tuple[Draft, ...] = ()
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a batch. `refused` durable frames did not fit into the stream."""
+
+    head: int
+    live: int
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a stream as it is locked. `now` is the store's clock."""
+
+    head: int
+    live: int
+    trimmed: int
+    bytes: int
+    rate: float
+    rate_at: int | None
+    writer: str
+    batch: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a read of a stream finds."""
+
+    ended: bool
+    head: Cursor
+    trimmed: int
+    frames: tuple[Frame, ...]

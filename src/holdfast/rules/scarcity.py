@@ -1,0 +1,68 @@
+"""Why a budget or a quota holds a job back, and what would let it go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..clock import SECOND
+from ..model.budget import Budget, Quota
+from .amounts import exact
+from .reach import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Scarcity:
+    """What a blocked job asked for, and how that stands now; neither where it is gone."""
+
+    kind: str
+    name: str
+    asked: Mapping[str, int]
+    budget: Budget | None = None
+    quota: Quota | None = None
+
+
+def scarce(found: Scarcity, now: int) -> list[Reason]:
+    if found.budget is not None:
+        return _budget(found.budget, found.asked, now)
+    if found.quota is not None:
+        return [_quota(found.quota)]
+    return [
+        Reason(f"{found.kind}_unknown", f"there is no {found.kind} {found.name!r} any more; it is about to be told")
+    ]
+
+
+def _budget(budget: Budget, asked: Mapping[str, int], now: int) -> list[Reason]:
+    reasons: list[Reason] = []
+    for line in budget.lines:
+        wanted = exact(asked.get(line.dimension, 0))
+        if line.left is None or line.limit is None or wanted <= line.left:
+            continue
+        text = (
+            f"budget {budget.name!r} has {line.left:f} of {line.limit:f} {line.dimension} left "
+            f"({line.spent:f} spent, {line.reserved:f} reserved) and it asks for {wanted:f}"
+        )
+        reasons.append(Reason("budget_exhausted", text))
+        reasons.append(
+            Reason("released_by", _way_out(budget, line.dimension, wanted > line.limit, bool(line.reserved), now))
+        )
+    return reasons or [Reason("budget", f"budget {budget.name!r} has room for it again; it is about to go on")]
+
+
+def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool, now: int) -> str:
+    ways = [f"a raise: holdfast budgets raise {budget.name} {dimension}=…"]
+    if not never_fits:
+        if is_reserved:
+            ways.append("the end of runs that hold reservations")
+        if budget.next_reset is not None:
+            ways.append(f"its reset in {max(0, budget.next_reset - now) / SECOND:.0f} s")
+        else:
+            ways.append(f"a reset: holdfast budgets reset {budget.name}")
+    return "it goes on after " + ", or ".join(ways)
+
+
+def _quota(quota: Quota) -> Reason:
+    if quota.concurrency is None or quota.active < quota.concurrency:
+        return Reason("quota", f"quota {quota.name!r} has room for it again; it is about to go on")
+    text = f"quota {quota.name!r} has {quota.active} of {quota.concurrency} active; it goes on when one of them ends"
+    return Reason("quota_concurrency", text)

@@ -1,0 +1,68 @@
+"""Signatures of webhooks, by the Standard Webhooks specification: HMAC-SHA256 over id, time and the raw body."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..errors import InvalidInput
+
+PREFIX: Final = "whsec_"
+TOLERANCE: Final = 300
+"""Seconds that a message's time may differ from ours, either way."""
+_SHORTEST: Final = 24
+_LONGEST: Final = 64
+_ID: Final = re.compile(r"[A-Za-z0-9_\-]{1,128}")
+
+
+def new_secret(randomness: bytes) -> str:
+    """A secret made of so many random bytes."""
+    return PREFIX + base64.b64encode(check_size(randomness)).decode()
+
+
+def key_of(secret: str) -> bytes:
+    """The key in a secret; InvalidInput where it is none."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("the secret is not whsec_ and base64; let Holdfast make one") from None
+    return check_size(key)
+
+
+def check_size(key: bytes) -> bytes:
+    if not _SHORTEST <= len(key) <= _LONGEST:
+        raise InvalidInput(f"the secret has {len(key)} bytes; use {_SHORTEST} to {_LONGEST}")
+    return key
+
+
+def sign(secrets: Sequence[str], message_id: str, at: int, body: bytes) -> str:
+    """The value of `webhook-signature`; with several secrets one signature each, so that any receiver finds its own."""
+    if not _ID.fullmatch(message_id):
+        raise InvalidInput(f"a message id has letters, digits, _ and - only, not {message_id!r}")
+    return " ".join(f"v1,{_mac(key_of(secret), message_id, at, body)}" for secret in secrets)
+
+
+def is_signed(secrets: Iterable[str], message_id: str, at: str, body: bytes, signatures: str) -> bool:
+    """Whether one of the signatures is that of one of the secrets. Every pair is compared, in constant time."""
+    given = [part.partition(",")[2] for part in signatures.split(" ")[:16] if part.startswith("v1,")]
+    matched = False
+    for secret in secrets:
+        expected = _mac(key_of(secret), message_id, at, body)
+        for one in given:
+            matched |= hmac.compare_digest(expected.encode(), one.encode())
+    return matched
+
+
+def is_timely(at: str, now: float) -> bool:
+    """Whether a message's time is written as it should be, and near ours."""
+    return at.isascii() and at.isdigit() and len(at) <= 12 and abs(int(at) - now) <= TOLERANCE
+
+
+def _mac(key: bytes, message_id: str, at: int | str, body: bytes) -> str:
+    signed = f"{message_id}.{at}.".encode() + body
+    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

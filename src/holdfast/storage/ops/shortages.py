@@ -1,0 +1,108 @@
+"""Jobs that are blocked until a budget or a quota has room for them, and how they get out.
+
+What lets a job go is only a hint: it asks again before it runs. So nothing is locked here to find out who fits, and a
+row that another transaction has is left to the next look.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...rules.budget import fitting
+from ..port import Tx
+from ..statements import sql
+from .accounts import read
+
+PAGE: Final = 500
+# What is looked at by each release. Those behind are found when many in front of them do not fit.
+_FIRST: Final = 100
+_MANY: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a blocked job waits for. `asked` are millionths by dimension, of a quota none."""
+
+    kind: str
+    key: str
+    asked: Mapping[str, int]
+    since: int
+
+
+async def note(tx: Tx, job_id: str, kind: str, key: str, asked: Mapping[str, int]) -> None:
+    """A run was refused, and its job is about to be blocked."""
+    await tx.one(sql.put_shortage, job_id=job_id, kind=kind, key=key, asked=json.dumps(asked))
+
+
+async def wake(tx: Tx, keys: Collection[str]) -> int:
+    """Let those jobs go on that now fit into these budgets or quotas; how many."""
+    if not keys:
+        return 0
+    short = [row[0] for row in await tx.all(sql.keys_with_shortage, keys=json.dumps(sorted(keys)))]
+    count = 0
+    for key in sorted(short):
+        count += await let_go(tx, await who_fits(tx, key, n=_FIRST))
+    return count
+
+
+async def look_again(tx: Tx, ids: Sequence[str]) -> None:
+    """These jobs have just been blocked. Room that was made since they were refused did not know of them yet."""
+    for job_id in ids:
+        if found := await shortage_of(tx, job_id):
+            await wake(tx, [found.key])
+
+
+async def who_fits(tx: Tx, key: str, *, n: int = _MANY) -> list[str]:
+    """The jobs that would find room in this budget or quota now: one read of it, however many wait."""
+    rows = await tx.all(sql.short_of, key=key, n=n)
+    if not rows:
+        return []
+    account = (await read(tx, [key])).get(key)
+    if account is not None:
+        return list(fitting([(job_id, json.loads(asked)) for job_id, asked in rows], account.current.lines))
+    quota = await tx.one(sql.get_quota, key=key)
+    if quota is not None:
+        concurrency, active = quota[5], quota[10]
+        return [row[0] for row in (rows if concurrency is None else rows[: max(0, concurrency - active)])]
+    # It is gone, and they will be told.
+    return [row[0] for row in rows]
+
+
+async def let_go(tx: Tx, ids: Sequence[str]) -> int:
+    """Make blocked jobs ready; how many."""
+    if not ids:
+        return 0
+    rows = await tx.all(sql.unblock_short, ids=json.dumps(ids))
+    if rows:
+        await tx.one(sql.drop_shortages, ids=json.dumps([row[0] for row in rows]))
+    for queue in {row[1] for row in rows}:
+        tx.ring(f"queue:{queue}")
+    return len(rows)
+
+
+async def shortage_of(tx: Tx, job_id: str) -> Shortage | None:
+    row = await tx.one(sql.shortage_of, job_id=job_id)
+    return None if row is None else Shortage(row[0], row[1], json.loads(row[2]), row[3])
+
+
+async def what_is_short(tx: Tx) -> list[str]:
+    """The budgets and quotas that jobs wait for."""
+    return [row[1] for row in await tx.all(sql.what_is_short, n=PAGE)]
+
+
+async def has_leftovers(tx: Tx) -> bool:
+    """Whether there are notes of jobs that no longer wait."""
+    return await tx.one(sql.over_shortages) is not None
+
+
+async def drop_leftovers(tx: Tx) -> int:
+    return len(await tx.all(sql.drop_over_shortages, n=PAGE))
+
+
+async def what_has_expired(tx: Tx) -> tuple[bool, bool]:
+    """Whether keys of spends have, and admissions."""
+    row = await tx.one(sql.what_is_spent)
+    return (bool(row[0]), bool(row[1])) if row else (False, False)

@@ -1,0 +1,40 @@
+"""Jobs that could start, and that no live worker can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model.grant import Stranded
+from ...model.job import JobRecord, JobState
+from ...model.route import Route
+from ...rules.reach import Reason, missing, task_of
+from ..port import Tx
+from ..statements import sql
+from .routes import find_route, special_routes
+from .workers import list_workers
+
+
+async def stranded(tx: Tx) -> list[Stranded]:
+    """By route, each with the first of its jobs and with what is missing."""
+    waiting = await tx.all(sql.waiting_routes)
+    if not waiting:
+        return []
+    workers = await list_workers(tx)
+    routes = {route.number: route for route in await special_routes(tx)}
+    found: list[Stranded] = []
+    for number, queue, job_id in waiting:
+        route = routes.get(number, Route(queue))
+        if reason := missing(route, task_of(route), workers):
+            found.append(Stranded(number, queue, job_id, reason.code, reason.text))
+    return sorted(found, key=lambda item: (item.queue, item.code, item.job_id))
+
+
+async def unrunnable(tx: Tx, jobs: Sequence[JobRecord]) -> dict[str, Reason]:
+    """Of these jobs, those that wait and that nobody could run."""
+    waiting = [job for job in jobs if job.state in (JobState.READY, JobState.BLOCKED)]
+    workers = await list_workers(tx) if waiting else []
+    routes = {
+        number: await find_route(tx, number, queue) for number, queue in {(job.route, job.queue) for job in waiting}
+    }
+    reasons = {job.id: missing(routes[job.route], job.task, workers) for job in waiting}
+    return {job_id: reason for job_id, reason in reasons.items() if reason is not None}

@@ -1,0 +1,58 @@
+-- name: set_resident
+update holdfast_worker set resident = :resident where id = :id;
+
+-- name: loaded_elsewhere
+select resident from holdfast_worker where id <> :id and state = 'alive' and resident <> '[]';
+
+-- name: write_grant
+insert into holdfast_grant (job_id, worker, route, queue, requires, affinity, version, granted_at, expires_at)
+values (:job_id, :worker, :route, :queue, :requires, :affinity, :version, :now, :now + :expires)
+    on conflict (job_id) do update
+       set worker = excluded.worker, route = excluded.route, queue = excluded.queue, requires = excluded.requires,
+           affinity = excluded.affinity, version = excluded.version, granted_at = excluded.granted_at,
+           expires_at = excluded.expires_at
+returning job_id, worker, granted_at, expires_at, 0;
+
+-- name: get_grant
+select job_id, worker, granted_at, expires_at, expires_at <= :now from holdfast_grant where job_id = :job_id;
+
+-- name: list_grants
+select job_id, worker, granted_at, expires_at, expires_at <= :now
+  from holdfast_grant
+ where (cast(:tenant as text) is null
+        or exists (select 1 from holdfast_job as job where job.id = holdfast_grant.job_id and job.tenant = :tenant))
+ order by expires_at, job_id limit :n;
+
+-- name: expired_grants
+-- Index: holdfast_grant_expiry.
+select job_id from holdfast_grant where expires_at <= :now order by expires_at limit :n;
+
+-- name: hold_route
+-- The update that changes nothing locks the row: jobs before their grants, as a claim does.
+update holdfast_job set route = route where id = :id returning route, queue, state;
+
+-- name: set_route
+update holdfast_job set route = :route where id = :id returning queue;
+
+-- name: expired_grant
+select job_id from holdfast_grant where job_id = :job_id and expires_at <= :now;
+
+-- name: waiting_routes
+-- Each route that has something to claim, by one step of holdfast_job_ready per route, with the first of its jobs.
+with recursive routes(route) as (
+    select min(route) from holdfast_job where due = 1
+    union all
+    select (select min(j.route) from holdfast_job j where j.due = 1 and j.route > routes.route) from routes
+     where routes.route is not null
+)
+select j.route, j.queue, j.id
+  from routes
+  join holdfast_job as j
+    on j.id = (select h.id from holdfast_job h where h.due = 1 and h.route = routes.route
+                order by h.priority desc, h.rank, h.id limit 1)
+ where routes.route is not null;
+
+-- name: orphaned_grants
+select g.job_id from holdfast_grant as g
+ where not exists (select 1 from holdfast_job as job where job.id = g.job_id)
+ limit :n;

@@ -1,0 +1,17 @@
+-- These differ in how a list is passed, and in that SQLite has one writer and needs no locks on rows.
+
+-- name: add_part
+-- Again after an unknown outcome: the same bytes in the same place.
+insert into holdfast_blob_part (blob, n, data)
+select id, :part, :data from holdfast_blob where id = :blob and state = 'writing'
+    on conflict (blob, n) do update set data = excluded.data
+returning n;
+
+-- name: remove_artifacts
+delete from holdfast_artifact where job_id in (select value from json_each(:ids));
+
+-- name: forget_stored
+delete from holdfast_step where kind = 'artifact' and job_id in (select value from json_each(:ids));
+
+-- name: known_blobs
+select id from holdfast_blob where id in (select value from json_each(:ids));

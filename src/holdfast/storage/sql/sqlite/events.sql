@@ -1,0 +1,36 @@
+-- name: put_events
+-- Differs: writers come one after the other, so the log itself takes what Postgres leaves to the relay.
+insert into holdfast_event (at, body)
+select :now, :body
+ where coalesce((select events from holdfast_queue where name = :queue), 'outcomes') in ('all', :level);
+
+-- name: inbox_waits
+-- There is no inbox.
+select 0;
+
+-- name: relay_events
+select 0 where :n < 0;
+
+-- name: make_event_head
+select 0;
+
+-- name: newest_event
+-- The newest row is never pruned.
+select coalesce(max(seq), 0) from holdfast_event;
+
+-- name: hear_new_jobs
+-- Only while a queue tells all: the mere presence of this trigger adds 3 µs to the 17 that a row takes.
+create trigger if not exists holdfast_job_added after insert on holdfast_job
+when new.queue in (select name from holdfast_queue where events = 'all')
+begin
+    insert into holdfast_event (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
+    values (new.created_at, 'job', new.tenant, new.id, new.task, new.queue, new.state, new.reason, 0, new.epoch, new.tags,
+            new.flow);
+end;
+
+-- name: ignore_new_jobs
+drop trigger if exists holdfast_job_added;
+
+-- name: tell_copied
+-- The trigger has told.
+select 0 where :ids is null;

@@ -1,0 +1,154 @@
+"""What `ctx` can say about its job while it runs, in both colours. Light to import, as the context is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from ..durable.shared import SharedCalls
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ..context import JobInfo, Stop
+    from ..model.stream import Draft, Progress, Summary
+    from ..storage.port import Op
+    from .inline import InlineOutlet
+    from .outlet import Outlet
+
+# A branch of `ctx.gather` is no step.
+_BRANCH: Final = re.compile(r"(?:^|(?<=/))gather#\d+\.\d+/$")
+
+
+class _Speaks(SharedCalls):
+    def _me(self) -> tuple[JobInfo, Any, Stop]:
+        context: Any = self
+        return context.job, context._app, context._stop
+
+    def _outlet(self) -> Outlet | InlineOutlet:
+        return outlet_of(*self._me())
+
+    def _kept(self) -> InlineOutlet | None:
+        """Of an inline job, which has no store."""
+        if self._me()[0].worker:
+            return None
+        from .inline import InlineOutlet
+
+        outlet = self._outlet()
+        assert isinstance(outlet, InlineOutlet)
+        return outlet
+
+    def _draft(self, data: object, kind: str, best_effort: bool) -> Draft:
+        from .drafts import draft_of
+
+        self._check()
+        return draft_of(data, kind, self._step(), best_effort)
+
+    def _step(self) -> str:
+        if self._durable is None:
+            return ""
+        from ..durable.place import place_of
+
+        scope = place_of(self._durable).scope
+        while (shorter := _BRANCH.sub("", scope)) != scope:
+            scope = shorter
+        return scope.removesuffix("/")
+
+    def _tell(self, percent: float | None, message: str | None, stage: str | None) -> None:
+        from .drafts import progress_of
+
+        self._check()
+        said: Progress = progress_of(percent, message, stage)
+        self._outlet().tell(said)
+
+    def _summary(self, patch: dict[str, Any]) -> Op[Summary]:
+        from ..storage.ops import streams
+        from ..storage.port import Op
+        from .drafts import patch_of
+
+        self._check()
+        plain, job = patch_of(patch), self._me()[0]
+        return Op(lambda tx: streams.summarize(tx, job.worker, job.id, job.epoch, plain))
+
+
+class AwaitingStream(_Speaks):
+    """For an `async def` task."""
+
+    async def emit(self, data: object, kind: str = "output", *, best_effort: bool = False) -> None:
+        """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
+
+        It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
+        `best_effort` frame may be dropped when there are many.
+        """
+        draft = self._draft(data, kind, best_effort)
+        await _awaited(self._outlet().put(draft))
+
+    async def flush(self) -> None:
+        """Wait until all that was said is stored."""
+        outlet = self._outlet()
+        await _awaited(outlet.flush())
+        outlet.check()
+
+    async def progress(
+        self, percent: float | None = None, message: str | None = None, stage: str | None = None
+    ) -> None:
+        """Say how far the job is. What is left out stays as it was; the last word on each is stored in any case."""
+        self._tell(percent, message, stage)
+
+    async def summarize(self, patch: dict[str, Any]) -> int:
+        """Change the job's summary by a merge patch (RFC 7396); its new version.
+
+        None removes a key; the text `__holdfast_null__` stores a null.
+        """
+        if (kept := self._kept()) is not None:
+            return kept.summarize(patch)
+        summary: Summary = await self._me()[1].open().awrite(self._summary(patch))
+        return summary.version
+
+
+class BlockingStream(_Speaks):
+    """For a `def` task."""
+
+    def emit(self, data: object, kind: str = "output", *, best_effort: bool = False) -> None:
+        """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
+
+        It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
+        `best_effort` frame may be dropped when there are many.
+        """
+        draft = self._draft(data, kind, best_effort)
+        if (crowded := self._outlet().put(draft)) is not None:
+            crowded.result()
+
+    def flush(self) -> None:
+        """Wait until all that was said is stored."""
+        outlet = self._outlet()
+        if (rest := outlet.flush()) is not None:
+            rest.result()
+        outlet.check()
+
+    def progress(self, percent: float | None = None, message: str | None = None, stage: str | None = None) -> None:
+        """Say how far the job is. What is left out stays as it was; the last word on each is stored in any case."""
+        self._tell(percent, message, stage)
+
+    def summarize(self, patch: dict[str, Any]) -> int:
+        """Change the job's summary by a merge patch (RFC 7396); its new version.
+
+        None removes a key; the text `__holdfast_null__` stores a null.
+        """
+        if (kept := self._kept()) is not None:
+            return kept.summarize(patch)
+        summary: Summary = self._me()[1].open().write(self._summary(patch))
+        return summary.version
+
+
+def outlet_of(info: JobInfo, app: Any, stop: Stop) -> Outlet | InlineOutlet:
+    """The outlet of a run, made when it first says something."""
+    found: Outlet | InlineOutlet = stop.outlet or app.streams.outlet(info, stop)
+    return found
+
+
+async def _awaited(future: Future[None] | None) -> None:
+    if future is not None:
+        import asyncio
+
+        await asyncio.wrap_future(future)

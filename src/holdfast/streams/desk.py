@@ -1,0 +1,115 @@
+"""Stores what the runs of this process say: one thread, which lives while somebody may say something.
+
+All that is due goes in one commit, however many runs said it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..context import JobInfo, Stop
+from ..errors import HoldfastError
+from ..model.stream import Appended, Batch
+from ..storage.forking import renew_after_fork
+from ..storage.ops import streams
+from ..storage.port import Op, Store
+from .outlet import Outlet
+
+logger: Final = logging.getLogger("holdfast.streams")
+
+
+class Desk:
+    """One per app."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self.renew_after_fork()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """The runs of the parent are not here, and nor is its thread."""
+        # Re-entrant: a finaliser may print while its thread is in here, and what is printed may be captured.
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._outlets: dict[Outlet, None] = {}
+        self._thread: threading.Thread | None = None
+
+    def open(self, info: JobInfo, stop: Stop) -> Outlet:
+        return Outlet(self, info, stop)
+
+    # -- called under the lock
+
+    def wake(self) -> None:
+        """Something is to be stored."""
+        self._changed.notify_all()
+
+    def enlist(self, outlet: Outlet) -> None:
+        self._outlets[outlet] = None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="holdfast-streams", daemon=True)
+            self._thread.start()
+
+    def forget(self, outlet: Outlet) -> None:
+        self._outlets.pop(outlet, None)
+        self._changed.notify_all()
+
+    # -- the thread
+
+    def _serve(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            # Nobody may wait for ever for a thread that is gone.
+            logger.exception("the streams of this process failed")
+            with self.lock:
+                self._thread = None
+                for outlet in list(self._outlets):
+                    outlet.fail(HoldfastError(f"the stream failed: {error!r}"))
+
+    def _work(self) -> None:
+        while taken := self._take():
+            outlets = list(taken)
+            answers = self._write(list(taken.values()))
+            with self.lock:
+                now = time.monotonic()
+                for outlet, answer in zip(outlets, answers, strict=True):
+                    if answer is None:
+                        outlet.postpone(now)
+                    else:
+                        outlet.settle(answer)
+
+    def _take(self) -> dict[Outlet, Batch]:
+        """What is due, when something is; nothing when the thread may end."""
+        with self.lock:
+            while self._outlets:
+                now = time.monotonic()
+                times = {outlet: due for outlet in self._outlets if (due := outlet.due()) is not None}
+                if taken := {outlet: outlet.take(now) for outlet, due in times.items() if due <= now}:
+                    return taken
+                self._changed.wait(min(times.values()) - now if times else None)
+            self._thread = None
+            return {}
+
+    def _write(self, batches: Sequence[Batch]) -> list[Appended | HoldfastError | None]:
+        """One answer each; None where it shall be tried again."""
+        try:
+            answers = self._store().write(_append(batches))
+            return [*answers]
+        except Exception as error:
+            if isinstance(error, HoldfastError) and error.retryable:
+                logger.warning("what %d jobs said is not stored yet (%s); trying again", len(batches), error)
+                return [None] * len(batches)
+            if len(batches) > 1:
+                # One of them is to blame, and only one shall fail.
+                return [answer for batch in batches for answer in self._write([batch])]
+            logger.exception("what job %s said cannot be stored", batches[0].job_id)
+            return [error if isinstance(error, HoldfastError) else HoldfastError(f"the stream failed: {error!r}")]
+
+
+def _append(batches: Sequence[Batch]) -> Op[list[Appended | HoldfastError]]:
+    fleeting = not any(not draft.best_effort for batch in batches for draft in batch.drafts)
+    return Op(lambda tx: streams.append(tx, batches), fleeting=fleeting)

@@ -1,0 +1,75 @@
+"""What a handler gives to `emit`, `progress` and `summarize`, checked and encoded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .. import codec
+from ..errors import FrameTooLarge, InvalidArguments, InvalidInput, PayloadTooLarge
+from ..model.stream import FRAME_LIMIT, MESSAGE_LIMIT, SUPERSEDED, TRIMMED, Draft, Encoding, Progress
+from ..names import check_name
+
+_RESERVED: Final = frozenset({SUPERSEDED, TRIMMED})
+
+
+def draft_of(data: object, kind: object, step: str, best_effort: bool) -> Draft:
+    """A frame of text, bytes, or anything that JSON can say."""
+    name = check_name("the frame's kind", kind)
+    if name in _RESERVED:
+        raise InvalidInput(f"frames of kind {name!r} are about other frames; choose another kind")
+    encoding, encoded = _encoded(data)
+    if len(encoded) > FRAME_LIMIT:
+        raise FrameTooLarge(len(encoded), FRAME_LIMIT)
+    return Draft(name, encoding, encoded, step, bool(best_effort))
+
+
+def progress_of(percent: object, message: object, stage: object) -> Progress:
+    """How far a job is; what is None stays as it was."""
+    return Progress(
+        percent=None if percent is None else _percent(percent),
+        message=None if message is None else _message(message),
+        stage=None if stage is None else "" if stage == "" else check_name("the stage", stage),
+    )
+
+
+def patch_of(patch: object) -> dict[str, Any]:
+    """A merge patch as plain data."""
+    if not isinstance(patch, Mapping):
+        raise InvalidInput(f"a summary is changed by an object, not by {type(patch).__name__}; pass a dict")
+    plain: dict[str, Any] = codec.decode(codec.encode(dict(patch), what="the summary"), dict[str, Any])
+    return plain
+
+
+def _encoded(data: object) -> tuple[Encoding, bytes]:
+    if isinstance(data, str):
+        try:
+            return "text", str.__str__(data).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArguments(f"the frame holds a lone surrogate, which is no character: {error}") from error
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return "bytes", bytes(data)
+    try:
+        return "json", codec.encode(data, what="the frame", limit=FRAME_LIMIT).encode()
+    except PayloadTooLarge as error:
+        raise FrameTooLarge(error.size, error.limit) from error
+
+
+def _percent(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise InvalidInput(f"percent must be a number, not {type(value).__name__}")
+    if math.isnan(value) or not 0 <= value <= 100:
+        raise InvalidInput(f"percent is {value}; give a number from 0 to 100")
+    return float(value)
+
+
+def _message(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"the message must be text, not {type(value).__name__}")
+    text = str.__str__(value)
+    size = len(text.encode("utf-8", "replace"))
+    if size > MESSAGE_LIMIT:
+        raise InvalidInput(f"the message takes {size:,} bytes; shorten it to {MESSAGE_LIMIT:,}, or emit it")
+    # Neither can be stored by every database.
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")

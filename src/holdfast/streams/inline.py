@@ -1,0 +1,66 @@
+"""What an inline job says. There is no store: it is kept in memory for whoever reads it in this process."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from ..clock import SYSTEM_CLOCK
+from ..context import JobInfo
+from ..model.stream import Cursor, Draft, Frame, Progress, Stretch, Summary
+from ..rules.streaming import merged
+from ..storage.ops.streams import decoded
+from .drafts import patch_of
+
+
+class InlineOutlet:
+    """The stream of one inline job. All of its frames stay."""
+
+    def __init__(self, info: JobInfo) -> None:
+        self.progress = Progress()
+        self.summary = Summary({}, 0)
+        self._info = info
+        self._frames: list[Frame] = []
+        self._place = Cursor()
+
+    def put(self, draft: Draft, *, captured: bool = False) -> Future[None] | None:
+        if draft.encoding != "restart":
+            live = int(draft.best_effort)
+            self._place = Cursor(self._place.seq + 1 - live, self._place.live + live)
+            self._frames.append(self._frame(draft))
+        return None
+
+    def restart(self, step: str) -> None:
+        """A step is tried again; what it said before is out of date."""
+        self._frames = [frame for frame in self._frames if frame.step != step]
+
+    def tell(self, progress: Progress) -> None:
+        self.progress = replace(self.progress.updated(progress), at=SYSTEM_CLOCK.now())
+
+    def summarize(self, patch: dict[str, Any]) -> int:
+        document = merged(self.summary.document, patch_of(patch))
+        self.summary = Summary(document, self.summary.version + 1, SYSTEM_CLOCK.now())
+        return self.summary.version
+
+    def flush(self) -> Future[None] | None:
+        return None
+
+    def check(self) -> None:
+        """Nothing can go wrong."""
+
+    def read(self, after: Cursor, n: int, *, best_effort: bool) -> Stretch:
+        frames = [f for f in self._frames if Cursor.read(f.cursor) > after and (best_effort or not f.best_effort)]
+        return Stretch(True, self._place, 0, tuple(frames[:n]))
+
+    def _frame(self, draft: Draft) -> Frame:
+        return Frame(
+            cursor=str(self._place),
+            seq=self._place.live if draft.best_effort else self._place.seq,
+            kind=draft.kind,
+            data=decoded(draft.encoding, draft.data),
+            attempt=self._info.attempt,
+            step=draft.step or None,
+            at=SYSTEM_CLOCK.now(),
+            best_effort=draft.best_effort,
+        )

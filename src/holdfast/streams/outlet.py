@@ -1,0 +1,219 @@
+"""What one run has said and the store does not have yet."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final
+
+from ..context import JobInfo, Stop
+from ..errors import HoldfastError, LeaseLost, NotFound, StreamFull
+from ..ids import token
+from ..model.stream import MAX_FRAMES, Appended, Batch, Draft, Progress
+
+if TYPE_CHECKING:
+    from .capture import Sink
+    from .desk import Desk
+
+BUFFERED_SECONDS: Final = 0.02
+"""A frame waits no longer than this for others to share its commit."""
+_PROGRESS_SECONDS: Final = 0.25
+# Whoever says more than this at once waits until the store has it.
+_MOST_FRAMES: Final = 2_000
+_MOST_BYTES: Final = 4 * 1024 * 1024
+# What is printed cannot wait. It is dropped where so many times as much is there.
+_CAPTURED: Final = 4
+# Reasons to stop after which nothing that is said counts.
+_TOO_LATE: Final = frozenset({"lost", "fenced"})
+
+
+class Outlet:
+    """Safe from any thread. Everything is under the desk's lock; the desk takes from here what is due."""
+
+    def __init__(self, desk: Desk, info: JobInfo, stop: Stop) -> None:
+        self.info: Final = info
+        self.stop: Final = stop
+        self.source: Sink | None = None
+        """Hears what the run prints and logs; it may hold an unfinished line back."""
+        self._desk = desk
+        self._lock = desk.lock
+        self._writer = token()
+        self._serial = 0
+        self._drafts: list[Draft] = []
+        self._size = 0
+        self._progress: Progress | None = None
+        self._flight: tuple[Batch, int] | None = None
+        self._said = self._stored = 0
+        self._waiting: list[tuple[int, Future[None]]] = []
+        self._taken_at = 0.0
+        self._not_before = 0.0
+        self._pauses = 0
+        self._head = 0
+        self._error: HoldfastError | None = None
+        self._is_full = self._is_told = False
+        self._is_open = True
+
+    # -- the handler's side
+
+    def put(self, draft: Draft, *, captured: bool = False) -> Future[None] | None:
+        """Take a frame. Where too much waits for the store: the future to wait for."""
+        with self._lock:
+            if not captured:
+                self._refuse(draft)
+            elif self._error or self._is_full or not self._is_open or self._is_crowded(_CAPTURED):
+                return None
+            self._drafts.append(draft)
+            self._size += len(draft.data)
+            self._note(is_first=len(self._drafts) == 1)
+            return self._wait() if self._is_crowded() and not captured else None
+
+    def restart(self, step: str) -> None:
+        """A step begins again: what it has said before is superseded."""
+        self.put(Draft("", "restart", b"", step), captured=True)
+
+    def tell(self, progress: Progress) -> None:
+        """Say how far the job is. Only the last word on each field gets to the store."""
+        with self._lock:
+            self._refuse()
+            self._progress = (self._progress or Progress()).updated(progress)
+            self._note()
+
+    def flush(self) -> Future[None] | None:
+        """The future of all that was said being stored; None if it is."""
+        with self._lock:
+            return self._wait()
+
+    def check(self) -> None:
+        """Raise what went wrong with what was said before."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._is_full and not self._is_told:
+                self._is_told = True
+                raise StreamFull(self.info.id)
+
+    def finish(self) -> Future[None] | None:
+        """The handler has ended: store the rest. None if there is none."""
+        if self.source is not None:
+            self.source.close()
+        with self._lock:
+            self._is_open = False
+            rest = self._wait()
+            if rest is None:
+                self._desk.forget(self)
+            return rest
+
+    def abandon(self) -> None:
+        """Nobody wants to know any more what this run had to say."""
+        if self.source is not None:
+            self.source.close()
+        with self._lock:
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the handler has ended."""
+        return not self._is_open
+
+    @property
+    def failure(self) -> HoldfastError | None:
+        """Why frames were not stored, if the handler was not told. That the job is lost is told elsewhere."""
+        if self._error is not None and not isinstance(self._error, (LeaseLost, NotFound)):
+            return self._error
+        return StreamFull(self.info.id) if self._is_full and not self._is_told else None
+
+    def _is_crowded(self, times: int = 1) -> bool:
+        return len(self._drafts) >= times * _MOST_FRAMES or self._size >= times * _MOST_BYTES
+
+    def _refuse(self, draft: Draft | None = None) -> None:
+        if self._error is not None:
+            raise self._error
+        if not self._is_open:
+            raise LeaseLost(f"the run of job {self.info.id} has ended; its stream is closed")
+        if draft is None or draft.best_effort:
+            return
+        if self._is_full or self._head + len(self._drafts) >= MAX_FRAMES:
+            self._is_full = self._is_told = True
+            raise StreamFull(self.info.id)
+
+    def _note(self, *, is_first: bool = False) -> None:
+        # A first frame is due before the progress that the desk may be waiting with.
+        was_idle = self._said == self._stored
+        self._said += 1
+        if was_idle or is_first:
+            self._desk.enlist(self)
+            self._desk.wake()
+
+    def _wait(self) -> Future[None] | None:
+        if self._said == self._stored or self._error is not None:
+            return None
+        future: Future[None] = Future()
+        self._waiting.append((self._said, future))
+        self._desk.wake()
+        return future
+
+    # -- the desk's side, under its lock
+
+    def due(self) -> float | None:
+        """When to take from here, by the monotonic clock; None if there is nothing."""
+        if self._said == self._stored:
+            return None
+        if self._waiting:
+            return self._not_before
+        pause = BUFFERED_SECONDS if self._drafts or self._flight else _PROGRESS_SECONDS
+        return max(self._not_before, self._taken_at + pause)
+
+    def take(self, now: float) -> Batch:
+        """What is to be stored; the same again until it is settled."""
+        if self._flight is None:
+            info, self._serial = self.info, self._serial + 1
+            batch = Batch(
+                job_id=info.id,
+                owner=info.worker,
+                epoch=info.epoch,
+                generation=info.generation,
+                attempt=info.attempt,
+                writer=self._writer,
+                serial=self._serial,
+                drafts=tuple(self._drafts),
+                progress=self._progress,
+            )
+            self._drafts, self._size, self._progress = [], 0, None
+            self._flight = (batch, self._said)
+        self._taken_at = now
+        return self._flight[0]
+
+    def settle(self, answer: Appended | HoldfastError) -> None:
+        if self._flight is None:
+            return
+        if not isinstance(answer, Appended):
+            self.fail(answer)
+            return
+        self._stored, self._flight = self._flight[1], None
+        self._head, self._pauses = answer.head, 0
+        self._is_full = self._is_full or answer.refused > 0
+        self._resolve()
+
+    def postpone(self, now: float) -> None:
+        """The store is away. It is asked again, ever less often, for as long as the run may go on."""
+        if self.stop.reason in _TOO_LATE:
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+            return
+        self._pauses = min(self._pauses + 1, 6)
+        self._not_before = now + BUFFERED_SECONDS * (1 << self._pauses)
+
+    def fail(self, error: HoldfastError) -> None:
+        """Nothing of this will be stored."""
+        self._error = self._error or error
+        self._drafts, self._size, self._progress, self._flight = [], 0, None, None
+        self._stored = self._said
+        self._resolve()
+
+    def _resolve(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for upto, future in waiting:
+            if upto > self._stored:
+                self._waiting.append((upto, future))
+            elif not future.done():
+                future.set_result(None)
+        if not self._is_open and self._said == self._stored:
+            self._desk.forget(self)

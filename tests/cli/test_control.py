@@ -1,0 +1,101 @@
+"""Work in progress at the command line: revoke, replay, hold, and workers that are declared dead."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast import App
+from holdfast.clock import SECOND
+from holdfast.model.route import Route
+from holdfast.model.worker import WorkerSpec
+from holdfast.storage.ops import claims, workers
+from holdfast.storage.ops.claims import ClaimRequest, encode_routes
+from holdfast.storage.port import Op
+
+from .kit import Run, answer, fill
+
+
+def start(app: App, worker_id: str = "w1", lease: int = 30 * SECOND) -> list[Any]:
+    """A worker that has claimed everything, and says nothing more."""
+    spec = WorkerSpec(
+        id=worker_id, name=worker_id, host="h", pid=1, process_key="p", queues=("mail",), tasks=("mail",),
+        concurrency=10, version="1", lease=lease,
+    )  # fmt: skip
+    app.open().write(Op(lambda tx: workers.register(tx, spec)))
+    wanted = ClaimRequest(owner=worker_id, token="c1", routes=encode_routes([[Route("mail")]]), n=10)
+    return app.open().write(Op(lambda tx: claims.claim(tx, wanted)))
+
+
+def test_a_running_job_is_taken_from_its_worker(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    (claimed,) = start(app)
+    other = run("jobs", "revoke", job_id, "--owner", "w2", "--json")
+    assert answer(other, 4) == {"results": [{"id": job_id, "outcome": "different_owner"}]}
+    moved = run("jobs", "revoke", job_id, "--epoch", claimed.epoch + 1, "--json")
+    assert answer(moved, 4)["results"][0]["outcome"] == "epoch_moved"
+    done = run("jobs", "revoke", job_id, "--owner", "w1", "--epoch", claimed.epoch, "--reason", "stuck", "--json")
+    assert answer(done)["results"] == [{"id": job_id, "outcome": "revoked"}]
+    assert answer(run("jobs", "revoke", job_id, "--json"))["results"][0]["outcome"] == "no_active_lease"
+    assert "nobody runs it" in run("jobs", "revoke", job_id).output
+    (record,) = app.audit.list()
+    assert (record.actor, record.action, record.target, record.reason) == ("ada", "job.revoke", job_id, "stuck")
+
+
+def test_a_cancel_can_be_meant_for_one_run_only(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    (claimed,) = start(app)
+    moved = run("jobs", "cancel", job_id, "--force", "--epoch", claimed.epoch + 1, "--json")
+    assert answer(moved, 4)["results"][0]["outcome"] == "moved"
+    assert answer(run("jobs", "cancel", job_id, "--owner", "w1", "--json"))["results"][0]["outcome"] == "requested"
+    assert run("jobs", "cancel", "--all", "--epoch", 1).exit_code == 2
+
+
+def test_a_finished_job_is_replayed_until_it_was_ten_times(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    app.jobs.cancel(job_id)
+    for _ in range(10):
+        assert answer(run("jobs", "replay", job_id, "--json"))["results"][0]["outcome"] == "replayed"
+        app.jobs.cancel(job_id)
+    refused = answer(run("jobs", "replay", job_id, "--json"), 4)
+    assert refused["results"][0]["error"]["code"] == "illegal_move"
+
+
+def test_holding_again_says_that_it_is_so(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    outcomes = [
+        answer(run("jobs", verb, job_id, "--json"))["results"][0]["outcome"]
+        for verb in ("hold", "hold", "release", "release")
+    ]
+    assert outcomes == ["held", "already", "released", "already"]
+
+
+def test_expired_leases_are_listed_and_a_worker_is_declared_dead(app: App, run: Run) -> None:
+    ids = sorted(fill(app, 3))
+    start(app, lease=1)
+    first = answer(run("workers", "leases", "--limit", 2, "--json"))
+    rest = answer(run("workers", "leases", "--after", first["next"], "--json"))
+    assert [lease["job"] for lease in first["leases"] + rest["leases"]] == ids
+    assert {lease["worker"] for lease in first["leases"]} == {"w1"}
+    assert ids[0] in run("workers", "leases").output
+    assert answer(run("workers", "dead", "w1", "--reason", "on fire", "--json")) == {
+        "worker": "w1", "rescued": 3, "again": False,
+    }  # fmt: skip
+    assert answer(run("workers", "dead", "w1", "--reason", "on fire", "--json"))["again"] is True
+    assert answer(run("workers", "leases", "--json")) == {"leases": [], "next": None}
+    assert app.workers.list() == []
+    (record,) = app.audit.list()
+    assert (record.action, record.target, record.reason) == ("worker.dead", "w1", "on fire")
+    assert json.loads(record.after or "")["rescued"] == 3
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 300, "a\tb"])
+def test_the_reason_for_a_dead_worker_must_be_readable(app: App, run: Run, reason: str) -> None:
+    start(app)
+    assert run("workers", "dead", "w1", "--reason", reason).exit_code == 2
+
+
+def test_a_worker_that_nobody_knows_is_not_found(run: Run) -> None:
+    assert run("workers", "dead", "nobody", "--reason", "gone").exit_code == 3

@@ -1,0 +1,239 @@
+"""What operators do to work in progress: hold, release, reorder, revoke a lease, declare a worker dead."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import IllegalMove, NotFound
+from holdfast.model.answers import CancelResult
+from holdfast.model.audit import AuditFilter
+from holdfast.model.control import AlreadySatisfied, Held, Revoked
+from holdfast.model.job import JobState
+from holdfast.model.outcome import Done, Lost, Suspended
+from holdfast.model.wait import Wait
+from holdfast.rules.lifecycle import MAX_GENERATION
+from holdfast.storage.ops import audit, control, leases
+
+from .world import LEASE, World
+
+WHO = {"actor": "ann", "reason": "because"}
+
+
+def actions(world: World) -> list[str]:
+    return [record.action for record in world.read(audit.list_audit, AuditFilter())]
+
+
+# -- revoke
+
+
+def test_a_revoked_job_is_ready_again_at_no_cost_under_a_new_epoch(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    answer = world.run(leases.revoke, placed.id, Held(), **WHO)
+    job = world.job(placed.id)
+    assert answer == Revoked("ready", placed.epoch + 1)
+    assert (job.state, job.reason, job.due, job.attempts, job.crashes) == (JobState.READY, "revoked", 1, 0, 0)
+    assert (job.owner, job.claim, job.epoch) == (None, None, placed.epoch + 1)
+    assert actions(world) == ["job.revoke"]
+
+
+def test_what_the_worker_of_a_revoked_job_records_no_longer_counts(world: World) -> None:
+    placed = world.place(JobState.READY)
+    claimed = world.take_placed(placed)
+    world.run(leases.revoke, placed.id, Held(), **WHO)
+    assert world.finish(placed.owner, claimed, Done("1")) == Lost()
+    again = world.take_placed(placed)
+    assert (again.attempt, again.epoch > claimed.epoch) == (1, True)
+    world.finish(placed.owner, again, Done("2"))
+    assert world.job(placed.id).result == "2"
+
+
+def test_revoking_twice_says_that_there_is_no_lease(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.run(leases.revoke, placed.id, Held(), **WHO)
+    row = world.row(placed.id)
+    assert world.run(leases.revoke, placed.id, Held(), **WHO) == AlreadySatisfied("no_active_lease")
+    assert world.row(placed.id) == row
+    assert actions(world) == ["job.revoke"]
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
+def test_a_job_that_does_not_run_has_no_lease_to_revoke(each_store: World, state: JobState) -> None:
+    placed = each_store.place(state)
+    row = each_store.row(placed.id)
+    assert each_store.run(leases.revoke, placed.id, Held(), **WHO) == AlreadySatisfied("no_active_lease")
+    assert each_store.row(placed.id) == row
+    assert actions(each_store) == []
+
+
+def test_a_lease_is_revoked_only_from_the_hands_that_are_named(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    row = world.row(placed.id)
+    for held, why in (
+        (Held(owner="another"), "different_owner"),
+        (Held(epoch=placed.epoch + 1), "epoch_moved"),
+        (Held(owner=placed.owner, epoch=placed.epoch - 1), "epoch_moved"),
+    ):
+        assert world.run(leases.revoke, placed.id, held, **WHO) == AlreadySatisfied(why)
+    assert world.row(placed.id) == row
+    fits = Held(owner=placed.owner, epoch=placed.epoch)
+    assert isinstance(world.run(leases.revoke, placed.id, fits, **WHO), Revoked)
+
+
+def test_revoking_a_job_that_was_asked_to_stop_cancels_it(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.run(control.cancel, placed.id, reason="enough")
+    assert world.run(leases.revoke, placed.id, Held(), **WHO) == Revoked("cancelled", placed.epoch + 1)
+    assert world.job(placed.id).reason == "enough"
+
+
+def test_revoking_an_unknown_job_is_not_found(each_store: World) -> None:
+    with pytest.raises(NotFound):
+        each_store.run(leases.revoke, "none", Held(), **WHO)
+
+
+# -- workers
+
+
+def test_a_worker_that_is_declared_dead_loses_its_jobs_at_once(world: World) -> None:
+    owner = world.worker()
+    ids = [world.add() for _ in range(3)]
+    world.claim(owner)
+    page = world.run(leases.mark_dead, owner, **WHO)
+    assert page is not None and sorted(page.rescued) == sorted(ids)
+    assert {world.job(id).state for id in ids} == {JobState.READY}
+    assert {world.job(id).reason for id in ids} == {"rescue"}
+    assert actions(world) == ["worker.dead"]
+
+
+def test_declaring_a_worker_dead_again_says_so(world: World) -> None:
+    owner = world.worker()
+    assert world.run(leases.mark_dead, owner, **WHO) is not None
+    assert world.run(leases.mark_dead, owner, **WHO) is None
+    assert actions(world) == ["worker.dead"]
+
+
+def test_a_worker_that_nobody_knows_cannot_be_declared_dead(each_store: World) -> None:
+    with pytest.raises(NotFound):
+        each_store.run(leases.mark_dead, "nobody", **WHO)
+
+
+def test_only_leases_that_are_over_are_listed_page_by_page(each_store: World) -> None:
+    world = each_store
+    silent, live = world.worker(), world.worker(queues=["other"])
+    ids = sorted(world.add() for _ in range(5))
+    world.claim(silent)
+    world.clock.advance(LEASE / SECOND + 1)
+    world.run(leases.workers.beat, live)
+    world.add(queue="other")
+    world.claim(live, queues=["other"])
+    first = world.read(leases.expired_leases, limit=3)
+    rest = world.read(leases.expired_leases, after=first[-1].job, limit=3)
+    assert [lease.job for lease in first + rest] == ids
+    assert {(lease.owner, lease.worker_state) for lease in first + rest} == {(silent, "alive")}
+    assert first[0].overdue == SECOND
+    assert world.read(leases.expired_leases, after=ids[-1]) == []
+
+
+def test_a_dead_workers_leases_are_over_whatever_its_clock_says(each_store: World) -> None:
+    owner = each_store.worker()
+    job_id = each_store.add()
+    each_store.claim(owner)
+    assert each_store.read(leases.expired_leases) == []
+    each_store.sql("update holdfast_worker set state = 'dead' where id = :id", id=owner)
+    assert [lease.job for lease in each_store.read(leases.expired_leases)] == [job_id]
+
+
+# -- hold, release, priority
+
+
+def test_holding_and_releasing_can_be_repeated(world: World) -> None:
+    job_id = world.add(delay=5 * SECOND)
+    assert world.run(control.hold, job_id, **WHO) is True
+    held = world.row(job_id)
+    assert world.run(control.hold, job_id, **WHO) is False
+    assert world.row(job_id) == held
+    assert world.run(control.unhold, job_id, **WHO) is True
+    free = world.row(job_id)
+    assert world.run(control.unhold, job_id, **WHO) is False
+    assert world.row(job_id) == free
+    assert (world.job(job_id).state, world.job(job_id).due) == (JobState.READY, 0)
+    assert actions(world) == ["job.release", "job.hold"]
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.READY])
+def test_only_a_ready_job_can_be_held(each_store: World, state: JobState) -> None:
+    placed = each_store.place(state)
+    row = each_store.row(placed.id)
+    if state is JobState.BLOCKED and each_store.job(placed.id).reason == "operator":
+        assert each_store.run(control.hold, placed.id, **WHO) is False
+    else:
+        with pytest.raises(IllegalMove):
+            each_store.run(control.hold, placed.id, **WHO)
+    assert each_store.row(placed.id) == row
+
+
+def test_a_priority_that_is_set_again_changes_nothing(world: World) -> None:
+    job_id = world.add()
+    assert world.run(control.prioritise, job_id, 7, **WHO) is True
+    row = world.row(job_id)
+    assert world.run(control.prioritise, job_id, 7, **WHO) is False
+    assert world.row(job_id) == row
+    assert actions(world) == ["job.priority"]
+
+
+def test_a_held_jobs_priority_counts_when_it_is_released(each_store: World) -> None:
+    first, second = each_store.add(), each_store.add()
+    each_store.run(control.hold, second, **WHO)
+    each_store.run(control.prioritise, second, 9, **WHO)
+    each_store.run(control.unhold, second, **WHO)
+    assert [job.id for job in each_store.claim(each_store.worker())] == [second, first]
+
+
+def test_the_priority_of_a_job_that_runs_cannot_be_changed(each_store: World) -> None:
+    placed = each_store.place(JobState.RUNNING)
+    with pytest.raises(IllegalMove):
+        each_store.run(control.prioritise, placed.id, 7, **WHO)
+
+
+# -- cancel, replay
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_cancel_is_meant_only_for_the_hands_that_are_named(world: World, force: bool) -> None:
+    placed = world.place(JobState.RUNNING)
+    row = world.row(placed.id)
+    for held in (Held(owner="another"), Held(epoch=placed.epoch + 2)):
+        assert world.run(control.cancel, placed.id, force=force, held=held) is CancelResult.MOVED
+    assert world.row(placed.id) == row
+    fits = Held(owner=placed.owner, epoch=placed.epoch)
+    wanted = CancelResult.CANCELLED if force else CancelResult.REQUESTED
+    assert world.run(control.cancel, placed.id, force=force, held=fits) is wanted
+
+
+def test_a_job_that_has_ended_is_finished_in_whichever_hands_it_is_looked_for(each_store: World) -> None:
+    placed = each_store.place(JobState.SUCCEEDED)
+    assert each_store.run(control.cancel, placed.id, held=Held(owner="another")) is CancelResult.FINISHED
+
+
+def test_a_waiting_job_can_be_cancelled_by_its_epoch(each_store: World) -> None:
+    placed = each_store.place(JobState.READY)
+    epoch = each_store.job(placed.id).epoch
+    assert each_store.run(control.cancel, placed.id, held=Held(epoch=epoch + 1)) is CancelResult.MOVED
+    assert each_store.run(control.cancel, placed.id, held=Held(epoch=epoch)) is CancelResult.CANCELLED
+
+
+def test_a_job_is_replayed_ten_times_and_no_more(each_store: World) -> None:
+    placed = each_store.place(JobState.FAILED)
+    for _ in range(MAX_GENERATION):
+        assert each_store.run(control.replay, placed.id)
+        each_store.run(control.cancel, placed.id)
+    with pytest.raises(IllegalMove, match="10 times"):
+        each_store.run(control.replay, placed.id)
+
+
+def test_a_suspended_job_has_no_lease(each_store: World) -> None:
+    placed = each_store.place(JobState.READY)
+    claimed = each_store.take_placed(placed)
+    each_store.finish(placed.owner, claimed, Suspended(Wait(key="wait:x#1", reason="signal")))
+    assert each_store.run(leases.revoke, placed.id, Held(), **WHO) == AlreadySatisfied("no_active_lease")
