@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         InvalidCursor,
         InvalidFlow,
         InvalidInput,
+        InvalidSignature,
         InvalidToken,
         InvalidVersion,
         JobCancelled,
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
         NotFound,
         NotInInventory,
         NotInTransaction,
+        OutboxFull,
         OutcomeUnknown,
         PayloadMismatch,
         PayloadTooLarge,
         QueueClosed,
         QueueFull,
         QuotaNotFound,
+        RequestFailed,
         ResultTimeout,
         SchemaMismatch,
         SelfEdge,
@@ -75,6 +78,8 @@ if TYPE_CHECKING:
         UnknownDimension,
         UnknownTask,
         UnknownTenant,
+        UrlRefused,
+        WrongAnswer,
     )
     from .flows.chains import Chain, Group, group
     from .flows.flow import Flow
@@ -90,9 +95,10 @@ if TYPE_CHECKING:
     from .model.control import AlreadySatisfied, Revoked
     from .model.flow import CancelPolicy, FlowFilter, FlowState, FlowStatus
     from .model.job import JobRecord, JobState
+    from .model.outbox import OutboxEvent, Outgoing
     from .model.schedule import Schedule, ScheduleState
     from .model.stream import Frame, StreamPage
-    from .outcomes import Fail, JobSignal, Park, Retry, Snooze, Throttle
+    from .outcomes import DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy
     from .tasks import JobRequest, Task
     from .tenancy import tenant
@@ -100,20 +106,24 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadySatisfied", "App", "Artifact", "BeyondScope", "Budget", "BudgetNotFound", "CancelPolicy", "CancelResult",
     "Capabilities", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "CursorExpired",
-    "DeleteResult", "DuplicateArtifact",
+    "DeleteResult", "DeliveryFailed", "DuplicateArtifact",
     "DuplicateEdge", "DuplicateJob", "DuplicateMember", "Fail", "Flow", "FlowCycle", "FlowEnded", "FlowFilter",
     "FlowHandle", "FlowNotFound", "FlowNotSucceeded", "FlowState", "FlowStatus", "FlowTooLarge", "ForeignMember",
     "Frame", "FrameTooLarge", "Group", "HoldfastError", "IdTaken", "IllegalMove", "InvalidAmount", "InvalidArguments",
     "InvalidCursor",
-    "InvalidFlow", "InvalidInput", "InvalidToken", "InvalidVersion", "Inventory", "Job", "JobCancelled", "JobEnded",
+    "InvalidFlow", "InvalidInput", "InvalidSignature", "InvalidToken", "InvalidVersion", "Inventory", "Job",
+    "JobCancelled", "JobEnded",
     "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped",
     "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "NotFound", "NotInInventory",
-    "NotInTransaction", "OutcomeUnknown", "Park", "Part", "PayloadMismatch", "PayloadTooLarge", "QueueClosed",
-    "QueueFull", "Quota", "QuotaNotFound", "ResultTimeout", "Retry", "RetryPolicy", "Revoked", "Schedule",
+    "NotInTransaction", "OutboxEvent", "OutboxFull", "OutcomeUnknown", "Outgoing",
+    "Park", "Part", "PayloadMismatch", "PayloadTooLarge", "QueueClosed",
+    "QueueFull", "Quota", "QuotaNotFound", "Rejected", "RequestFailed", "ResultTimeout", "Retry", "RetryPolicy",
+    "Revoked", "Schedule",
     "ScheduleState", "SchemaMismatch", "Scoped", "SelfEdge", "SignalConflict", "Snooze", "SpendConflict",
     "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly",
     "StorageUnavailable", "StreamFull", "StreamPage", "SyncContext", "Task", "Throttle", "TooManySignals",
-    "Undecodable", "UnknownDimension", "UnknownTask", "UnknownTenant", "WorkerSettings", "__version__", "all_of",
+    "Undecodable", "UnknownDimension", "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
+    "__version__", "all_of",
     "any_of", "group", "quorum", "tenant",
 ]  # fmt: skip
 
@@ -130,6 +140,7 @@ _HOMES = {
     "Chain": "flows.chains",
     "Context": "context",
     "DeleteResult": "model.answers",
+    "DeliveryFailed": "outcomes",
     "Fail": "outcomes",
     "Flow": "flows.flow",
     "FlowFilter": "model.flow",
@@ -146,6 +157,9 @@ _HOMES = {
     "Inventory": "inventory",
     "JobState": "model.job",
     "ManualClock": "clock",
+    "OutboxEvent": "model.outbox",
+    "Outgoing": "model.outbox",
+    "Rejected": "outcomes",
     "Member": "flows.members",
     "Members": "flows.members",
     "Park": "outcomes",

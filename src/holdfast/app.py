@@ -29,6 +29,7 @@ from .client.queues import Queues
 from .client.quotas import Quotas
 from .client.schedules import Schedules
 from .client.scoped import Scoped
+from .client.sending import Sends
 from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .client.streams import Streams
@@ -54,7 +55,7 @@ M = TypeVar("M", bound=Middleware)
 logger: Final = logging.getLogger("holdfast")
 
 
-class App(Reporting, Declares, Registry):
+class App(Reporting, Declares, Sends, Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from .names import check_duration
 
 
@@ -47,3 +50,24 @@ class Park(JobSignal):
     def __init__(self, message: str = "parked", *, reason: str = "auth") -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class Rejected(JobSignal):
+    """Of a batch that was delivered, these events were not taken, each with the reason: they are given up.
+
+    A destination's function returns or raises it, where a receiver answers for each event.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        super().__init__(f"{len(self.reasons)} events were rejected")
+
+
+class DeliveryFailed(JobSignal):
+    """The server answered with this status. What that means is decided from it, the headers and the body."""
+
+    def __init__(self, status: int, headers: Mapping[str, str] | None = None, body: bytes | str = b"") -> None:
+        self.status = status
+        self.headers: Mapping[str, Any] = headers if headers is not None else {}
+        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        super().__init__(f"the destination answered {status}")

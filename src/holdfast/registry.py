@@ -17,6 +17,7 @@ from .errors import ConfigError, UnknownTask
 from .inventory import Fetch, Inventory
 from .names import check_capabilities
 from .options import Captured, Isolate, Seconds, TaskOptions
+from .outbound.policy import Policy
 from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
 from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task
@@ -35,6 +36,8 @@ class Registry(Enqueuer):
     config: Config
     _clock: Clock | None
     _tenants: Tenants
+    outbound: Policy = Policy()
+    """Where requests made for this app may go: webhooks, and the ready-made HTTP task."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[Any, Any]] = {}

@@ -78,7 +78,7 @@ class ChildProcess:
         guard.watch(self._process.pid)
         self.link = Link(ours, self._hear, self._hang_up)
         self.link.send(frame(Hello(list(sys.path), os.environ.get("PYTHONPATH"))))
-        _watch(self._process, asyncio.get_running_loop(), self._bury)
+        watch_end(self._process, asyncio.get_running_loop(), self._bury)
 
     def give(self, ticket: ChildTicket) -> None:
         """Have the child run a job. It has none now."""
@@ -161,7 +161,7 @@ def _launch(python: str, channel: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _watch(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, bury: Callable[[], None]) -> None:
+def watch_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, bury: Callable[[], None]) -> None:
     """Have `bury` called on the loop when the process has ended. It is not reaped before, where the system can."""
 
     def wait() -> None:

@@ -13,10 +13,13 @@
     │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
     │   ├── InvalidToken            forged, expired, used, foreign, unknown: the answer does not say which
     │   ├── InvalidCursor           not a cursor that this log or stream gave out
+    │   ├── UrlRefused              a URL that requests may not go to
+    │   ├── InvalidSignature        a webhook that was not signed with our secret, or not lately
     │   ├── UnknownTenant           .tenant, the app knows its tenants, and this is none of them
     │   ├── BeyondScope             .tenant, what belongs to the whole store, in a tenant's view
     │   ├── InvalidAmount           negative, zero, not finite, too large or too fine
     │   ├── UnknownDimension        .budget .dimension, the budget has no such dimension
+    │   ├── WrongAnswer             of a destination's function; nothing counts as delivered
     │   └── InvalidFlow             a graph that cannot be; one of those below
     │       ├── SelfEdge            a member would wait for itself
     │       ├── FlowCycle           members would wait for each other
@@ -44,6 +47,7 @@
     │   ├── FlowEnded               the flow has ended or was cancelled; nothing can be added
     │   ├── StaleRevision           the flow's graph was changed by somebody else
     │   ├── CursorExpired           .oldest, what follows the cursor has been removed
+    │   ├── OutboxFull              .name .cap, too much in the outbox is undelivered
     │   └── QueueClosed             .queue .state, the queue takes no new jobs
     ├── QueueFull                   too many writes are waiting in this process
     ├── StorageError                .backend
@@ -55,6 +59,7 @@
     │   ├── Corruption              a stored value that no version of Holdfast writes
     │   ├── SchemaMismatch          run "holdfast db migrate"
     │   └── NotInTransaction        the lent connection has no open transaction
+    ├── RequestFailed               .kind, a request to another system got no answer
     ├── ResultTimeout               also a TimeoutError
     ├── StepFailed                  what ctx.step raises: .step .type .message, from the step's own exception
     ├── FlowNotSucceeded            what a flow's .result() raises: .flow_id .state .failures
@@ -114,6 +119,15 @@ from .jobs import (
     ResultTimeout,
     StepDiverged,
     StepFailed,
+)
+from .outbound import (
+    InvalidSignature,
+    RequestFailed,
+    UrlRefused,
+)
+from .outbox import (
+    OutboxFull,
+    WrongAnswer,
 )
 from .root import (
     ConfigError,
@@ -181,6 +195,7 @@ __all__ = [
     "InvalidCursor",
     "InvalidFlow",
     "InvalidInput",
+    "InvalidSignature",
     "InvalidToken",
     "InvalidVersion",
     "JobCancelled",
@@ -194,12 +209,14 @@ __all__ = [
     "NotFound",
     "NotInInventory",
     "NotInTransaction",
+    "OutboxFull",
     "OutcomeUnknown",
     "PayloadMismatch",
     "PayloadTooLarge",
     "QueueClosed",
     "QueueFull",
     "QuotaNotFound",
+    "RequestFailed",
     "ResultTimeout",
     "SchemaMismatch",
     "SelfEdge",
@@ -219,4 +236,6 @@ __all__ = [
     "UnknownDimension",
     "UnknownTask",
     "UnknownTenant",
+    "UrlRefused",
+    "WrongAnswer",
 ]

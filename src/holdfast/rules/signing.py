@@ -28,7 +28,9 @@ def new_secret(randomness: bytes) -> str:
 def key_of(secret: str) -> bytes:
     """The key in a secret; InvalidInput where it is none."""
     try:
-        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        # Some senders leave the padding out.
+        text = secret.removeprefix(PREFIX).rstrip("=")
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput("the secret is not whsec_ and base64; let Holdfast make one") from None
     return check_size(key)

@@ -70,12 +70,15 @@ class Watch:
                 self._call()
 
     def close(self) -> None:
-        self.closed = True
+        # Under the lock: somebody who begins to wait at this moment has started the thread, or starts none.
+        with self._lock:
+            self.closed = True
+            thread = self._thread
         self._wanted.set()
         if self._events is not None:
             self._events.stop()
-        if self._thread is not None:
-            self._thread.join()
+        if thread is not None:
+            thread.join()
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -125,7 +128,7 @@ class Watch:
             return self._waiting > 0 and not self.closed
 
     def _call(self) -> None:
-        if self._armed and self._waiting and not self._wanted.is_set():
+        if self._armed and self._waiting and not self.closed and not self._wanted.is_set():
             self._wanted.set()
             if self._thread is None:
                 weakref.finalize(self, self._wanted.set).atexit = False

@@ -1,0 +1,95 @@
+"""What goes through an outbox: events as their destination receives them, and how an outbox stands.
+
+An entry is a job: delivered is succeeded, abandoned is failed, parked is blocked, sending is running.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+PREFIX: Final = "outbox."
+ORDER: Final = "order"
+"""The reason of an entry that waits for an earlier one of its key."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_canonical: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def queue_of(name: str) -> str:
+    """The queue and the task of a destination's entries."""
+    return PREFIX + name
+
+
+def content_hash(kind: str, data: object) -> str:
+    """The same for the same content, whoever computes it: SHA-256 of {"data": …, "kind": …}, keys sorted, no spaces."""
+    return hashlib.sha256(_canonical({"data": data, "kind": kind})).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event to put, where several of one call differ in more than their data."""
+
+    data: Any
+    kind: str = ""
+    key: str | None = None
+    id: str | None = None
+
+
+class OutboxEvent(msgspec.Struct, frozen=True):
+    """An event as a destination's function receives it. The same one always has the same `id`."""
+
+    id: str
+    kind: str
+    data: Any
+    key: str | None
+    attempt: int
+    tenant: str
+    created: int
+    """Microseconds since 1970; `created_at` is the same as a datetime."""
+    job: str
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was put."""
+        return _EPOCH + timedelta(microseconds=self.created)
+
+    @property
+    def hash(self) -> str:
+        """Of its kind and data, for consumers that recognise what they have by its content."""
+        return content_hash(self.kind, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxCounts:
+    """How many entries of an outbox are where."""
+
+    name: str
+    pending: int = 0
+    """Due now or later."""
+    sending: int = 0
+    parked: int = 0
+    """Until somebody acts, or a delivery succeeds."""
+    delivered: int = 0
+    abandoned: int = 0
+    other: int = 0
+    """Cancelled, expired or skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainReport:
+    """Abandoned entries by kind; with `applied` they were made pending again."""
+
+    name: str
+    by_kind: Mapping[str, int] = field(default_factory=dict)
+    applied: bool = False
+    left: int = 0
+    """Of those: replayed so often that they stay abandoned."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_kind.values())

@@ -1,0 +1,1 @@
+"""Requests to other systems over HTTP, which go nowhere but where anybody could send them."""

@@ -1,0 +1,206 @@
+"""Requests to other systems. One client serves any number of event loops; on each it keeps connections for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ConfigError, InvalidInput, RequestFailed
+from .loops import PerLoop
+from .policy import Policy, Target, parse
+
+if TYPE_CHECKING:
+    import httpcore2
+
+    from .network import Connect, Resolve
+
+ANSWER_LIMIT: Final = 64 * 1024
+TIMEOUT: Final = 30.0
+CONNECT_TIMEOUT: Final = 5.0
+_METHOD: Final = re.compile(r"[A-Z]{1,16}")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,8192}")
+# What says where the request goes and where it ends is ours to say.
+_OURS: Final = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect", "keep-alive",
+     "proxy-authorization", "proxy-connection", "accept-encoding"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: dict[str, str]
+    """By name in lower case; one that came several times has its values with commas between them."""
+    body: bytes
+    """Its beginning, up to the limit."""
+    cut: str = ""
+    """Why there may be more of the body: "size" or "time"; "" where it is whole."""
+    seconds: float = 0.0
+    """From the call to the answer."""
+
+
+class Client:
+    """Sends requests where a policy allows, follows no redirects, and reads no more of an answer than it was told.
+
+    `trust` are certificates other than the system's. `resolve` and `connect` are for tests.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        trust: ssl.SSLContext | None = None,
+        resolve: Resolve | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        self.policy: Final = policy or Policy()
+        self._trust = trust
+        self._resolve = resolve
+        self._connect = connect
+        self._pools = PerLoop(self._pool, lambda pool: pool.aclose())
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout: float = TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        limit: int = ANSWER_LIMIT,
+    ) -> Answer:
+        """One request and its answer, whatever its status. All of it takes at most `timeout` seconds.
+
+        UrlRefused where it may not go there, RequestFailed where no answer came. Where the headers came in time and
+        the body did not, what there is of it is returned.
+        """
+        target = parse(url, self.policy)
+        pool = await self._pools.get()
+        sent = _request(method, target, headers or {}, body, min(connect_timeout, timeout))
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            async with asyncio.timeout_at(begun + timeout) as within:
+                return await _exchange(pool, sent, limit, within)
+        except TimeoutError:
+            raise RequestFailed("timeout", f"{target.host} did not answer within {timeout:g} s") from None
+        except Exception as error:
+            raise _explained(error, target) from error
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop. Without it they are closed with the loop."""
+        await self._pools.drop()
+
+    def _pool(self) -> httpcore2.AsyncConnectionPool:
+        try:
+            from . import network
+        except ImportError as missing:
+            raise ConfigError(f'HTTP requests need httpx2 ({missing}); run: pip install "holdfast[web]"') from missing
+        resolve = network.resolve if self._resolve is None else self._resolve
+        connect = network.connect if self._connect is None else self._connect
+        return network.pool_of(network.GuardedNetwork(self.policy, resolve, connect), self._trust)
+
+
+def check_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Headers as they may be sent; InvalidInput for what would break out of its line, or is not the caller's to say."""
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(f"{name!a} is not the name of a header")
+        if name.lower() in _OURS:
+            raise InvalidInput(f"the header {name} follows from the URL and the body; leave it out")
+        if not isinstance(value, str) or not _VALUE.fullmatch(value):
+            raise InvalidInput(f"the header {name} has a value that no header can have")
+    return {name.lower(): value.strip() for name, value in headers.items()}
+
+
+def _request(method: str, target: Target, headers: Mapping[str, str], body: bytes, connect: float) -> httpcore2.Request:
+    import httpcore2
+
+    if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
+        raise InvalidInput(f"{method!a} is not a method that can be sent")
+    fields = {"user-agent": "holdfast", **check_headers(headers), "host": target.authority}
+    # Compressed, a small answer could become a huge one.
+    fields["accept-encoding"] = "identity"
+    if body or method in ("POST", "PUT", "PATCH"):
+        fields["content-length"] = str(len(body))
+    return httpcore2.Request(
+        method,
+        httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
+        headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()],
+        content=body,
+        extensions={"timeout": {"connect": connect, "pool": None, "read": None, "write": None}},
+    )
+
+
+async def _exchange(
+    pool: httpcore2.AsyncConnectionPool, request: httpcore2.Request, limit: int, within: asyncio.Timeout
+) -> Answer:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    response = await pool.handle_async_request(request)
+    seconds = loop.time() - begun
+    body = bytearray()
+    try:
+        cut = await _read(response, body, limit, within)
+    finally:
+        # With something left unread, this ends the connection.
+        await response.aclose()
+    return Answer(response.status, _headers(response.headers), bytes(body), cut, seconds)
+
+
+async def _read(response: httpcore2.Response, body: bytearray, limit: int, within: asyncio.Timeout) -> str:
+    """Why the reading ended early. The deadline ends the reading, not the request: its status is known."""
+    deadline = within.when()
+    within.reschedule(None)
+    try:
+        async with asyncio.timeout_at(deadline):
+            async for part in response.aiter_stream():
+                body += part
+                if len(body) > limit:
+                    del body[limit:]
+                    return "size"
+    except TimeoutError:
+        return "time"
+    return ""
+
+
+def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _explained(error: Exception, target: Target) -> Exception:
+    import httpcore2
+
+    match error:
+        case httpcore2.TimeoutException():
+            return RequestFailed("timeout", f"{target.host} could not be connected to in time")
+        case httpcore2.ConnectError() if _has_cause(error, ssl.SSLError):
+            return RequestFailed("tls", f"{target.host} could not be trusted: {error}")
+        case httpcore2.ConnectError():
+            return RequestFailed("connect", f"{target.host} could not be connected to: {error}")
+        case httpcore2.NetworkError() | OSError():
+            return RequestFailed("broken", f"the connection to {target.host} broke: {error}")
+        case httpcore2.ProtocolError():
+            return RequestFailed("protocol", f"{target.host} does not answer as HTTP asks for: {error}")
+        case _:
+            return error
+
+
+def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

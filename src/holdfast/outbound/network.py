@@ -1,0 +1,111 @@
+"""How connections are made: a name is resolved, every address it leads to is checked, and one of those is connected to.
+
+Nobody resolves the name again in between, so an answer that changes from one look to the next gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+import httpcore2
+
+from ..errors import RequestFailed, UrlRefused
+from .policy import Policy
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a name."""
+Connect: TypeAlias = "Callable[[str, int, float | None], Awaitable[httpcore2.AsyncNetworkStream]]"
+"""A connection to one address, within so many seconds."""
+
+CONNECTIONS: Final = 1_000
+KEPT: Final = 100
+KEPT_SECONDS: Final = 5.0
+
+
+class GuardedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to permitted addresses, and to nothing else."""
+
+    def __init__(self, policy: Policy, resolve: Resolve, connect: Connect) -> None:
+        self._policy = policy
+        self._resolve = resolve
+        self._connect = connect
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (timeout or 60.0)
+        async with asyncio.timeout_at(until):
+            addresses = await self._checked(host, port)
+        failure: Exception = httpcore2.ConnectTimeout(f"no address of {host} answered in time")
+        for n, address in enumerate(addresses):
+            # Each gets its share of the time, so that one that never answers does not use up all of it.
+            share = (until - loop.time()) / (len(addresses) - n)
+            try:
+                return await self._to(address, port, share)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+        raise UrlRefused("requests go over the network, not to sockets of this machine")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _checked(self, host: str, port: int) -> list[str]:
+        try:
+            addresses = list(dict.fromkeys(await self._resolve(host, port)))
+        except (OSError, UnicodeError) as error:
+            raise RequestFailed("dns", f"{host} has no address: {error}") from error
+        if not addresses:
+            raise RequestFailed("dns", f"{host} has no address")
+        # One that is refused refuses all: a name that leads here and there is a trick, or a mistake.
+        if refused := [address for address in addresses if not self._policy.permits(address)]:
+            raise UrlRefused(f"{host} leads to {refused[0]}, which is not a public address")
+        return addresses
+
+    async def _to(self, address: str, port: int, timeout: float) -> httpcore2.AsyncNetworkStream:
+        stream = await self._connect(address, port, timeout)
+        peer = stream.get_extra_info("server_addr")
+        if peer is not None and not self._policy.permits(peer[0]):
+            await stream.aclose()
+            raise UrlRefused(f"the connection to {address} came out at {peer[0]}")
+        return stream
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """By the system's own resolver, in the order that it prefers."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+async def connect(address: str, port: int, timeout: float | None) -> httpcore2.AsyncNetworkStream:
+    return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout)
+
+
+def pool_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> httpcore2.AsyncConnectionPool:
+    """Connections for one event loop."""
+    return httpcore2.AsyncConnectionPool(
+        ssl_context=trust or _system_trust(),
+        max_connections=CONNECTIONS,
+        max_keepalive_connections=KEPT,
+        keepalive_expiry=KEPT_SECONDS,
+        network_backend=network,
+    )
+
+
+@cache
+def _system_trust() -> ssl.SSLContext:
+    # Reading the certificates takes 100 ms.
+    return httpcore2.default_ssl_context()

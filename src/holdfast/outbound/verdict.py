@@ -1,0 +1,29 @@
+"""What a handler raises for an answer that is no success, so that its job fares as the answer says."""
+
+from __future__ import annotations
+
+import json
+
+from ..clock import SECOND
+from ..outcomes import Fail, JobSignal, Park, Retry, Throttle
+from ..rules.answers import classify
+from ..rules.failure import FailureClass
+from .client import Answer
+
+
+def verdict(answer: Answer, *, now: int) -> JobSignal | None:
+    """None for success; else what to raise. `now` is in microseconds."""
+    failure = classify(answer.status, answer.headers, answer.body, now=now)
+    if failure is None:
+        return None
+    message = str(json.loads(failure.error)["message"])
+    after = None if failure.after is None else failure.after / SECOND
+    match failure.kind:
+        case FailureClass.RATE_LIMITED:
+            return Throttle(message, after=after or 60.0, cool_queue=failure.cools)
+        case FailureClass.AUTH_BLOCKED:
+            return Park(message, reason=failure.reason)
+        case FailureClass.PERMANENT:
+            return Fail(message)
+        case _:
+            return Retry(message, after=after)

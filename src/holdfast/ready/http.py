@@ -1,0 +1,142 @@
+"""`http.request`: an HTTP request as a job, tried again as its answer asks for."""
+
+from __future__ import annotations
+
+import base64
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..clock import SYSTEM_CLOCK
+from ..codec import encode
+from ..context import Context
+from ..errors import InvalidInput
+from ..outbound.client import Answer, Client, check_headers
+from ..outbound.policy import Policy, parse
+from ..outbound.verdict import verdict
+from ..outcomes import Retry
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..tasks import AsyncTask
+
+LONGEST: Final = 3_600.0
+# Written as JSON, such a character takes six times its size.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_KEPT_BACK: Final = frozenset({"set-cookie"})
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResult:
+    """A successful answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+    """As text, or in base64 where it is none."""
+    encoding: str = "text"
+    """"text" or "base64"."""
+    truncated: bool = False
+    """Whether there was more of the body than the limit."""
+
+
+def http_request(
+    app: App,
+    *,
+    name: str = "http.request",
+    policy: Policy | None = None,
+    credentials: Mapping[str, Mapping[str, str]] | None = None,
+    trust: ssl.SSLContext | None = None,
+    limit: int = 64 * 1024,
+    **options: Any,
+) -> AsyncTask[..., HttpResult]:
+    """Register a task that sends a request: `call.enqueue("https://api.example.com/x", "POST", json={…})`.
+
+    `credentials` are headers by host that are added here and never stored with a job. `policy` is the app's own
+    unless given; `limit` is how many bytes of an answer are kept. The rest are options of the task.
+    """
+    secrets = {host.lower(): check_headers(headers) for host, headers in (credentials or {}).items()}
+    if not 0 <= limit <= 64 * 1024:
+        raise InvalidInput(f"limit is {limit}; use at most {64 * 1024:,} bytes, which fit into a result")
+    client = _Lazy(app, policy, trust)
+
+    async def request(
+        ctx: Context,
+        url: str,
+        method: str = "GET",
+        *,
+        headers: dict[str, str] | None = None,
+        body: str | None = None,
+        json: Any = None,
+        timeout: float = 30.0,
+    ) -> HttpResult:
+        if not 0 < timeout <= LONGEST:
+            raise InvalidInput(f"timeout is {timeout}; use up to {LONGEST:,.0f} seconds")
+        content, fields = _content(body, json)
+        if method not in _SAFE:
+            # The same for each attempt: a server that knows it does the work once.
+            fields["idempotency-key"] = ctx.id
+        fields |= check_headers(headers or {}) | secrets.get(parse(url, client.policy).host, {})
+        answer = await client.request(method, url, headers=fields, body=content, timeout=timeout, limit=limit)
+        if (failure := verdict(answer, now=(app._clock or SYSTEM_CLOCK).now())) is not None:
+            raise failure
+        if answer.cut == "time":
+            raise Retry(f"{answer.status}: the rest of the answer did not come within {timeout:g} s")
+        return _result(answer)
+
+    chosen = {"name": name, "permanent_on": (InvalidInput,), **options}
+    task: AsyncTask[..., HttpResult] = app.task(**chosen)(request)
+    return task
+
+
+class _Lazy:
+    """A client made at its first use: by then the app has its policy, wherever that was set."""
+
+    def __init__(self, app: App, policy: Policy | None, trust: ssl.SSLContext | None) -> None:
+        self._app = app
+        self._policy = policy
+        self._trust = trust
+        self._client: Client | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy or self._app.outbound
+
+    async def request(self, method: str, url: str, **rest: Any) -> Answer:
+        if self._client is None or self._client.policy is not self.policy:
+            self._client = Client(self.policy, trust=self._trust)
+        return await self._client.request(method, url, **rest)
+
+
+def _content(body: str | None, json: Any) -> tuple[bytes, dict[str, str]]:
+    if json is not None:
+        if body is not None:
+            raise InvalidInput("give either body or json, not both")
+        return encode(json, what="json").encode(), {"content-type": "application/json"}
+    return (body or "").encode(), {"content-type": "text/plain; charset=utf-8"} if body else {}
+
+
+def _result(answer: Answer) -> HttpResult:
+    headers = {name: value for name, value in answer.headers.items() if name not in _KEPT_BACK}
+    text, encoding = _text(answer.body, cut=answer.cut == "size")
+    return HttpResult(answer.status, headers, text, encoding, answer.cut == "size")
+
+
+def _text(body: bytes, *, cut: bool) -> tuple[str, str]:
+    try:
+        # A cut may go through a character; up to three bytes of it are dropped then.
+        text = body.decode("utf-8", "ignore") if cut and _ends_amid(body) else body.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(body).decode(), "base64"
+    return (base64.b64encode(body).decode(), "base64") if _CONTROL.search(text) else (text, "text")
+
+
+def _ends_amid(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and len(body) - error.start < 4
+    return False

@@ -1,0 +1,29 @@
+"""Durations as people write them: seconds, or a number with a unit."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..clock import SECOND
+from ..errors import InvalidInput
+from ..names import check_duration
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
+
+
+def seconds_of(text: str) -> float | None:
+    """The seconds of such as 30m, 12h or 7d; None if it is something else."""
+    match = _DURATION.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+def check_span(what: str, value: object) -> float:
+    """Seconds, a timedelta, or such as 7d, as seconds."""
+    if not isinstance(value, str):
+        return check_duration(what, value) / SECOND
+    seconds = seconds_of(value)
+    if seconds is None:
+        raise InvalidInput(f"{what} is {value!r}; write seconds, or such as 30m, 12h, 7d")
+    return check_duration(what, seconds) / SECOND

@@ -1,0 +1,72 @@
+"""What becomes of an outbox entry after a delivery, and when a destination is left in peace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from ..clock import SECOND
+from ..errors import Undecodable
+from ..model.job import Claimed
+from ..model.outbox import OutboxEvent
+from ..model.outcome import Failed, Outcome, Throttled
+from .failure import Failure, FailureClass, decide
+from .retry import RetryPolicy, is_aged_out
+
+RETRY: Final = RetryPolicy(initial=60.0, factor=2.0, cap=1_920.0, jitter="additive", spread=0.25)
+"""Of a destination that says nothing else: 60 s · 2^n, at most 32 min, and up to a quarter more."""
+UNPARKED: Final = 256
+"""Parked entries that one success lets go, at most."""
+SPREAD: Final = 5 * SECOND
+"""The time over which those come due."""
+STRIKES: Final = 3
+"""Failures in a row that concern the whole destination, after which it rests."""
+_SHORTEST_LOOK: Final = 10 * SECOND
+_LONGEST_LOOK: Final = 900 * SECOND
+
+
+class _Body(msgspec.Struct):
+    data: object
+    kind: str = ""
+    key: str | None = None
+    id: str | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Body).decode
+
+
+def read_event(job: Claimed) -> OutboxEvent:
+    """The event that an entry holds; Undecodable where it holds none."""
+    try:
+        body = _decode(job.payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Undecodable(f"entry {job.id} is no event: {error}") from error
+    return OutboxEvent(
+        body.id or job.id, body.kind, body.data, body.key, job.attempt, job.tenant, job.created_at, job.id
+    )
+
+
+def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
+    """What becomes of an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
+
+    Whoever is told when to come back comes a little later, each at another moment. What waits longer than the policy's
+    age is given up, but for what is parked.
+    """
+    if failure.after is not None:
+        failure = replace(failure, after=round(failure.after * (1 + policy.spread * u)))
+    outcome = decide(failure, job, policy, now=now, u=u)
+    if isinstance(outcome, Throttled) and is_aged_out(policy, job.created_at, now, outcome.delay / SECOND):
+        return Failed("aged_out", failure.error)
+    return outcome
+
+
+def is_strike(failure: Failure) -> bool:
+    """Whether a failure says something about the destination. One that limits says itself when to come back."""
+    return failure.kind not in (FailureClass.PERMANENT, FailureClass.RATE_LIMITED)
+
+
+def next_look(job: Claimed, now: int) -> int:
+    """When to ask again whether an event may pass its gate, in microseconds: the older, the more seldom."""
+    return min(max((now - job.created_at) // 4, _SHORTEST_LOOK), _LONGEST_LOOK)

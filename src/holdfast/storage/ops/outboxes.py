@@ -1,0 +1,67 @@
+"""What operators see of outboxes and do to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from ...model.bulk import Action, Fate, Order
+from ...model.outbox import PREFIX, DrainReport, OutboxCounts, queue_of
+from ...rules.lifecycle import MAX_GENERATION
+from ..port import Tx
+from ..statements import sql
+from . import bulk
+from .audit import audit
+from .counting import count_jobs
+
+_WHERE = {
+    "ready": "pending", "delayed": "pending", "running": "sending", "blocked": "parked", "succeeded": "delivered",
+    "failed": "abandoned",
+}  # fmt: skip
+
+
+async def counts(tx: Tx) -> list[OutboxCounts]:
+    """How each outbox stands that has entries."""
+    found: dict[str, Counter[str]] = {}
+    for count in await count_jobs(tx):
+        if count.queue.startswith(PREFIX):
+            place = found.setdefault(count.queue.removeprefix(PREFIX), Counter())
+            place[_WHERE.get(count.label, "other")] += count.jobs
+    return [OutboxCounts(name, **places) for name, places in sorted(found.items())]
+
+
+async def retry_now(tx: Tx, name: str, *, actor: str, reason: str) -> int:
+    """Make everything due that waits for its time or is parked; how many. What is being sent is not touched."""
+    queue = queue_of(name)
+    due = len(await tx.all(sql.hasten_entries, queue=queue)) + len(await tx.all(sql.release_parked, queue=queue))
+    cooled = await tx.one(sql.end_cooling, queue=queue)
+    if due or cooled:
+        tx.ring(f"queue:{queue}")
+        await audit(tx, actor=actor, action="outbox.retry", target=name, reason=reason, after={"entries": due})
+    return due
+
+
+async def drain(tx: Tx, name: str, older: int, *, apply: bool, actor: str, reason: str) -> DrainReport:
+    """Abandoned entries of at least that age, by kind; with `apply` they are pending again, all in this transaction."""
+    queue = queue_of(name)
+    rows = await tx.all(sql.abandoned_entries, queue=queue, older=older)
+    by_kind = Counter(_kind(payload) for _, payload, _ in rows)
+    left = sum(generation >= MAX_GENERATION for *_, generation in rows)
+    if apply and rows:
+        order = Order(Action.RETRY, only_state="failed", only_queue=queue)
+        ids = [row[0] for row in rows]
+        fates = await bulk.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
+        left = sum(fate is not Fate.RETRIED for fate in fates.values())
+        kinds = dict(sorted(by_kind.items()))
+        await audit(tx, actor=actor, action="outbox.drain", target=name, reason=reason, after={"kinds": kinds})
+    return DrainReport(name, dict(sorted(by_kind.items())), applied=apply, left=left)
+
+
+def _kind(payload: str) -> str:
+    try:
+        body = msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        return "?"
+    kind = body.get("kind", "") if isinstance(body, dict) else "?"
+    return kind if isinstance(kind, str) else "?"

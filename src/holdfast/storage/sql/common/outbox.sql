@@ -1,0 +1,55 @@
+-- name: hasten_entries
+-- Retry now: what would come due later. Index: holdfast_job_queued.
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
+ where queue = :queue and due = 0
+returning id;
+
+-- name: release_parked
+-- Retry now: what is parked until somebody acts, and not by an operator or behind another. Index: holdfast_job_blocked.
+update holdfast_job
+   set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'retry', not_before = :now, rank = :now
+ where queue = :queue and state = 'blocked'
+   and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
+returning id;
+
+-- name: end_cooling
+update holdfast_queue set cool_until = :now where name = :queue and cool_until > :now returning name;
+
+-- name: entries_in
+-- Every entry of an outbox, each part by an index of its own: ended, ready, running, blocked.
+select (select count(*) from holdfast_job where finished_at is not null and task = :queue and queue = :queue)
+     + (select count(*) from holdfast_job where due is not null and queue = :queue)
+     + (select count(*) from holdfast_job where owner is not null and queue = :queue)
+     + (select count(*) from holdfast_job where state = 'blocked' and queue = :queue);
+
+-- name: evictable_entries
+-- The oldest that have ended in a state. Index: holdfast_job_history.
+select id from holdfast_job
+ where finished_at is not null and task = :queue and queue = :queue and state = :state and linked = 0
+ order by id
+ limit :n;
+
+-- name: abandoned_entries
+-- Index: holdfast_job_unsuccessful.
+select id, payload, generation from holdfast_job
+ where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = :queue
+   and created_at <= :now - :older
+ order by id;
+
+-- name: note_order
+insert into holdfast_outbox_order (queue, key, job_id) values (:queue, :key, :job_id)
+    on conflict (job_id) do nothing
+returning seq;
+
+-- name: stalled_order
+-- Keys of which entries wait for another although the first of them is one of those that wait.
+select distinct mine.key
+  from holdfast_job as job
+  join holdfast_outbox_order as mine on mine.job_id = job.id
+ where job.state = 'blocked' and job.queue = :queue and job.reason = 'order'
+   and not exists (select 1 from holdfast_outbox_order as earlier
+                     join holdfast_job as ahead on ahead.id = earlier.job_id
+                    where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
+                      and ahead.finished_at is null)
+ limit 100;

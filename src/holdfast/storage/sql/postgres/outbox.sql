@@ -1,0 +1,78 @@
+-- These differ in how a list is passed, and only Postgres has rows that others may have locked.
+
+-- name: outbox_signs
+-- Of each queue: whether something can be claimed now, and whether something is parked. By the first row of an index:
+-- with `exists` and statistics the planner may read the table.
+select r.queue,
+       ((select route from holdfast_job where due = 1 and route = r.route order by priority desc, rank, id limit 1)
+        is not null
+        or (select route from holdfast_job where due = 3 and route = r.route order by priority desc, rank, id limit 1)
+        is not null)
+       and not exists (select 1 from holdfast_queue as q where q.name = r.queue
+                       and (q.state in ('paused', 'disabled') or q.cool_until > :now)),
+       (select id from holdfast_job where state = 'blocked' and queue = r.queue
+           and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
+         order by id limit 1) is not null
+  from json_to_recordset(:routes::json) as r(route bigint, queue text);
+
+-- name: unpark_entries
+-- Spread over a while, from the oldest on. What they failed by before they were parked counts no more.
+with head as materialized (
+    select id from holdfast_job
+     where state = 'blocked' and queue = :queue
+       and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
+     order by id limit :most for update skip locked
+), item as materialized (
+    select id, row_number() over (order by id) - 1 as n from head
+)
+update holdfast_job as job
+   set state = 'ready', due = 0, reason = 'unparked', attempts = 0, error = null,
+       not_before = :now + 1 + item.n * :spread / :most, rank = :now + 1 + item.n * :spread / :most
+  from item
+ where job.id = item.id
+returning job.id;
+
+-- name: lock_entries
+-- Those that another has locked are left to it.
+select id, state from holdfast_job
+ where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is not null
+ order by id
+   for update skip locked;
+
+-- name: look_at_order
+-- The claimed entries that have a place in an order, and whether an earlier one, not among them, has not ended.
+with item as materialized (
+    select json_array_elements_text(:ids::json) as id
+)
+select mine.job_id, mine.seq,
+       exists (select 1 from holdfast_outbox_order as earlier
+                 join holdfast_job as ahead on ahead.id = earlier.job_id
+                where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
+                  and ahead.finished_at is null
+                  and not exists (select 1 from item where item.id = earlier.job_id))
+  from holdfast_outbox_order as mine
+ where mine.job_id = any(array(select id from item));
+
+-- name: put_behind
+-- In the transaction of the claim that took them: they were never begun.
+update holdfast_job
+   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null,
+       holds = null
+ where id = any(array(select json_array_elements_text(:ids::json))) and state = 'running' and owner = :owner
+returning id;
+
+-- name: forget_order
+delete from holdfast_outbox_order
+ where job_id = any(array(select json_array_elements_text(:ids::json)))
+returning queue, key;
+
+-- name: release_next
+-- The next entries of a key, in their order.
+update holdfast_job
+   set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'order', not_before = :now, rank = :now
+ where id = any(array(select job.id
+                        from holdfast_outbox_order as mine join holdfast_job as job on job.id = mine.job_id
+                       where mine.queue = :queue and mine.key = :key and job.state = 'blocked'
+                         and job.reason = 'order'
+                       order by mine.seq limit :n for update of job skip locked))
+returning id;

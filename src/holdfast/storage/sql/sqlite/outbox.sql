@@ -1,0 +1,59 @@
+-- These differ in how a list is passed, and only Postgres has rows that others may have locked.
+
+-- name: outbox_signs
+-- Of each queue: whether something can be claimed now, and whether something is parked.
+select r.value ->> '$.queue',
+       (exists (select 1 from holdfast_job where due = 1 and route = r.value ->> '$.route')
+        or exists (select 1 from holdfast_job where due = 3 and route = r.value ->> '$.route'))
+       and not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue'
+                       and (q.state in ('paused', 'disabled') or q.cool_until > :now)),
+       exists (select 1 from holdfast_job where state = 'blocked' and queue = r.value ->> '$.queue'
+               and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route'))
+  from json_each(:routes) as r;
+
+-- name: unpark_entries
+-- Spread over a while, from the oldest on. What they failed by before they were parked counts no more.
+update holdfast_job as job
+   set state = 'ready', due = 0, reason = 'unparked', attempts = 0, error = null,
+       not_before = :now + 1 + item.n * :spread / :most, rank = :now + 1 + item.n * :spread / :most
+  from (select id, row_number() over (order by id) - 1 as n from holdfast_job
+         where state = 'blocked' and queue = :queue
+           and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
+         order by id limit :most) as item
+ where job.id = item.id
+returning job.id;
+
+-- name: lock_entries
+-- The write lock is held.
+select id, state from holdfast_job where id in (select value from json_each(:ids)) and finished_at is not null;
+
+-- name: look_at_order
+-- The claimed entries that have a place in an order, and whether an earlier one, not among them, has not ended.
+select mine.job_id, mine.seq,
+       exists (select 1 from holdfast_outbox_order as earlier
+                 join holdfast_job as ahead on ahead.id = earlier.job_id
+                where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
+                  and ahead.finished_at is null
+                  and earlier.job_id not in (select value from json_each(:ids)))
+  from holdfast_outbox_order as mine
+ where mine.job_id in (select value from json_each(:ids));
+
+-- name: put_behind
+-- In the transaction of the claim that took them: they were never begun.
+update holdfast_job
+   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null,
+       holds = null
+ where id in (select value from json_each(:ids)) and state = 'running' and owner = :owner
+returning id;
+
+-- name: forget_order
+delete from holdfast_outbox_order where job_id in (select value from json_each(:ids)) returning queue, key;
+
+-- name: release_next
+-- The next entries of a key, in their order.
+update holdfast_job
+   set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'order', not_before = :now, rank = :now
+ where id in (select mine.job_id from holdfast_outbox_order as mine join holdfast_job as job on job.id = mine.job_id
+               where mine.queue = :queue and mine.key = :key and job.state = 'blocked' and job.reason = 'order'
+               order by mine.seq limit :n)
+returning id;

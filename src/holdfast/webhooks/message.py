@@ -1,0 +1,79 @@
+"""One message, and whether it is from whom it says."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ..codec import decode
+from ..errors import InvalidSignature
+from ..rules.signing import is_signed, is_timely, key_of
+
+Headers: TypeAlias = "Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]"
+# A full stop in an id could be read as the one that ends it: the same signature would fit another message.
+_ID: Final = re.compile(r"[!-\-/-~]{1,256}")
+_WANTED: Final = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that was verified."""
+
+    id: str
+    """The same each time that its sender tries."""
+    at: int
+    """When it was sent, in seconds since 1970."""
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        """The body, read as JSON."""
+        return decode(self.body, what="the message")
+
+    @property
+    def type(self) -> str:
+        """Its kind, such as "invoice.paid"; "" where it does not say."""
+        data = self.data
+        kind = data.get("type") if isinstance(data, dict) else None
+        return kind if isinstance(kind, str) else ""
+
+
+def verify(secrets: str | Sequence[str], headers: Headers, body: bytes, *, now: float | None = None) -> Message:
+    """The message in a request, if it was signed with one of the secrets within the last five minutes.
+
+    InvalidSignature otherwise, which does not say why. `body` are the bytes as they came, not what was made of them.
+    Give the old and the new secret while the sender changes from one to the other.
+    """
+    keys = check_secrets(secrets)
+    found = _fields(headers)
+    message_id, at, signature = (found.get(name, "") for name in _WANTED)
+    timely = is_timely(at, time.time() if now is None else now)
+    if not (is_signed(keys, message_id, at, body, signature) and timely and _ID.fullmatch(message_id)):
+        raise InvalidSignature
+    return Message(message_id, int(at), bytes(body))
+
+
+def check_secrets(secrets: str | Sequence[str]) -> list[str]:
+    """At least one secret, each of the right form."""
+    given = [secrets] if isinstance(secrets, str) else list(secrets)
+    for secret in given or [""]:
+        key_of(secret)
+    return given
+
+
+def _fields(headers: Headers) -> dict[str, str]:
+    """The three that count. One that comes twice counts for nothing: another reader might take the other."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        key = _text(name).lower()
+        if key in _WANTED:
+            found.setdefault(key, []).append(_text(value))
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

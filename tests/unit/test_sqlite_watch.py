@@ -1,0 +1,60 @@
+"""The thread that watches for other processes' commits: when it starts, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from holdfast.storage.sqlite import watch as module
+from holdfast.storage.sqlite.watch import Watch
+
+
+class SlowToStart(threading.Thread):
+    """A thread that exists for a while before it runs."""
+
+    exists = threading.Event()
+    may_run = threading.Event()
+
+    def start(self) -> None:
+        self.exists.set()
+        assert self.may_run.wait(10)
+        super().start()
+
+
+def test_closing_while_somebody_begins_to_wait_waits_for_the_thread(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    watch = Watch(lambda: False, lambda: 0, str(tmp_path_factory.mktemp("watch") / "jobs.db-wal"))
+    failures: list[BaseException] = []
+
+    def wait() -> None:
+        with watch.attended():
+            pass
+
+    def close() -> None:
+        try:
+            watch.close()
+        except BaseException as failure:
+            failures.append(failure)
+
+    waiting, closing = threading.Thread(target=wait), threading.Thread(target=close)
+    with monkeypatch.context() as patched:
+        patched.setattr(module.threading, "Thread", SlowToStart)
+        waiting.start()
+        assert SlowToStart.exists.wait(10)
+        closing.start()
+        # Gives way to the one that closes; it must not get past the thread that does not run yet.
+        closing.join(0.05)
+        SlowToStart.may_run.set()
+        for thread in (waiting, closing):
+            thread.join(10)
+    assert failures == []
+
+
+def test_nobody_starts_it_once_it_is_closed() -> None:
+    watch = Watch(lambda: False, lambda: 0, "jobs.db-wal")
+    watch.close()
+    before = threading.active_count()
+    with watch.attended():
+        assert threading.active_count() == before
