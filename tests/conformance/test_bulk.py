@@ -44,6 +44,16 @@ def test_a_dry_run_foretells_what_is_done_and_changes_nothing(
     assert (rows == [before]) == (expected[placed.id] in UNCHANGED)
 
 
+def test_what_changes_nothing_is_not_recorded(each_store: World) -> None:
+    world, placed = each_store, each_store.place(JobState.READY)
+    order = Order(Action.PRIORITY, priority=7)
+    assert [apply(world, [placed.id], order)[placed.id] for _ in "12"] == [Fate.CHANGED, Fate.ALREADY]
+    assert apply(world, ["nobody"], Order(Action.HOLD)) == {"nobody": Fate.MISSING}
+    assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: Fate.ALREADY}
+    records = world.run(audit.list_audit, AuditFilter())
+    assert [record.action for record in records] == ["job.priority"]
+
+
 def test_many_are_retried_at_once_and_run_again(world: World) -> None:
     ids = sorted(world.place(state).id for state in JobState if state.is_terminal)
     assert apply(world, ids, Order(Action.RETRY)) == dict.fromkeys(ids, Fate.RETRIED)

@@ -78,6 +78,21 @@ def test_a_queue_that_is_told_to_be_silent_tells_nothing(world: World) -> None:
     assert [event.kind for event in world.events()] == ["operator.queue.set"]
 
 
+def test_successes_of_several_queues_share_a_row_and_each_queue_tells_as_it_is_set(world: World) -> None:
+    set_level(world, "quiet", "off")
+    set_level(world, "open", "all")
+    owner = world.worker(queues=["quiet", "open", "plain"])
+    ids = {queue: world.add(queue=queue) for queue in ("quiet", "open", "plain")}
+    jobs = world.claim(owner, 3, queues=list(ids), standing=loud("open"))
+    world.run(claims.turn, owner, [claims.Finish(job.id, job.epoch, Done("1")) for job in jobs], None)
+
+    told = [(event.kind, event.job) for event in world.events() if event.job]
+
+    assert told[:2] == [("job.enqueued", ids["open"]), ("job.started", ids["open"])]
+    assert sorted(told[2:]) == sorted([("job.succeeded", ids["open"]), ("job.succeeded", ids["plain"])])
+    assert len({event.cursor.partition("-")[0] for event in world.events() if event.kind == "job.succeeded"}) <= 2
+
+
 def test_jobs_that_are_stored_in_bulk_are_told_of_too(each_store: World) -> None:
     set_level(each_store, "default", "all")
     specs = [spec() for _ in range(3)]
@@ -211,6 +226,27 @@ def test_a_reader_without_a_cursor_hears_only_what_comes(each_store: World) -> N
 def test_a_malformed_cursor_is_refused(each_store: World, text: str) -> None:
     with pytest.raises(InvalidCursor):
         page(each_store, after=text)
+
+
+@pytest.mark.parametrize("ahead", ["{next}-1", "{later}-0"])
+def test_a_cursor_from_behind_the_end_of_the_log_is_refused_instead_of_waited_for(
+    each_store: World, ahead: str
+) -> None:
+    each_store.place(JobState.SUCCEEDED)
+    log = Events(lambda: each_store.store)
+    seq = int(log.cursor().partition("-")[0])
+
+    assert list(log(log.cursor(), timeout=0)) == []
+    with pytest.raises(InvalidCursor, match="behind the end of the event log"):
+        page(each_store, after=ahead.format(next=seq, later=seq + 1))
+
+
+@pytest.mark.parametrize(
+    "kinds", ["", "jb", "jb.failed", "job.faild", "job.", "flow.started", (), [], 5, ("job", None)]
+)
+def test_a_kind_that_no_event_has_is_refused_instead_of_waited_for(each_store: World, kinds: object) -> None:
+    with pytest.raises(InvalidInput):
+        Events(lambda: each_store.store)("start", kinds=kinds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001])

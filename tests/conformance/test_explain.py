@@ -7,7 +7,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.job import JobState
-from holdfast.model.outcome import Rerouted, Retry
+from holdfast.model.outcome import Rerouted, Retry, Snoozed
 from holdfast.model.route import Route
 from holdfast.storage.ops import control, explaining
 
@@ -100,6 +100,19 @@ def test_it_was_asked_to_stop(world: World) -> None:
 
 def test_it_is_blocked_and_why(world: World) -> None:
     assert "auth" in reasons(world, world.place(JobState.BLOCKED).id)["blocked"]
+
+
+def test_an_operator_holds_it_and_how_to_let_it_go(world: World) -> None:
+    job_id = world.add()
+    world.run(control.hold, job_id, actor="ada", reason="the disk is full")
+    assert f"holdfast jobs release {job_id}" in reasons(world, job_id)["held"]
+
+
+def test_the_window_of_its_quota_is_full_and_how_to_ask_again(world: World) -> None:
+    job_id, owner = world.add(limits='{"quota":"search"}'), world.worker()
+    world.finish(owner, world.take(owner), Snoozed(60 * SECOND, "quota"))
+    text = reasons(world, job_id)["quota"]
+    assert "'search'" in text and "60.0 s" in text and f"holdfast jobs run-now {job_id}" in text
 
 
 @pytest.mark.parametrize("state", [s for s in JobState if s.is_terminal])

@@ -6,8 +6,7 @@ hundred: they are told here, many in one row, in the transaction that makes them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,19 +35,18 @@ async def succeeded(tx: Tx, owner: str, finishes: Sequence[Finish], rows: Sequen
             told.setdefault(queue, []).append(
                 (finish.id, task, queue, tenant, "running", "succeeded", attempts, finish.epoch, owner, tags, flow)
             )
-    for queue in sorted(told):
-        await _put(tx, queue, told[queue], "outcomes")
+    await _put(tx, told, "outcomes")
 
 
 async def started(tx: Tx, owner: str, jobs: Sequence[Claimed]) -> None:
     """Tell of jobs that begin to run."""
-    ordered = sorted(jobs, key=lambda job: job.queue)
-    for queue, group in groupby(ordered, key=lambda job: job.queue):
-        told = [
-            (job.id, job.task, queue, job.tenant, "ready", "running", job.attempt, job.epoch, owner, job.tags, job.flow)
-            for job in group
-        ]
-        await _put(tx, queue, told, "all")
+    told: dict[str, list[_Facts]] = {}
+    for job in jobs:
+        told.setdefault(job.queue, []).append(
+            (job.id, job.task, job.queue, job.tenant, "ready", "running", job.attempt, job.epoch, owner, job.tags,
+             job.flow)
+        )  # fmt: skip
+    await _put(tx, told, "all")
 
 
 async def copied(tx: Tx, ids: Sequence[str]) -> None:
@@ -111,6 +109,17 @@ async def prune(tx: Tx, keep: int) -> int:
     return upto
 
 
-async def _put(tx: Tx, queue: str, told: Sequence[_Facts], level: str) -> None:
-    await tx.one(sql.put_events, queue=queue, body=_encode(told).decode(), level=level)
+async def _put(tx: Tx, told: Mapping[str, Sequence[_Facts]], level: str) -> None:
+    """One row for what is told of all these queues, as far as they tell it."""
+    if not told:
+        return
+    if len(told) == 1:
+        # What most turns are: the statement itself looks at the queue's setting.
+        ((queue, facts),) = told.items()
+        await tx.one(sql.put_events, queue=queue, body=_encode(facts).decode(), level=level)
+    else:
+        levels = {row[0]: row[1] for row in await tx.all(sql.queues_that_tell_otherwise)}
+        facts = [one for queue in told if levels.get(queue, "outcomes") in ("all", level) for one in told[queue]]
+        if facts:
+            await tx.one(sql.put_events, queue="", body=_encode(facts).decode(), level="outcomes")
     tx.ring(TOPIC)

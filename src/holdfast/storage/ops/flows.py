@@ -11,6 +11,7 @@ from ...errors import (
     Conflict,
     DuplicateJob,
     DuplicateMember,
+    FlowCycle,
     FlowEnded,
     ForeignMember,
     IdTaken,
@@ -98,12 +99,22 @@ async def stage_edges(tx: Tx, flow_id: str, edges: Sequence[Edge], revision: int
     members = {id for id, of, *_ in await tx.all(sql.look_at_members, ids=as_list(ends)) if of == flow_id}
     _require_members(flow, edges, members)
     await insert_edges(tx, edges, applied=False)
-    await _deepen(tx, flow)
+    try:
+        await _deepen(tx, flow)
+    except FlowCycle:
+        # Perhaps with what another has staged since we looked: that is for the caller to see first.
+        if (await get_flow(tx, flow_id)).revision != revision:
+            raise _changed(flow_id) from None
+        raise
     row = await tx.one(sql.advance_revision, id=flow_id, revision=revision)
     if row is None:
         _require_live(await get_flow(tx, flow_id))
-        raise StaleRevision(f"flow {flow_id} was changed this moment; read it again, and repeat")
+        raise _changed(flow_id)
     return int(row[0])
+
+
+def _changed(flow_id: str) -> StaleRevision:
+    return StaleRevision(f"flow {flow_id} was changed this moment; read it again, and repeat")
 
 
 async def apply_edges(tx: Tx, flow_id: str) -> int:

@@ -18,5 +18,8 @@ delete from holdfast_event where seq <= :upto;
 insert into holdfast_event_mark (name, seq) values ('pruned', :upto)
     on conflict (name) do update set seq = excluded.seq where holdfast_event_mark.seq < excluded.seq;
 
+-- name: queues_that_tell_otherwise
+select name, events from holdfast_queue where events is not null;
+
 -- name: any_loud_queue
 select 1 from holdfast_queue where events = 'all' limit 1;
