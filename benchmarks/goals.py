@@ -131,6 +131,8 @@ def _standing(store: str) -> Iterator[Goal]:
     for where, words, must, aim in (("within", "in process", 50, 35), ("across", "across processes", 100, 70)):
         yield Goal(store=store, work=f"tail of 2,000 frames/s, ten readers, {words}, p99",
                    ours=f"{at}.tail.{where}.p99", must=must, aim=aim, unit="ms", fewer=True)  # fmt: skip
+    yield Goal(store=store, work="signed webhooks, one worker", ours=f"{at}.hooks", against=f"{at}.bare.hooks",
+               beside="the HTTP client alone", must=0.6, aim=0.8)  # fmt: skip
     for name, work, must, aim in _LIMITS:
         yield Goal(store=store, work=work, ours=f"{at}.drain.{name}", against=f"{at}.drain", beside="without",
                    must=must, aim=aim)  # fmt: skip

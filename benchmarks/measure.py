@@ -69,12 +69,14 @@ class Sizes:
     """Seconds for which something idle is watched."""
     contested: int = 20_000
     """Jobs of each drain beside another queue."""
+    hooks: int = 5_000
+    """Webhooks to a receiver on loopback."""
 
     @classmethod
     def quick(cls) -> Sizes:
         return cls(
             runs=1, singles=300, threaded=1_600, awaited=4_000, bulks=4, drained=5_000, samples=50, frames=4_000,
-            small=2_000, large=10_000, waiters=100, workers=5, window=2.0, contested=1_000,
+            small=2_000, large=10_000, waiters=100, workers=5, window=2.0, contested=1_000, hooks=500,
         )  # fmt: skip
 
 

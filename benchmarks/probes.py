@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import delays, drains, enqueues, idle, tails
+from . import delays, drains, enqueues, hooks, idle, tails
 from .measure import Latency, Reading, Sizes
 from .stores import Bench
 
@@ -21,7 +21,7 @@ class Probe:
 def probes(bench: Bench, sizes: Sizes) -> list[Probe]:
     """In an order that puts next to each other what is compared."""
     found = [*_enqueues(bench, sizes), *_drains(bench, sizes), *_delays(bench, sizes), *_idle(bench, sizes)]
-    return [*found, *_growth(bench, sizes)]
+    return [*found, *_hooks(bench, sizes), *_growth(bench, sizes)]
 
 
 def _enqueues(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
@@ -61,6 +61,12 @@ def _idle(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     yield Probe((f"{at}.cpu", f"{at}.rss"), lambda: _prefixed(at, idle.worker(bench, sizes.window)))
     yield _rate(f"{at}.waiters", lambda: idle.queries_of_waiters(bench, sizes.waiters, sizes.window))
     yield _rate(f"{at}.workers", lambda: idle.queries_of_workers(bench, sizes.workers, sizes.window))
+
+
+def _hooks(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
+    at = bench.name.lower()
+    yield _rate(f"{at}.bare.hooks", lambda: hooks.bare(sizes.hooks))
+    yield _rate(f"{at}.hooks", lambda: hooks.delivered(bench, sizes.hooks))
 
 
 def _growth(bench: Bench, sizes: Sizes) -> Iterator[Probe]:

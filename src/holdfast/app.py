@@ -17,6 +17,7 @@ from .client.breakers import Breakers
 from .client.budgets import Budgets
 from .client.capabilities import Reporting
 from .client.declaring import Declares
+from .client.delivering import deliver_task
 from .client.enqueuer import Around, Enqueuer
 from .client.events import Events
 from .client.flows import Flows
@@ -33,6 +34,7 @@ from .client.sending import Sends
 from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .client.streams import Streams
+from .client.webhooks import Webhooks
 from .clock import Clock
 from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
@@ -40,6 +42,7 @@ from .engine.executor import Middleware
 from .errors import ConfigError
 from .flows.flow import Flow
 from .handle import Job
+from .model.webhook import TASK as DELIVER
 from .names import check_name
 from .opening import open_store
 from .registry import Registry
@@ -100,6 +103,8 @@ class App(Reporting, Declares, Sends, Registry):
         self.errors: Final = Errors(self.open)
         self.events: Final = Events(self.open)
         self.aevents: Final = self.events
+        self.webhooks: Final = Webhooks(self.open, lambda: self.outbound, lambda: self._clock)
+        self._built_in[DELIVER] = deliver_task(self)
         self.tally: Final = Tally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
         self.cron: Final = self.schedules.cron

@@ -22,7 +22,7 @@ from .rules.outbox import RETRY
 from .rules.retry import RetryPolicy, check_policy
 from .tasks import Enqueuer, Task
 
-Deliver: TypeAlias = "Callable[[list[OutboxEvent]], Rejected | None | Awaitable[Rejected | None]]"
+Deliver: TypeAlias = "Callable[[list[OutboxEvent]], Rejected | Awaitable[Rejected | None] | None]"
 """Returns when every event of the batch is delivered, or says which were not taken."""
 Ready: TypeAlias = "Callable[[], bool | Awaitable[bool]]"
 Gate: TypeAlias = "Callable[[OutboxEvent], bool]"

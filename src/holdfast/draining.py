@@ -21,6 +21,7 @@ from .engine.floor import Floor
 from .engine.inputs import Inputs
 from .engine.introduce import capabilities, introduction, served_queues, versions
 from .engine.judge import Judge
+from .engine.relays import Relays
 from .engine.resolver import Resolver
 from .engine.routes import ServedRoutes
 from .engine.runs import Run
@@ -126,6 +127,7 @@ class _Crew:
         self._turns = self._floor.turns = Turns(
             store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
         )
+        self._relays = Relays(store, self._floor, settings, app.tasks, clock, random.random, lambda _: True)
         self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(
@@ -157,10 +159,16 @@ class _Crew:
             self._turns.wake.clear()
             self._turns.hungry = True
             await self._turns.run_once()
-            if self._is_idle() and not await self._carry_on():
+            if self._is_idle() and not await self._carry_on() and not await self._send():
                 return
             if self._floor.runs:
                 await self._turns.wake.wait()
+
+    async def _send(self) -> bool:
+        """Deliver what is due in the outboxes; whether there was something."""
+        outcomes = await self._relays.drain()
+        self.ends.update(map(_label, outcomes))
+        return bool(outcomes)
 
     async def _carry_on(self) -> bool:
         """What the ends of members set off in their flows; whether there was something, and jobs may be due again."""
@@ -186,6 +194,7 @@ class _Crew:
             self._timekeeper.close()
             self._threads.close()
             await self._children.close()
+            self._relays.close()
 
     def _is_idle(self) -> bool:
         return not self._floor.runs and not self._turns.pending

@@ -116,4 +116,6 @@ class CallOptions:
     requires: Sequence[str] | None = None
     affinity: str | None = None
     version: str | None = None
+    webhook: str | None = None
+    webhook_events: Sequence[str] = ()
     connection: object | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
@@ -17,7 +18,7 @@ from .errors import ConfigError, UnknownTask
 from .inventory import Fetch, Inventory
 from .names import check_capabilities
 from .options import Captured, Isolate, Seconds, TaskOptions
-from .outbound.policy import Policy
+from .outbound.policy import Policy, parse
 from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
 from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task
@@ -41,6 +42,7 @@ class Registry(Enqueuer):
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[Any, Any]] = {}
+        self._built_in: dict[str, Task[Any, Any]] = {}
         self._middleware: list[Middleware] = []
 
     @overload
@@ -111,8 +113,8 @@ class Registry(Enqueuer):
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
-        """The registered and declared tasks by name."""
-        return MappingProxyType(self._tasks)
+        """The registered and declared tasks by name, and the built-in one that delivers webhooks."""
+        return MappingProxyType(ChainMap(self._tasks, self._built_in))
 
     def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
         if options.isolate == "process" and fn.__module__ == "__main__":
@@ -141,3 +143,5 @@ class Registry(Enqueuer):
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
         self._tenants.check(request.options.tenant)
+        if request.options.webhook is not None:
+            parse(request.options.webhook, self.outbound)

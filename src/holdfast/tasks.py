@@ -137,6 +137,8 @@ class Task(Generic[P, R]):
         requires: Sequence[str] | None = None,
         affinity: str | None = None,
         version: str | None = None,
+        webhook: str | None = None,
+        webhook_events: Sequence[str] = (),
         connection: object | None = None,
     ) -> Task[P, R]:
         """This task with further options for the calls made on what is returned.
@@ -147,8 +149,9 @@ class Task(Generic[P, R]):
         once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
         token bucket, `breaker` a circuit breaker, `quota` a quota; `reserve` is set aside in budgets before it
         starts. `requires` adds capabilities that a worker must have, `affinity` says what it would like to find
-        loaded, `version` which versions of the task may run it, such as ">=2,<3". `connection` is your own open
-        transaction to enqueue in.
+        loaded, `version` which versions of the task may run it, such as ">=2,<3". `webhook` is a URL that is told
+        what becomes of the job, of all that or of `webhook_events`, such as ("job.failed",). `connection` is your own
+        open transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         before = self.call_options

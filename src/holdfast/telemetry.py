@@ -37,14 +37,14 @@ class Tally:
         self.tasks: dict[tuple[str, str], TaskTally] = {}
         """By queue and task."""
 
-    def count(self, queue: str, task: str, outcome: str, seconds: float) -> None:
+    def count(self, queue: str, task: str, outcome: str, seconds: float, n: int = 1) -> None:
         found = self.tasks.get((queue, task))
         if found is None:
             found = self.tasks[queue, task] = TaskTally()
         outcomes = found.outcomes
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        found.counts[bisect_left(BUCKETS, seconds)] += 1
-        found.sum += seconds
+        outcomes[outcome] = outcomes.get(outcome, 0) + n
+        found.counts[bisect_left(BUCKETS, seconds)] += n
+        found.sum += seconds * n
 
 
 class JobFilter(logging.Filter):

@@ -70,3 +70,27 @@ def test_a_quota_is_set_shown_and_deleted_and_it_is_recorded(app: App, run: Run)
     assert run("quotas", "show", "api").exit_code == 3
     assert run("quotas", "set", "api", "--limit", "5").exit_code == 2
     assert [record.action for record in reversed(app.audit.list(target_kind="quota"))] == ["quota.set", "quota.delete"]
+
+
+def test_what_is_left_out_of_a_quota_stays_and_none_takes_it_away(app: App, run: Run) -> None:
+    run("quotas", "set", "api", "--limit", "100", "--window", "1h")
+    for words, limit, window, concurrency in (
+        (("--concurrency", "5"), 100, 3600.0, 5),
+        (("--limit", "200"), 200, 3600.0, 5),
+        (("--window", "60"), 200, 60.0, 5),
+        (("--limit", "none"), None, None, 5),
+    ):
+        now = answer(run("quotas", "set", "api", *words, "--json"))
+        assert (now["limit"], now["window"], now["concurrency"]) == (limit, window, concurrency)
+    assert run("quotas", "set", "api", "--concurrency", "none").exit_code == 2, "nothing would be left of it"
+    assert run("quotas", "set", "api", "--limit", "many").exit_code == 2
+
+
+def test_who_waits_for_a_tenants_budget_is_told_how_to_raise_that_one(app: App, run: Run) -> None:
+    @app.task(reserve={"team": {"tokens": 10}})
+    def ask() -> None: ...
+
+    app.budgets.of("acme").set("team", {"tokens": 5})
+    job = ask.options(tenant="acme").enqueue()
+    app.drain()
+    assert "holdfast budgets raise team tokens=… --tenant acme" in run("jobs", "explain", job.id).output

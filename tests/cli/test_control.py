@@ -72,6 +72,33 @@ def test_holding_again_says_that_it_is_so(app: App, run: Run) -> None:
     assert outcomes == ["held", "already", "released", "already"]
 
 
+def test_what_cannot_be_held_or_released_is_told_why_and_what_to_do(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    start(app)
+    refused = run("jobs", "hold", job_id)
+    assert (refused.exit_code, refused.stdout) == (4, "")
+    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. One that runs can")
+    app.jobs.cancel(job_id, force=True)
+    assert f"error: job {job_id} is cancelled (cancelled); only a job that an" in run("jobs", "release", job_id).stderr
+    missing = run("jobs", "hold", "nobody")
+    assert (missing.exit_code, missing.stderr) == (3, "error: no job 'nobody'\n")
+    assert run("jobs", "hold", "nobody", job_id).exit_code == 3, "that of the first"
+    assert app.audit.list() == [], "nothing was changed"
+
+
+def test_a_repeated_action_says_what_is_so_and_is_recorded_once(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    said = [run("jobs", *words).output.removeprefix(f"{job_id} ").strip() for words in (
+        ("hold", job_id), ("hold", job_id), ("priority", job_id, "--to", 7), ("priority", job_id, "--to", 7),
+        ("release", job_id), ("release", job_id), ("cancel", job_id), ("cancel", job_id),
+    )]  # fmt: skip
+    assert said[:4] == ["held", "was held already", "changed", "has that priority already"]
+    assert said[4:] == ["released", "was left alone: nobody holds it", "is cancelled", "had ended already"]
+    told = [record.action for record in reversed(app.audit.list())]
+    assert told == ["job.hold", "job.priority", "job.release", "job.cancel"]
+    assert [event.kind for event in app.events.read(kinds="operator")] == [f"operator.{action}" for action in told]
+
+
 def test_expired_leases_are_listed_and_a_worker_is_declared_dead(app: App, run: Run) -> None:
     ids = sorted(fill(app, 3))
     start(app, lease=1)

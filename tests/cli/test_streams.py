@@ -51,8 +51,24 @@ def test_a_program_gets_a_frame_for_each_line_and_goes_on_after_a_cursor(run: Ru
 
 def test_a_job_that_has_not_ended_is_followed_no_longer_than_asked(app: App, run: Run) -> None:
     job = app.tasks["mail"].enqueue()
-    assert run("jobs", "tail", job.id, "--no-follow").output == ""
+    assert run("jobs", "tail", job.id, "--no-follow").stdout == ""
     assert run("jobs", "tail", job.id, "--timeout", "0.01").exit_code == 0
+
+
+def test_whoever_follows_a_job_is_told_why_it_says_nothing_and_how_it_ended(app: App, run: Run) -> None:
+    @app.task(max_attempts=1)
+    def breaks() -> None:
+        raise ValueError("no colour profile")
+
+    waits = app.tasks["mail"].enqueue()
+    waiting = run("jobs", "tail", waits.id, "--timeout", "0.01")
+    assert (waiting.stdout, waiting.stderr.count("no worker is alive")) == ("", 1)
+    broken = breaks.enqueue()
+    app.drain()
+    result = run("jobs", "tail", broken.id)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "-- it failed (exhausted): ValueError: no colour profile\n"
+    assert run("jobs", "tail", broken.id, "--json").output == ""
 
 
 def test_what_cannot_be_followed_is_told_by_the_exit_code(run: Run, spoken: str) -> None:

@@ -49,7 +49,9 @@ class Method:
     @property
     def asks_for(self) -> set[str]:
         """The parameters that name a job or a flow."""
-        return {"job_id", "job", "target", "flow_id"} & inspect.signature(self.of(_anybody())).parameters.keys()
+        return {"job_id", "job", "target", "flow_id", "endpoint_id", "delivery_id"} & inspect.signature(
+            self.of(_anybody())
+        ).parameters.keys()
 
 
 def _anybody() -> Scoped:
@@ -119,9 +121,10 @@ _MEANT = {"ids"}
 _INSTEAD = {"filter", "all"}
 """Who is meant by many: those that are named, or what these say instead."""
 _HARMLESS = {
-    "actor", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "every", "expires",
-    "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "payload", "policy", "queue", "reason",
-    "since", "soft", "source", "tag", "target_kind", "task", "to_queue", "until", "window", "zone",
+    "actor", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "events", "every", "expires",
+    "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "overlap", "payload", "policy", "queue",
+    "reason", "secret", "since", "soft", "source", "tag", "tags", "target_kind", "task", "to_queue", "until", "window",
+    "zone",
 }  # fmt: skip
 
 
@@ -177,6 +180,11 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "target": lambda s: [*_handles(s), s.them.token],
     "audit:target": lambda s: [s.them.jobs["held"]],
     "flow_id": lambda s: [s.them.flow],
+    "endpoint_id": lambda s: [s.them.endpoint],
+    "delivery_id": lambda s: [s.them.delivery],
+    "url": lambda s: ["https://example.org/"],
+    "webhooks:after": lambda s: s.app.scoped(THEM).webhooks.list(),
+    "webhooks:before": lambda s: [s.them.delivery],
     "fingerprint": lambda s: [s.them.fingerprint],
     "tenant": lambda s: [THEM],
     "before": lambda s: [s.them.jobs["ready"], MISSING],

@@ -27,6 +27,8 @@ class Belongings:
     flow: str = ""
     token: str = ""
     fingerprint: str = ""
+    endpoint: str = ""
+    delivery: str = ""
     secrets: set[str] = field(default_factory=set)
     """Whatever names something of theirs."""
 
@@ -121,8 +123,11 @@ def _furnish(app: App, world: World, tenant: str, word: str, tokens: dict[str, s
     view.schedules.run_now("nightly")
     world.claim(world.worker(queues=[f"busy-{tenant}"]), queues=[f"busy-{tenant}"])
     kinds = view.errors.list()
+    endpoint = view.webhooks.add(f"https://{word.lower()}.example.com/{word}")
+    delivery = view.webhooks.test(endpoint.id)
     found = Belongings({kind: job.id for kind, job in made.items()}, flow.id, tokens[tenant], kinds[0].fingerprint)
+    found.endpoint, found.delivery = endpoint.id, delivery.id
     ids = {job.id for job in app.jobs.find(JobFilter(tenant=tenant, limit=1000))}
     points = {one.id for one in view.signals.pending()}
-    found.secrets = {*ids, *points, flow.id, tokens[tenant], kinds[0].fingerprint}
+    found.secrets = {*ids, *points, flow.id, tokens[tenant], kinds[0].fingerprint, endpoint.id, endpoint.secret}
     return found

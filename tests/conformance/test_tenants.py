@@ -84,7 +84,8 @@ def test_a_view_shows_what_is_its_own(stage: Stage) -> None:
     assert view.errors.show(own.fingerprint).message == "Zebra"
     assert {record.action for record in view.audit.list()} >= {"job.hold"}
     assert [one.name for one in view.budgets.list()] == ["team"]
-    assert {queue.name for queue in view.queues.list()} == {"default", "busy-alpha"}
+    assert {queue.name for queue in view.queues.list()} == {"default", "busy-alpha", "webhooks"}
+    assert [one.id for one in view.webhooks.list()] == [own.endpoint]
     told = view.events.read(limit=1000)
     assert {event.tenant for event in told} == {"alpha"}
     assert {"operator.job.hold", "operator.budget.set"} <= {event.kind for event in told}

@@ -154,6 +154,25 @@ async def test_a_def_task_reserves_settles_and_spends_too(shop: Shop) -> None:
 
 
 @live
+async def test_a_second_settlement_is_refused_instead_of_left_uncounted(shop: Shop) -> None:
+    app = shop.app
+    app.budget("team", tokens=100)
+
+    @app.task
+    async def ask(ctx: Context) -> str:
+        async with ctx.reserve("team", tokens=50) as held:
+            await held.settle(tokens=20)
+            with pytest.raises(InvalidInput, match="settle it once"):
+                await held.settle(tokens=30)
+        return "done"
+
+    await declare(app)
+    async with shop.working():
+        assert await (await ask.aenqueue()).aresult(10) == "done"
+    assert spent(app) == (20, 0)
+
+
+@live
 async def test_what_was_charged_is_not_charged_again_by_a_later_run(small_shop: Shop) -> None:
     app = small_shop.app
     app.budget("team", tokens=100)
@@ -292,6 +311,24 @@ async def test_a_refused_rate_sends_the_job_back_until_there_is_room_without_coo
         await shop.pass_time(66, worker)
         await jobs[1].aresult(10)
     assert runs == [0, 1]
+
+
+@live
+async def test_a_raised_rate_lets_those_ask_again_who_wait_for_the_window(shop: Shop) -> None:
+    app = shop.app
+    app.quota("api", limit=1, window=86_400)
+
+    @app.task(quota="api")
+    async def call(n: int) -> int:
+        return n
+
+    await declare(app)
+    async with shop.working(concurrency=1):
+        jobs = await app.aenqueue_many([call.job(n) for n in range(2)])
+        await jobs[0].aresult(10)
+        await shop.until(jobs[1], lambda record: record.reason == "quota")
+        await app.quotas.aset("api", limit=5)
+        assert await jobs[1].aresult(10) == 1
 
 
 @live

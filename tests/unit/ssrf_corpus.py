@@ -1,6 +1,6 @@
-"""URLs that try to reach this machine, or another that is not public, through a guard that lets only public ones through.
+"""URLs that try to reach this machine, or another that is not public, past a guard that lets only public ones through.
 
-`{p}` is the port of a server on loopback that must never hear of them. A name resolves as `NAMES` says, all others to
+`{p}` is the port of a server on loopback that must never hear of them. A name resolves as `FLIPS` says, all others to
 loopback.
 """
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 import trustme
 
-from holdfast.errors import InvalidInput, RequestFailed, UrlRefused
+from holdfast.errors import ConfigError, InvalidInput, RequestFailed, UrlRefused
 from holdfast.outbound.client import Answer, Client, check_headers
 from holdfast.outbound.policy import Policy, parse
 from holdfast.outbound.verdict import verdict
@@ -260,6 +261,14 @@ def test_a_wait_that_nobody_could_mean_is_bounded(said: str, seconds: int) -> No
     refused = verdict(Answer(429, {"retry-after": said}, b""), now=1_700_000_000_000_000)
     assert isinstance(refused, Throttle)
     assert refused.after == seconds * 1_000_000
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "holdfast.outbound.network", raising=False)
+    monkeypatch.delattr("holdfast.outbound.network", raising=False)
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+    with pytest.raises(ConfigError, match=r"holdfast\[web\]"):
+        asyncio.run(Client().request("GET", "https://example.com/"))
 
 
 def test_the_parts_of_a_url() -> None:

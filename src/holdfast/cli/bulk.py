@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from ..app import App
-from ..model.bulk import BulkReport, Fate
+from ..errors import NotFound
+from ..model.bulk import Action, BulkReport, Fate
 from .command import CONFLICT, NOT_FOUND, OK, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
@@ -22,6 +23,20 @@ _CODES: Final = {
     Fate.NOT_REQUEUED: CONFLICT,
     Fate.FINISHED: CONFLICT,
 }
+
+
+_ALREADY: Final = {
+    Action.HOLD: "was held already",
+    Action.RELEASE: "was left alone: nobody holds it",
+    Action.PRIORITY: "has that priority already",
+}
+_ALLOWED: Final = {
+    Action.HOLD: "; only a ready job can be held. One that runs can be cancelled, or its lease revoked",
+    Action.RELEASE: "; only a job that an operator holds can be released",
+    Action.PRIORITY: "; only the priority of a job that has not started can be changed",
+    Action.MOVE: "; only a job that has not started can be moved",
+}
+"""What each takes, for whoever tried it with something else."""
 
 
 def bulk_options(command: F) -> F:
@@ -62,8 +77,8 @@ def act(app: App, action: str, ids: Sequence[str], chosen: dict[str, Any], *, as
     if as_json:
         print_json(_data(report))
     else:
-        _tell(report)
-    raise SystemExit(max((_CODES.get(fate, OK) for fate in report.by_id.values()), default=OK))
+        _tell(app, report)
+    raise SystemExit(next((_CODES[fate] for fate in report.by_id.values() if fate in _CODES), OK))
 
 
 def _filter(chosen: dict[str, Any]) -> dict[str, object]:
@@ -80,14 +95,24 @@ def _filter(chosen: dict[str, Any]) -> dict[str, object]:
     return wanted
 
 
-def _tell(report: BulkReport) -> None:
+def _tell(app: App, report: BulkReport) -> None:
     for job_id, fate in report.by_id.items():
-        click.echo(f"{job_id} {_phrase(fate)}")
+        if fate is Fate.MISSING:
+            click.echo(f"error: {NotFound('job', job_id)}", err=True)
+        elif fate is Fate.NOT_ALLOWED:
+            click.echo(f"error: job {job_id} is {_standing(app, job_id)}{_ALLOWED.get(report.action, '')}", err=True)
+        else:
+            click.echo(f"{job_id} {_ALREADY.get(report.action, 'already') if fate is Fate.ALREADY else _phrase(fate)}")
     if not report.by_id:
         parts = [f"{n:,} {_phrase(fate)}" for fate, n in report.fates.items()]
         click.echo(f"{report.chosen:,} jobs chosen" + (f": {', '.join(parts)}" if parts else ""))
     if report.dry_run:
         click.echo("this was a dry run; nothing was changed")
+
+
+def _standing(app: App, job_id: str) -> str:
+    job = app.jobs.get(job_id)
+    return f"{job.state} ({job.reason})" if job.reason else str(job.state)
 
 
 def _phrase(fate: Fate) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,6 +18,9 @@ from .checks import Check
 from .command import NOT_SO, OK, Command, describe, json_option, target_options
 from .locate import find_app
 from .output import console_for, print_facts, print_json, print_table
+
+_WITHOUT: Final = {"affinity_wait": "as long as it takes", "name": "host and pid"}
+"""What stands for a setting that is not given, where nothing is worked out in its place."""
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ def _show(report: Report) -> None:
     print_facts(list(report.versions.items()))
     if report.settings:
         _title("Settings")
-        print_table(("name", "value…", "from"), [(n, _text(v), s) for n, v, s in report.settings], empty="")
+        print_table(("name", "value…", "from"), [(n, _text(n, v), s) for n, v, s in report.settings], empty="")
     if report.store:
         _title("Store")
         print_facts([(name.replace("_", " "), value) for name, value in report.store.items()])
@@ -131,7 +134,7 @@ def _title(text: str) -> None:
     console.print(text, style="bold underline")
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(str(part) for part in value) or "those of the app's tasks"
-    return "automatic" if value is None else str(value)
+        return ", ".join(str(part) for part in value) or ("those of the app's tasks" if name == "queues" else "none")
+    return _WITHOUT.get(name, "automatic") if value is None else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import click
@@ -34,8 +35,8 @@ def print_jobs(jobs: Sequence[JobRecord], more: str | None, unrunnable: Mapping[
     columns = ("id", "task", "queue", "state", "prio#", "tries#", "created", "why…")
     print_table(columns, rows, empty="no jobs")
     if unrunnable:
-        first = next(iter(unrunnable.values())).text
-        click.echo(f"warning: {len(unrunnable)} of these can run nowhere: {first}", err=True)
+        for text, n in Counter(reason.text for reason in unrunnable.values()).items():
+            click.echo(f"warning: {n} of these can run nowhere: {text}", err=True)
     if more:
         click.echo(f"there may be more: --before {more}", err=True)
 
@@ -64,7 +65,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -
             ("finished", instant(job.finished_at)),
             ("deadline", instant(job.deadline)),
             ("timeout", None if job.timeout is None else f"{job.timeout / SECOND:g} s"),
-            ("worker", job.owner),
+            ("worker", job.owner and f"{job.owner}, under epoch {job.epoch}"),
             ("cancel", job.cancel_at and f"requested {instant(job.cancel_at)}: {job.cancel_reason}"),
             ("dedupe", job.dedupe_key and f"{job.dedupe_key!r} in {job.dedupe_scope!r} until {job.dedupe_until}"),
             ("crashes", job.crashes or None),

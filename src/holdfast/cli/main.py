@@ -33,7 +33,9 @@ _COMMANDS: Final = {
     "top": "top:top",
     "cron": "cron:cron",
     "signals": "signals:signals",
+    "outbox": "outbox:outbox",
     "events": "events:events",
+    "webhooks": "webhooks:webhooks",
     "keys": "keys:keys",
     "audit": "audit:audit",
 }

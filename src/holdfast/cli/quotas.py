@@ -14,6 +14,20 @@ from .operator import Duration, actor_option, for_people, reason_option, tenant_
 from .output import print_json, print_table
 
 
+class _Count(click.ParamType[Any]):
+    """A whole number, or none."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "none":
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number; write such as 100, or none", param, ctx)
+
+
 @click.group(epilog=EXIT_CODES)
 def quotas() -> None:
     """See quotas, set and delete them."""
@@ -59,9 +73,9 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
 
 @quotas.command("set", cls=Command)
 @click.argument("name")
-@click.option("--limit", type=int, help="So many within the window.")
+@click.option("--limit", type=_Count(), metavar="N", help="So many within the window; none takes it away.")
 @click.option("--window", type=Duration(), help="Seconds, or such as 1h.")
-@click.option("--concurrency", type=int, help="So many at once.")
+@click.option("--concurrency", type=_Count(), metavar="N", help="So many at once; none takes it away.")
 @tenant_option
 @actor_option
 @reason_option
@@ -70,9 +84,12 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
 def set_(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any
 ) -> None:
-    """Make or change a quota."""
+    """Make or change a quota. What is left out stays."""
     where = _quotas(app_name, store, tenant)
-    changed = where.set(name, **what)
+    given: dict[str, Any] = {
+        key: None if value == "none" else value for key, value in what.items() if value is not None
+    }
+    changed = where.set(name, **given)
     quota = where.get(name)
     text = f"quota {name}: {_rate(quota)}, {_most(quota)} at once" if changed else f"quota {name} was so already"
     _say({"changed": changed, **quota_data(quota)}, text, as_json)

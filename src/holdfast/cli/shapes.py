@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ..clock import SECOND
+from ..model.budget import QUOTA
 from ..model.job import Attempt, JobRecord, JobState
 from ..model.worker import Worker
 from .output import instant
@@ -109,8 +110,8 @@ def decoded(text: str | None) -> Any:
 
 
 def last_error(job: JobRecord) -> str | None:
-    """What went wrong last. A success has no error; those before it are in the history."""
-    return None if job.state is JobState.SUCCEEDED else job.error
+    """What went wrong last. A success has no error, nor has a wait for a window; those before are in the history."""
+    return None if job.state is JobState.SUCCEEDED or (job.state, job.reason) == (JobState.READY, QUOTA) else job.error
 
 
 def error_line(text: str | None) -> str | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from ..app import App
+from ..model.job import JobState
 from ..model.stream import Frame, Progress
 from .command import Command, json_option, target_options
 from .locate import find_app
@@ -40,6 +43,9 @@ def tail(
     """Print what a job says, from the first word until it has ended. With --json each line is a frame."""
     app = find_app(app_name, store)
     patience = 0 if no_follow else timeout
+    said: list[str] = []
+    if not as_json and not no_follow and not app.jobs.get(job_id).attempts:
+        said = _say_where_it_is(app, job_id)
     last = ""
     for frame in app.stream(job_id, after=after, timeout=patience, best_effort=not durable):
         if kinds and frame.kind not in kinds and not frame.control:
@@ -48,6 +54,18 @@ def tail(
         click.echo(last, nl=False, err=not as_json and frame.kind == "stderr")
     if last and not last.endswith("\n"):
         click.echo()
+    if not as_json:
+        _say_where_it_is(app, job_id, said)
+
+
+def _say_where_it_is(app: App, job_id: str, said: Sequence[str] = ()) -> list[str]:
+    """On standard error, unless it was said: for whoever waits for a job that says nothing, or no more."""
+    found = app.jobs.explain(job_id)
+    codes = [reason.code for reason in found.reasons]
+    if found.job.state is not JobState.SUCCEEDED and codes != said:
+        for reason in found.reasons:
+            click.echo(f"-- {reason.text}", err=True)
+    return codes
 
 
 def shown(frame: Frame, before: str = "") -> str:

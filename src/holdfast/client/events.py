@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final, Literal
 
 from ..clock import SYSTEM_CLOCK
-from ..errors import CursorExpired, InvalidInput
-from ..model.event import START, Cursor, Event, EventFilter, Page, events_of
+from ..errors import CursorExpired, InvalidCursor, InvalidInput
+from ..model.event import START, Cursor, Event, EventFilter, Page, check_kinds, events_of
 from ..names import check_timeout
 from ..storage.ops import events as ops
 from ..storage.port import Op, Store
@@ -27,6 +27,7 @@ _LONGEST_SILENCE: Final = 1.0
 _ANOTHER_MOVES: Final = 0.02
 _TOPICS: Final = (ops.TOPIC, "finished")
 _WAITS: Final = Op(ops.waits, single=True)
+_NEWEST: Final = Op(ops.newest, single=True)
 _RELAY: Final = Op(ops.relay)
 
 
@@ -77,7 +78,7 @@ class Events:
         """The place behind everything that has been committed."""
         store = self._store()
         _move_all(store)
-        return str(Cursor(store.read(Op(ops.newest, single=True)) + 1, 0))
+        return str(Cursor(store.read(_NEWEST) + 1, 0))
 
     def _place(self, after: str | None) -> Cursor | None:
         if after is None:
@@ -89,9 +90,8 @@ class Events:
             if tenant not in (None, self._tenant):
                 raise InvalidInput("this view is one tenant's; leave `tenant` out")
             tenant = self._tenant
-        names = (kinds,) if isinstance(kinds, str) else tuple(kinds) if kinds is not None else None
         try:
-            return EventFilter(kinds=names, tenant=tenant, **fields)
+            return EventFilter(kinds=check_kinds(kinds), tenant=tenant, **fields)
         except TypeError as wrong:
             raise InvalidInput(f"events are filtered by {', '.join(EventFilter.__dataclass_fields__)}") from wrong
 
@@ -117,7 +117,7 @@ class Feed:
         try:
             if self._place is None:
                 _move_all(self._store)
-                self._begin(self._store.read(Op(ops.newest, single=True)))
+            self._begin(self._store.read(_NEWEST))
             deadline = self._deadline()
             while True:
                 page = self._store.read(self._look())
@@ -141,7 +141,7 @@ class Feed:
                 while await self._store.aread(_WAITS):
                     if not await self._store.awrite(_RELAY):
                         break
-                self._begin(await self._store.aread(Op(ops.newest, single=True)))
+            self._begin(await self._store.aread(_NEWEST))
             deadline = self._deadline()
             while True:
                 page = await self._store.aread(self._look())
@@ -159,7 +159,14 @@ class Feed:
             listener.close()
 
     def _begin(self, newest: int) -> None:
-        self._place = Cursor(newest + 1, 0)
+        end = Cursor(newest + 1, 0)
+        if self._place is not None and self._place > end:
+            # A store that was put back from a backup would number other events up to there, and none would be told.
+            raise InvalidCursor(
+                f"{self._place} is behind the end of the event log, {end}: another store gave it out, or this one was "
+                "put back; go on from 'start', or from app.events.cursor()"
+            )
+        self._place = self._place or end
 
     def _look(self) -> Op[Page]:
         assert self._place is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,9 @@ from .steps import JobSteps
 from .watch import Watch
 
 T = TypeVar("T")
+
+_NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, DeleteResult.NEEDED)
+"""Answers after which nothing is as it was not before."""
 
 
 class Jobs(JobSteps, JobControl, JobGrants):
@@ -231,12 +234,12 @@ class Jobs(JobSteps, JobControl, JobGrants):
     def _audited(
         self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str
     ) -> Op[T]:
-        """An action, with a record in the same commit where somebody is named who did it."""
+        """An action, with a record in the same commit where somebody is named who did it and something was done."""
 
         async def run(tx: Tx) -> T:
             whose = None if actor is None else await tenancy.tenant_of(tx, job_id)
             done = await answer(tx)
-            if actor is not None:
+            if actor is not None and done not in _NOTHING_DONE:
                 after = {"answer": done if isinstance(done, bool) else str(done)}
                 said = {"action": f"job.{action}", "target": job_id, "reason": reason}
                 await audit(tx, actor=actor, **said, after=after, tenant=whose)

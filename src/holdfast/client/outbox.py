@@ -89,7 +89,7 @@ class Outbox:
     def put_many(
         self, events: Iterable[Any], *, kind: str = "", connection: object | None = None, tenant: str | None = None
     ) -> list[Job[None]]:
-        """Up to 10,000 events in one transaction, all or none. An `Outgoing` among them has its own kind, key and id."""
+        """Up to 10,000 events in one transaction. An `Outgoing` among them has its own kind, key and id."""
         whose = self._tenant_of(tenant)
         wanted = self._wanted(events, kind)
         requests = [self._request(event, whose, connection) for event in wanted]
@@ -113,7 +113,9 @@ class Outbox:
     def _wanted(self, events: Iterable[Any], kind: str) -> list[Outgoing]:
         given = [event if isinstance(event, Outgoing) else Outgoing(event, kind) for event in events]
         if len(given) > MOST_AT_ONCE:
-            raise InvalidInput(f"{len(given):,} events in one call are too many; put at most {MOST_AT_ONCE:,} at a time")
+            raise InvalidInput(
+                f"{len(given):,} events in one call are too many; put at most {MOST_AT_ONCE:,} at a time"
+            )
         return [event for event in given if not self._is_muted(event)]
 
     def _is_muted(self, event: Outgoing) -> bool:

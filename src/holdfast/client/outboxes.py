@@ -73,7 +73,7 @@ class Outboxes:
     def drain(
         self, name: str, *, older_than: Seconds | str = 0, apply: bool = False, actor: str = "app", reason: str = ""
     ) -> DrainReport:
-        """Abandoned entries that were put so long ago, by kind; with `apply` they are tried again, in one transaction."""
+        """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again."""
         op = _drain(name, older_than, apply, actor, reason)
         return self._store().write(op) if apply else self._store().read(op)
 

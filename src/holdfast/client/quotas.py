@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeAlias
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, QuotaNotFound
 from ..model.budget import Admission, Quota
 from ..names import check_duration, check_limit, check_name
 from ..options import Seconds
@@ -16,6 +17,9 @@ from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 from .removal import removal
 from .scope import EVERYTHING, Scope
+
+Count: TypeAlias = "int | EllipsisType | None"
+Window: TypeAlias = "Seconds | EllipsisType | None"
 
 
 class Quotas:
@@ -49,22 +53,25 @@ class Quotas:
         self,
         name: str,
         *,
-        limit: int | None = None,
-        window: Seconds | None = None,
-        concurrency: int | None = None,
+        limit: Count = ...,
+        window: Window = ...,
+        concurrency: Count = ...,
         actor: str = "app",
         reason: str = "",
     ) -> bool:
-        """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so."""
+        """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so.
+
+        What is left out stays as it is; None takes it away.
+        """
         return self._store().write(self._setting(name, limit, window, concurrency, actor, reason))
 
     async def aset(
         self,
         name: str,
         *,
-        limit: int | None = None,
-        window: Seconds | None = None,
-        concurrency: int | None = None,
+        limit: Count = ...,
+        window: Window = ...,
+        concurrency: Count = ...,
         actor: str = "app",
         reason: str = "",
     ) -> bool:
@@ -97,16 +104,16 @@ class Quotas:
     def _setting(
         self,
         name: str,
-        limit: int | None,
-        window: Seconds | None,
-        concurrency: int | None,
+        limit: Count,
+        window: Window,
+        concurrency: Count,
         actor: str,
         reason: str,
     ) -> Op[bool]:
         tenant, quota = self._scope.home, check_name("the quota's name", name)
-        terms = _terms(limit, window, concurrency)
 
         async def run(tx: Tx) -> bool:
+            terms = _terms(*await _merged(tx, tenant, quota, limit, window, concurrency))
             changed = await quotas.ensure(tx, tenant, quota, **terms, origin="operator")
             if changed:
                 said = {"action": "quota.set", "target": quota, "reason": reason}
@@ -143,6 +150,25 @@ def declare_quota(name: str, limit: int | None, window: Seconds | None, concurre
         await quotas.ensure(tx, "", quota, **terms, origin="code")
 
     return Op(run)
+
+
+async def _merged(
+    tx: Tx, tenant: str, name: str, limit: Count, window: Window, concurrency: Count
+) -> tuple[int | None, Seconds | None, int | None]:
+    """What is given, and of what is left out that which holds."""
+    await quotas.lock(tx, tenant, name)
+    try:
+        now = await quotas.get(tx, tenant, name)
+        allowed, span, most = now.limit, now.window, now.concurrency
+    except QuotaNotFound:
+        allowed = span = most = None
+    if limit is None:
+        span = None
+    return (
+        allowed if limit is ... else limit,
+        span if window is ... else window,
+        most if concurrency is ... else concurrency,
+    )
 
 
 def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -> dict[str, Any]:

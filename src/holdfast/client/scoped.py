@@ -26,6 +26,7 @@ from .signals import Signals
 from .streams import Streams
 from .tenantschedules import TenantSchedules
 from .tenantviews import TenantErrors, TenantLimits, TenantQueues
+from .webhooks import Webhooks
 
 if TYPE_CHECKING:
     from ..app import App
@@ -60,6 +61,7 @@ class Scoped:
         self.audit: Final = Audit(app.open, scope)
         self.events: Final = Events(app.open, tenant)
         self.aevents: Final = self.events
+        self.webhooks: Final = Webhooks(app.open, lambda: app.outbound, lambda: app._clock, scope)
 
     def enqueue(self, request: JobRequest[R]) -> Job[R]:
         """Enqueue what `task.job(…)` made, for this tenant."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..destinations import Deliver, Destination, DestinationOptions, Gate, Ready
 from ..errors import ConfigError
@@ -13,24 +13,11 @@ from ..options import Seconds
 from ..rules.retry import RetryPolicy
 from .outboxes import Outboxes
 
-if TYPE_CHECKING:
-    from .enqueuer import Enqueuer
-    from .jobs import Jobs
-
 D = TypeVar("D", bound=Deliver)
 
 
 class Sends:
-    """What the app has for it is declared here, and made there."""
-
-    if TYPE_CHECKING:
-        jobs: Jobs
-        _enqueuer: Enqueuer
-        _tasks: dict[str, Any]
-        _tenants: Any
-        _inline: Any
-        open: Any
-        _keep: Any
+    """Registers destinations with the app, and gives access to their outboxes."""
 
     def destination(
         self,
@@ -54,28 +41,34 @@ class Sends:
         options are those of `DestinationOptions`. The function stays what it is.
         """
         wants = {key: value for key, value in locals().items() if key not in ("self", "name")}
-        options = DestinationOptions(**wants)
+        options, app = DestinationOptions(**wants), _app(self)
 
         def decorate(deliver: D) -> D:
             if not callable(deliver):
                 raise ConfigError(f"app.destination takes a function, not {deliver!r}")
-            self._keep(Destination(self, check_queue(name), deliver, options))  # type: ignore[arg-type]
+            app._keep(Destination(app, check_queue(name), deliver, options))
             return deliver
 
         return decorate
 
     def declare_destination(self, name: str, *, cap: int | None = 10_000, **options: Any) -> None:
         """A destination whose function is elsewhere: this program puts events and delivers none."""
-        wants = DestinationOptions(cap=cap, **options)
-        self._keep(Destination(self, check_queue(name), None, wants))  # type: ignore[arg-type]
+        app = _app(self)
+        app._keep(Destination(app, check_queue(name), None, DestinationOptions(cap=cap, **options)))
 
     @cached_property
     def _outboxes(self) -> Outboxes:
-        return Outboxes(self.open, self.jobs, self._enqueuer, self._tasks, self._tenants.of)
+        app = _app(self)
+        return Outboxes(app.open, app.jobs, app._enqueuer, app._tasks, app._tenants.of)
 
     @property
     def outbox(self) -> Outboxes:
         """`app.outbox("cloud")` is where events are put that a destination gets; the rest is for operators."""
-        if self._inline:
-            raise ConfigError("an outbox needs a store, and inline mode has none; use holdfast.testing.isolated and drain")
+        if _app(self)._inline:
+            raise ConfigError("an outbox needs a store; instead of inline mode use holdfast.testing.isolated and drain")
         return self._outboxes
+
+
+def _app(part: Sends) -> Any:
+    """The app whose part this is."""
+    return part

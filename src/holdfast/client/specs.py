@@ -29,6 +29,7 @@ from ..options import CallOptions, TaskOptions
 from ..rules.amounts import check_reserve
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
+from ..rules.webhooks import call_tags, called_endpoint, check_kinds
 from ..tasks import JobRequest
 
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
@@ -39,6 +40,7 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
     """The job for a request. `tenant` is used where the request names none."""
     call, task = request.options, request.task.task_options
     retry = check_policy(call.retry) or task.retry
+    webhook, heard = _webhook(call, tenant)
     return JobSpec(
         id=check_id(call.id) if call.id is not None else id or ids.new(),
         explicit_id=call.id is not None,
@@ -51,7 +53,8 @@ def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None
         retry=retry.encode() if retry else None,
         timeout=_timeout(call, task),
         dedupe=_dedupe(call, request.task.name),
-        tags=json.dumps(check_tags(call.tags)) if call.tags else None,
+        tags=json.dumps(check_tags((*call.tags, *heard))) if call.tags or heard else None,
+        webhook=webhook,
         trace=trace,
         limits=_limits(call, task, tenant),
         fair=_fair(call),
@@ -97,6 +100,17 @@ def _limits(call: CallOptions, task: TaskOptions, tenant: str) -> str | None:
 
 def _scope(what: str, name: str | None) -> str | None:
     return check_name(what, name) if name is not None else None
+
+
+def _webhook(call: CallOptions, tenant: str) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
+    """The endpoint that hears of the job, and the tags that say so."""
+    if call.webhook is None:
+        if call.webhook_events:
+            raise InvalidInput("webhook_events needs a webhook, the URL that is told of them")
+        return None, ()
+    endpoint = called_endpoint(tenant if call.tenant is None else call.tenant, call.webhook)
+    kinds = check_kinds(call.webhook_events) if call.webhook_events else ()
+    return (endpoint, call.webhook), call_tags(endpoint, kinds)
 
 
 def _fair(call: CallOptions) -> Fair | None:

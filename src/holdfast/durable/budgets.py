@@ -56,13 +56,13 @@ class Hold:
         self._call = durable.number("reserve", name, "")
         self._wish = Wish(self._call.key, name, check_amounts("a reservation", amounts))
         self._is_open = False
-        self._is_settled = False
+        self._was_settled = False
 
     async def _enter(self) -> None:
         durable = self._durable
         # Settled by an earlier run: it needs nothing any more.
-        self._is_settled = await durable.find(self._call) is not None
-        if self._is_settled or durable.is_inline:
+        self._was_settled = await durable.find(self._call) is not None
+        if self._was_settled or durable.is_inline:
             return
         run, wish = _runner(durable), self._wish
         answer = await durable.hands.write(Op(lambda tx: reserving.reserve(tx, run, [wish])))
@@ -72,12 +72,12 @@ class Hold:
 
     async def _settle(self, amounts: Mapping[str, Amount]) -> None:
         used = check_amounts("a settlement", amounts, zero=True)
-        if self._is_settled and not self._is_open:
+        if self._was_settled:
             return
         if not self._is_open and not self._durable.is_inline:
             raise InvalidInput("there is nothing to settle: enter the reservation by `with` first, and settle it once")
         await _charge(self._durable, self._call, Wish(self._wish.hold, self._wish.budget, used))
-        self._is_open, self._is_settled = False, True
+        self._is_open = False
 
     async def _leave(self) -> None:
         """Give back what was not settled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,9 @@ from ..clock import Clock
 from ..storage.ops import lanes, upkeep
 from ..storage.port import Op, Store
 from .accountant import Accountant
-from .leader import Leader
+from .fanout import ROLE as WEBHOOKS
+from .fanout import Fanout
+from .leader import ROLES, Leader
 from .meter import Meter
 from .pruner import Pruner
 from .rescuer import Rescuer, Steady
@@ -40,12 +42,13 @@ class Chores:
         pulse: Steady,
         clock: Clock,
         random: Callable[[], float],
+        roles: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._settings = settings
         self._random = random
         self.rescuer: Final = Rescuer(store, own_id, pulse, random)
-        self.leader: Final = Leader(store, own_id, clock)
+        self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles))
         leads = self.leader.holds
         self.scheduler: Final = Scheduler(
             store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
@@ -57,6 +60,7 @@ class Chores:
         self.resolver: Final = Resolver(store)
         self.accountant: Final = Accountant(store)
         self.waker: Final = Waker(store, settings.wake_interval)
+        self.fanout: Final = Fanout(store, partial(leads, WEBHOOKS), clock)
 
     def start(self) -> list[Awaitable[None]]:
         """What to run until the worker leaves."""
@@ -65,6 +69,8 @@ class Chores:
         scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
         self.leader.on_gain(SCHEDULES, scheduling.wake)
         resolving = self._service("resolver", self.resolver.run_once, its.resolve_interval)
+        telling = self._service("fanout", self.fanout.run_once, its.webhook_interval)
+        self.leader.on_gain(WEBHOOKS, telling.wake)
         services = [
             self._service("rescuer", self.rescuer.run_once, rescue),
             self._service("expirer", self._mostly_led(self.expire), its.expire_interval),
@@ -78,8 +84,13 @@ class Chores:
             self._service("waker", self._mostly_led(self.waker.run_once), its.wake_interval),
             scheduling,
             resolving,
+            telling,
         ]
-        hearing = [self.scheduler.hear(scheduling.wake), self.resolver.hear(resolving.wake)]
+        hearing = [
+            self.scheduler.hear(scheduling.wake),
+            self.resolver.hear(resolving.wake),
+            self.fanout.hear(telling.wake),
+        ]
         return [*hearing, *(service.run() for service in services)]
 
     async def expire(self) -> float | None:

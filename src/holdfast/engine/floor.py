@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..clock import SECOND, Clock
 from ..model.job import Claimed
@@ -57,6 +57,14 @@ _ENDS: Final[Mapping[type, str]] = {
 }  # fmt: skip
 
 
+class Aside(Protocol):
+    """Jobs that this worker has, and that are not run one by one."""
+
+    def has(self, job_id: str, epoch: int) -> bool: ...
+
+    def stop(self, why: str) -> None: ...
+
+
 class Floor:
     """The running jobs of one worker. Everything here happens on the event loop's thread."""
 
@@ -93,6 +101,7 @@ class Floor:
         self.residency: Final = Residency(settings, clock)
         self.turns: Turns
         self.executor: Executor
+        self.aside: Aside | None = None
         self.tally = Tally()
         self.on_idle: Callable[[], None] = lambda: None
 
@@ -182,8 +191,7 @@ class Floor:
             self._timekeeper.forget(run.deadline)
         if outcome is not None:
             self.turns.finished(run, outcome)
-            took = self._clock.monotonic() - run.taken_at
-            self.tally.count(run.job.queue, run.job.task, _ENDS[type(outcome)], took)
+            self.ended(run.job, type(outcome), self._clock.monotonic() - run.taken_at)
         else:
             self.turns.wake.set()
         if run.stop.loaded is not None:
@@ -195,6 +203,10 @@ class Floor:
             self.turns.feed()
         if not self.runs:
             self.on_idle()
+
+    def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
+        """Count runs that ended so."""
+        self.tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
 
     def stop_run(self, run: Run, reason: str) -> None:
         """Tell a handler to end, and give it up if it has not after the grace."""
@@ -216,6 +228,8 @@ class Floor:
     def stop_all(self, reason: str) -> None:
         for run in self.runs:
             self.stop_run(run, reason)
+        if self.aside is not None:
+            self.aside.stop(reason)
 
     def _give_up(self, run: Run) -> None:
         if run in self.runs:
@@ -257,7 +271,7 @@ class Floor:
         self.heed(owned, asked_at)
         strangers = set()
         for item in owned:
-            if self.runs.get(item.id, item.epoch):
+            if self.runs.get(item.id, item.epoch) or (self.aside is not None and self.aside.has(item.id, item.epoch)):
                 continue
             if item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
                 strangers.add((item.id, item.epoch))

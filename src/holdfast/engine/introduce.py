@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..clock import SECOND
+from ..destinations import Destination
+from ..model.outbox import PREFIX
+from ..model.webhook import QUEUE
+from ..model.webhook import TASK as DELIVER
 from ..model.worker import WorkerSpec
 from ..rules.reach import worker_capability
 from ..tasks import Task
@@ -21,14 +25,15 @@ def introduction(
 ) -> WorkerSpec:
     """The row that others know a worker of this process by."""
     host, pid = socket.gethostname(), os.getpid()
+    outboxes = served_destinations(settings, tasks)
     return WorkerSpec(
         id=identity,
         name=own_name(settings),
         host=host,
         pid=pid,
         process_key=process_key(),
-        queues=tuple(queues),
-        tasks=tuple(sorted(name for name, task in tasks.items() if task.fn)),
+        queues=(*queues, *(destination.name for destination in outboxes)),
+        tasks=tuple(sorted([name for name, task in tasks.items() if task.fn] + [to.name for to in outboxes])),
         concurrency=settings.concurrency,
         version=VERSION,
         lease=round(settings.lease * SECOND),
@@ -50,8 +55,19 @@ def versions(tasks: Mapping[str, Task[Any, Any]]) -> dict[str, str]:
 
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
     """The queues that were asked for, or those of all tasks that are implemented here."""
-    own = dict.fromkeys(task.task_options.queue for task in tasks.values() if task.fn)
-    return settings.queues or tuple(weights_of(settings.weights)) or tuple(own) or ("default",)
+    own = dict.fromkeys(task.task_options.queue for name, task in tasks.items() if task.fn and name != DELIVER)
+    asked = settings.queues or tuple(weights_of(settings.weights))
+    # Entries of outboxes are claimed by their relays alone.
+    queues = [queue for queue in asked or tuple(own) or ("default",) if not queue.startswith(PREFIX)]
+    # Webhooks are delivered by whoever serves everything, after all else.
+    return (*queues, QUEUE) if not asked and DELIVER in tasks and QUEUE not in queues else tuple(queues)
+
+
+def served_destinations(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[Destination]:
+    """Those that are implemented here, and whose queues were asked for where any were."""
+    asked = settings.queues or tuple(weights_of(settings.weights))
+    here = [task for task in tasks.values() if isinstance(task, Destination) and task.deliver]
+    return [destination for destination in here if not asked or destination.name in asked]
 
 
 def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:

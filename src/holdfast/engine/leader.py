@@ -20,7 +20,7 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 LEASE: Final = 10.0
 """Another takes over within a lease and a third of one after a leader's death."""
-ROLES: Final = ("schedules", "totals", "retention", "numbers", "upkeep")
+ROLES: Final = ("schedules", "totals", "retention", "numbers", "upkeep", "webhooks")
 """Every loop that one worker is enough for has its role here."""
 
 _MARGIN: Final = 0.1

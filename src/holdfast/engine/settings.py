@@ -55,6 +55,8 @@ class WorkerSettings:
     """The longest rest between two looks for waits whose time is over; 0: it ends none."""
     budget_interval: float = 5.0
     """Between two looks at the budgets and quotas that jobs wait for; 0 turns it off."""
+    webhook_interval: float = 1.0
+    """The longest rest between two looks for events to tell webhooks of; 0: it tells of none."""
     prune_interval: float = 5.0
     """Between two looks for what was kept long enough; 0: it deletes nothing."""
     sweep_interval: float = 60.0

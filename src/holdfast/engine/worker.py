@@ -25,6 +25,7 @@ from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
 from .introduce import capabilities, introduction, served_queues, versions
 from .judge import Judge
+from .relays import Relays, roles_of
 from .routes import ServedRoutes
 from .settings import WorkerSettings, weights_of
 from .threads import ThreadPool
@@ -98,7 +99,9 @@ class Worker:
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
-        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random)
+        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random, roles_of(tasks))
+        leads = self.chores.leader.holds
+        self.relays = self.floor.aside = Relays(store, self.floor, settings, tasks, clock, random, leads)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -113,6 +116,7 @@ class Worker:
         self._watchdog = self._start_watchdog()
         work = [
             self.turns.run(self._is_over),
+            self.relays.run(),
             self.ears.run(lambda: self._leaving),
             self._hear_cancels(),
             *self.chores.start(),
@@ -146,16 +150,17 @@ class Worker:
             await self._until_idle()
 
     async def _until_idle(self) -> None:
-        while self.floor.runs:
+        while self.floor.runs or self.relays.delivering:
             self._idle.clear()
             await self._idle.wait()
 
     async def _flush(self) -> None:
         """Let the last outcomes reach the store; what does not within a lease is rescued by others."""
         self.turns.wake.set()
+        self.relays.feed()
         try:
             async with asyncio.timeout(self.settings.lease):
-                await asyncio.wait([self._errands[0]])
+                await asyncio.wait(self._errands[:2])
         except TimeoutError:
             logger.error("%d outcomes could not be recorded; those jobs will run again", self.turns.pending)
 
@@ -205,6 +210,7 @@ class Worker:
         if self.floor.fenced:
             self.floor.fenced = False
             self.turns.feed()
+            self.relays.feed()
         self.floor.reconcile(owned, asked_at)
 
     def _fence(self, why: str) -> None:

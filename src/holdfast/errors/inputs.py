@@ -28,9 +28,9 @@ class PayloadTooLarge(InvalidInput):
 
     code = "too_large"
 
-    def __init__(self, what: str, size: int, limit: int) -> None:
+    def __init__(
+        self, what: str, size: int, limit: int, remedy: str = "store the data elsewhere and pass a reference to it"
+    ) -> None:
         self.size = size
         self.limit = limit
-        super().__init__(
-            f"{what} takes {size:,} bytes, the limit is {limit:,}; store the data elsewhere and pass a reference to it"
-        )
+        super().__init__(f"{what} takes {size:,} bytes, the limit is {limit:,}; {remedy}")

@@ -12,7 +12,7 @@ class FrameTooLarge(PayloadTooLarge):
     code = "frame_too_large"
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__("the frame", size, limit)
+        super().__init__("the frame", size, limit, "emit it in pieces, or store an artifact")
 
 
 class StreamFull(Conflict):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..errors import Corruption, InvalidCursor
+from ..errors import Corruption, InvalidCursor, InvalidInput
 
 _CURSOR: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _decode: Final = msgspec.json.Decoder(list[list[Any]]).decode
@@ -197,3 +197,25 @@ _AGAIN: Final[dict[tuple[str, str | None], str]] = {
     ("running", "sleep"): "snoozed",
 }
 _READY: Final = {"running": "released", "suspended": "resumed", "blocked": "unblocked"}
+_ENDS: Final = ("succeeded", "failed", "cancelled")
+_VERBS: Final = {
+    "job": {*_ENDS, *_AGAIN.values(), *_READY.values(), "expired", "skipped", "enqueued", "started", "suspended"}
+    | {"blocked", "replayed"},
+    "flow": {*_ENDS},
+    "signal": {"received"},
+}
+
+
+def check_kinds(kinds: object) -> tuple[str, ...] | None:
+    """What a reader wants to hear of. A kind that no event has would be waited for in vain, so it is refused."""
+    if kinds is None:
+        return None
+    given = (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()
+    if not given:
+        raise InvalidInput(f"kinds is {kinds!r}; give such as 'job.failed' or ('job', 'flow'), or leave it out for all")
+    for kind in given:
+        family, dot, verb = kind.partition(".") if isinstance(kind, str) else ("", "", "")
+        if family != "operator" and (family not in _VERBS or (dot and verb not in _VERBS[family])):
+            known = sorted(f"{family}.{verb}" for verb in _VERBS[family]) if family in _VERBS else [*_VERBS, "operator"]
+            raise InvalidInput(f"there are no events of kind {kind!r}; use one of {', '.join(known)}")
+    return given

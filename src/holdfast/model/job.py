@@ -87,11 +87,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None = None
     limits: str | None = None
     fair: Fair | None = None
+    webhook: tuple[str, str] | None = None
+    """The endpoint that its tags name, and its URL: it is made with the job where there is none."""
 
     @property
     def is_keyless(self) -> bool:
         """Whether its insert can neither meet a twin nor wait for a stranger's transaction."""
-        return self.dedupe is None and not self.explicit_id and self.route.is_plain and self.fair is None
+        return self.dedupe is None and not self.explicit_id and self.route.is_plain and not (self.fair or self.webhook)
 
 
 class Enqueued(msgspec.Struct, frozen=True):

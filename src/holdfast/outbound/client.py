@@ -93,7 +93,9 @@ class Client:
         except TimeoutError:
             raise RequestFailed("timeout", f"{target.host} did not answer within {timeout:g} s") from None
         except Exception as error:
-            raise _explained(error, target) from error
+            if (explained := _explained(error, target)) is None:
+                raise
+            raise explained from error
 
     async def aclose(self) -> None:
         """Close the connections of this event loop. Without it they are closed with the loop."""
@@ -180,7 +182,7 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
-def _explained(error: Exception, target: Target) -> Exception:
+def _explained(error: Exception, target: Target) -> RequestFailed | None:
     import httpcore2
 
     match error:
@@ -195,7 +197,7 @@ def _explained(error: Exception, target: Target) -> Exception:
         case httpcore2.ProtocolError():
             return RequestFailed("protocol", f"{target.host} does not answer as HTTP asks for: {error}")
         case _:
-            return error
+            return None
 
 
 def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:

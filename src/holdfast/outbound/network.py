@@ -9,12 +9,14 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 import httpcore2
 
 from ..errors import RequestFailed, UrlRefused
+from .line import Line
 from .policy import Policy
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -45,8 +47,11 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         until = loop.time() + (timeout or 60.0)
-        async with asyncio.timeout_at(until):
-            addresses = await self._checked(host, port)
+        try:
+            async with asyncio.timeout_at(until):
+                addresses = await self._checked(host, port)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout(f"{host} could not be looked up in time") from None
         failure: Exception = httpcore2.ConnectTimeout(f"no address of {host} answered in time")
         for n, address in enumerate(addresses):
             # Each gets its share of the time, so that one that never answers does not use up all of it.
@@ -86,12 +91,15 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
 async def resolve(host: str, port: int) -> list[str]:
     """By the system's own resolver, in the order that it prefers."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookups(), look_up)
     return [str(address[0]) for *_, address in found]
 
 
 async def connect(address: str, port: int, timeout: float | None) -> httpcore2.AsyncNetworkStream:
-    return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout)
+    backend: Any = httpcore2.AnyIOBackend()
+    stream: httpcore2.AsyncNetworkStream = await backend.connect_tcp(address, port, timeout)
+    return Line(stream)
 
 
 def pool_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> httpcore2.AsyncConnectionPool:
@@ -103,6 +111,12 @@ def pool_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> httpcore2.
         keepalive_expiry=KEPT_SECONDS,
         network_backend=network,
     )
+
+
+@cache
+def _lookups() -> ThreadPoolExecutor:
+    # Threads of their own: a name server that hangs must not take those that others wait for.
+    return ThreadPoolExecutor(32, thread_name_prefix="holdfast-dns")
 
 
 @cache

@@ -87,7 +87,7 @@ def parse(url: str, policy: Policy) -> Target:
     if scheme == "http" and not policy.allow_http:
         raise UrlRefused("the URL is not one of https://, and the policy does not allow http")
     host, port = _host_and_port(authority, scheme)
-    if port not in _open_ports(policy):
+    if not _is_open(port, policy):
         raise UrlRefused(f"port {port} is not open by the policy; add it to its ports")
     if _is_address(host) and not policy.permits(host):
         raise UrlRefused(f"{host} is not a public address")
@@ -129,8 +129,8 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _open_ports(policy: Policy) -> set[int]:
-    return {443, *([80] if policy.allow_http else []), *policy.ports}
+def _is_open(port: int, policy: Policy) -> bool:
+    return port == 443 or (port == 80 and policy.allow_http) or port in policy.ports
 
 
 def _networks(allowed: bool | Sequence[str]) -> list[IPv4Network | IPv6Network]:

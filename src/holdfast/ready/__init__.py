@@ -3,8 +3,8 @@
 Each function registers a task with an app. Nothing is registered that was not asked for.
 """
 
-from .command import CommandFailed, CommandResult, command
+from .commands import CommandFailed, CommandResult, command
 from .http import HttpResult, http_request
-from .pool import ChildFailed, pool
+from .pools import ChildFailed, pool
 
 __all__ = ["ChildFailed", "CommandFailed", "CommandResult", "HttpResult", "command", "http_request", "pool"]

@@ -87,7 +87,7 @@ def http_request(
             raise Retry(f"{answer.status}: the rest of the answer did not come within {timeout:g} s")
         return _result(answer)
 
-    chosen = {"name": name, "permanent_on": (InvalidInput,), **options}
+    chosen: dict[str, Any] = {"name": name, "permanent_on": (InvalidInput,), **options}
     task: AsyncTask[..., HttpResult] = app.task(**chosen)(request)
     return task
 

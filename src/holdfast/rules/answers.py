@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..clock import SECOND
 from .failure import Failure, FailureClass
+from .redaction import redacted
 
 SHORTEST: Final = 1 * SECOND
 LONGEST: Final = 300 * SECOND
@@ -54,8 +55,9 @@ def said_wait(headers: Mapping[str, str], body: bytes, *, now: int) -> int | Non
 
 
 def describe(status: int, body: bytes) -> str:
-    """An error as it is stored: the status and the beginning of the body, on one line."""
-    text = " ".join(body[: 4 * _SHOWN].decode("utf-8", "replace").split())[:_SHOWN]
+    """An error as it is stored: the status and the beginning of the body, on one line and without secrets."""
+    # Hidden before it is cut: half a secret would not be recognised.
+    text = redacted(" ".join(body[: 4 * _SHOWN].decode("utf-8", "replace").split()))[:_SHOWN]
     return json.dumps({"type": "HttpStatus", "message": f"{status}: {text}" if text else str(status)})
 
 

@@ -36,9 +36,10 @@ class Look:
     cancelling: bool = False
     """Whether its flow is being cancelled."""
     tenant: str = ""
+    priority: int = 0
 
 
-def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
+def fate(job: Look, action: Action, *, force: bool = False, priority: int | None = None) -> Fate:
     """What would become of it."""
     match action:
         case Action.RETRY:
@@ -50,13 +51,19 @@ def fate(job: Look, action: Action, *, force: bool = False) -> Fate:
         case Action.RUN_NOW:
             return _run_now(job)
         case Action.PRIORITY:
-            return Fate.CHANGED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
+            return _prioritised(job, priority)
         case Action.MOVE:
             return Fate.MOVED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
         case Action.HOLD:
             return _held(job)
         case Action.RELEASE:
             return _released(job)
+
+
+def _prioritised(job: Look, wanted: int | None) -> Fate:
+    if job.state not in (_S.READY, _S.BLOCKED):
+        return Fate.NOT_ALLOWED
+    return Fate.ALREADY if job.priority == wanted else Fate.CHANGED
 
 
 def _held(job: Look) -> Fate:

@@ -8,7 +8,8 @@ from typing import Final
 from ..codec import MAX_DEPTH, PAYLOAD_LIMIT
 from ..model.artifact import INLINE
 from ..model.signal import MAX_SIGNALS, MAX_WAITPOINTS, SIGNAL_LIMIT
-from ..names import MAX_ATTEMPTS, MAX_TAGS, NAME_BYTES, TAG_BYTES
+from ..model.stream import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES
+from ..names import CAPABILITIES_BYTES, MAX_ATTEMPTS, MAX_TAGS, NAME_BYTES, TAG_BYTES
 from .graph import MAX_DEPTH as MAX_FLOW_DEPTH
 from .graph import MAX_MEMBERS
 from .lifecycle import MAX_GENERATION
@@ -30,6 +31,11 @@ LIMITS: Final[Mapping[str, int]] = {
     "signals": MAX_SIGNALS,
     "waitpoints": MAX_WAITPOINTS,
     "artifact_in_row": INLINE,
+    "frame": FRAME_LIMIT,
+    "stream_frames": MAX_FRAMES,
+    "stream": MAX_STREAM_BYTES,
+    "summary": PAYLOAD_LIMIT,
+    "capabilities": CAPABILITIES_BYTES,
 }
 
 

@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..clock import SECOND
+from ..model.budget import QUOTA
 from ..model.grant import Grant
 from ..model.job import JobRecord, JobState
-from ..model.limits import Breaker
+from ..model.limits import Breaker, JobLimits
+from ..model.outbox import PREFIX
 from ..model.route import Route
 from ..model.worker import Worker
+from .bulk import HELD
+from .outbox import why_blocked
 from .reach import Reason as Reason
 from .reach import able, missing
 from .scarcity import Scarcity, scarce
@@ -81,8 +85,14 @@ def explain(scene: Scene) -> Explanation:
         return Explanation(job, tuple(_suspended(job, scene.rest, scene.now)))
     if job.state is JobState.BLOCKED and scene.scarcity is not None:
         return Explanation(job, tuple(scarce(scene.scarcity, scene.now)))
+    if job.state is JobState.BLOCKED and job.reason == HELD:
+        return Explanation(
+            job, (Reason("held", f"an operator holds it; let it go with: holdfast jobs release {job.id}"),)
+        )
     if job.reason in ("dependencies", "impossible"):
         return Explanation(job, (_dependent(scene),))
+    if job.state is JobState.BLOCKED and job.queue.startswith(PREFIX):
+        return Explanation(job, (why_blocked(job),))
     if job.state.is_terminal:
         return Explanation(job, (_ended(job),))
     return Explanation(job, (Reason(job.state, f"it is {job.state}: {job.reason or 'no reason is recorded'}"),))
@@ -176,6 +186,10 @@ def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
 def _due_later(scene: Scene) -> Reason:
     job = scene.job
     wait = (job.not_before - scene.now) / SECOND
+    if job.reason == QUOTA:
+        name = JobLimits.decode(job.limits or "{}").quota
+        text = f"quota {name!r} has let in as many as its window allows; it asks again in {wait:.1f} s"
+        return Reason("quota", f"{text}, or after: holdfast jobs run-now {job.id}")
     cause = {"retry": f"after a failure (attempt {job.attempts} of {job.max_attempts or 'any number'})"}.get(
         job.reason or "", f"({job.reason})" if job.reason else ""
     )

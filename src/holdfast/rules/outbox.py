@@ -9,10 +9,11 @@ import msgspec
 
 from ..clock import SECOND
 from ..errors import Undecodable
-from ..model.job import Claimed
-from ..model.outbox import OutboxEvent
+from ..model.job import Claimed, JobRecord
+from ..model.outbox import ORDER, PREFIX, OutboxEvent
 from ..model.outcome import Failed, Outcome, Throttled
 from .failure import Failure, FailureClass, decide
+from .reach import Reason
 from .retry import RetryPolicy, is_aged_out
 
 RETRY: Final = RetryPolicy(initial=60.0, factor=2.0, cap=1_920.0, jitter="additive", spread=0.25)
@@ -65,6 +66,15 @@ def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: fl
 def is_strike(failure: Failure) -> bool:
     """Whether a failure says something about the destination. One that limits says itself when to come back."""
     return failure.kind not in (FailureClass.PERMANENT, FailureClass.RATE_LIMITED)
+
+
+def why_blocked(job: JobRecord) -> Reason:
+    """What an entry waits for that is neither due nor being sent."""
+    if job.reason == ORDER:
+        return Reason(ORDER, "an earlier event of its key has neither been delivered nor abandoned")
+    error = msgspec.json.decode(job.error).get("message", "") if job.error else ""
+    then = f"it goes on when a delivery succeeds, or after: holdfast outbox retry {job.queue.removeprefix(PREFIX)}"
+    return Reason("parked", f"it is parked ({job.reason}{f': {error}' if error else ''}); {then}")
 
 
 def next_look(job: Claimed, now: int) -> int:

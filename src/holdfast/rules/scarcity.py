@@ -50,14 +50,15 @@ def _budget(budget: Budget, asked: Mapping[str, int], now: int) -> list[Reason]:
 
 
 def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool, now: int) -> str:
-    ways = [f"a raise: holdfast budgets raise {budget.name} {dimension}=…"]
+    whose = f" --tenant {budget.tenant}" if budget.tenant else ""
+    ways = [f"a raise: holdfast budgets raise {budget.name} {dimension}=…{whose}"]
     if not never_fits:
         if is_reserved:
             ways.append("the end of runs that hold reservations")
         if budget.next_reset is not None:
             ways.append(f"its reset in {max(0, budget.next_reset - now) / SECOND:.0f} s")
         else:
-            ways.append(f"a reset: holdfast budgets reset {budget.name}")
+            ways.append(f"a reset: holdfast budgets reset {budget.name}{whose}")
     return "it goes on after " + ", or ".join(ways)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from ..codec import decode
 from ..errors import InvalidSignature
+from ..rules import signing
 from ..rules.signing import is_signed, is_timely, key_of
 
 Headers: TypeAlias = "Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]"
@@ -56,6 +57,13 @@ def verify(secrets: str | Sequence[str], headers: Headers, body: bytes, *, now: 
     return Message(message_id, int(at), bytes(body))
 
 
+def sign(secrets: str | Sequence[str], message_id: str, body: bytes, *, now: float | None = None) -> dict[str, str]:
+    """The headers of a message that is sent: with several secrets, any receiver that has one of them can verify it."""
+    at = int(time.time() if now is None else now)
+    signature = signing.sign(check_secrets(secrets), message_id, at, body)
+    return dict(zip(_WANTED, (message_id, str(at), signature), strict=True))
+
+
 def check_secrets(secrets: str | Sequence[str]) -> list[str]:
     """At least one secret, each of the right form."""
     given = [secrets] if isinstance(secrets, str) else list(secrets)
@@ -66,7 +74,7 @@ def check_secrets(secrets: str | Sequence[str]) -> list[str]:
 
 def _fields(headers: Headers) -> dict[str, str]:
     """The three that count. One that comes twice counts for nothing: another reader might take the other."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs: Any = headers.items() if isinstance(headers, Mapping) else headers
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         key = _text(name).lower()

@@ -35,7 +35,7 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
         if not _is_meant(job, order):
             fates[job.id] = Fate.NOT_ALLOWED
             continue
-        fate = rules.fate(job, order.action, force=order.force)
+        fate = rules.fate(job, order.action, force=order.force, priority=order.priority)
         if fate is Fate.RETRIED and job.held is not None:
             # Of two jobs with one key, the first would be the live twin of the second.
             fate = Fate.NOT_REQUEUED if job.held in taken else fate
@@ -45,7 +45,7 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
 
 
 async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str) -> dict[str, Fate]:
-    """Act on these jobs and record it; what became of each."""
+    """Act on these jobs, and record it if something was changed; what became of each."""
     await tx.one(sql.lock_jobs, ids=json.dumps(ids))
     jobs = await _look(tx, ids, order)
     fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
@@ -54,7 +54,8 @@ async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason:
     counts = Counter(str(fate) for fate in fates.values())
     after = {"jobs": len(ids), "fates": counts, "first": min(ids), "last": max(ids), **_detail(order)}
     said = {"action": f"job.{order.action}", "target": target, "reason": reason}
-    await audit(tx, actor=actor, **said, after=after, tenant=order.only_tenant)
+    if not UNCHANGED.issuperset(fates.values()):
+        await audit(tx, actor=actor, **said, after=after, tenant=order.only_tenant)
     return fates
 
 
@@ -161,7 +162,7 @@ _ACTIONS: Final[dict[Action, _Batch]] = {
 async def _one_by_one(
     tx: Tx, jobs: Sequence[Look], order: Order, statement: Statement, **params: str | int | None
 ) -> dict[str, Fate]:
-    fates = {job.id: rules.fate(job, order.action) for job in jobs}
+    fates = {job.id: rules.fate(job, order.action, priority=order.priority) for job in jobs}
     touched = [job for job in jobs if fates[job.id] not in UNCHANGED]
     for job in touched:
         await tx.one(statement, id=job.id, **params)

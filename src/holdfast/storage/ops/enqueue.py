@@ -10,6 +10,7 @@ from ...model.job import Dedupe, Enqueued, JobSpec
 from ..port import Params, Row, Tx
 from ..statements import sql
 from . import events
+from .endpoints import ensure_called
 from .fairness import fair_ranks
 from .routes import insert_routes
 
@@ -69,6 +70,7 @@ def key_text(tenant: str, scope: str, key: str) -> str:
 
 async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
     await insert_routes(tx, [spec.route for spec in specs])
+    await ensure_called(tx, specs)
     if any(spec.dedupe for spec in specs):
         await tx.one(sql.limit_lock_wait)
 

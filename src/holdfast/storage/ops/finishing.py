@@ -35,7 +35,7 @@ from .routes import insert_routes
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
 # In the middle of a run, or before it began.
-_NOT_TOLD: Final = frozenset({"sleep", "quota", "admission"})
+_NOT_TOLD: Final = frozenset({"sleep", "quota", "admission", "gate"})
 _id: Final = attrgetter("id")
 
 

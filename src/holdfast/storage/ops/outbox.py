@@ -42,6 +42,14 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """What a claim took, and how many it found, of which some may have to wait."""
+
+    jobs: list[Claimed]
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
 class Signs:
     """What a relay finds when it looks around. `next_due` is in microseconds."""
 
@@ -96,17 +104,20 @@ async def _evict(tx: Tx, queue: str, state: str, n: int) -> int:
 
 async def turn(
     tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None, *, unpark: str | None, ordered: bool
-) -> list[Claimed]:
+) -> Taken:
     """Record what became of one batch and claim the next; `unpark` names the queue whose parked entries may go."""
     if ordered and (ended := [f.id for f in finishes if isinstance(f.outcome, (Done, Failed))]):
         # Recorded first, so that those behind them find them ended.
         await claims.turn(tx, owner, finishes, None)
         await _let_next(tx, ended, len(finishes))
         finishes = ()
-    claimed = (await claims.turn(tx, owner, finishes, request)).claimed
+    turn = await claims.turn(tx, owner, finishes, request)
     if unpark is not None and await tx.all(sql.unpark_entries, queue=unpark, most=UNPARKED, spread=SPREAD):
         tx.ring(f"queue:{unpark}")
-    return await _in_order(tx, request.owner, claimed) if ordered and request and claimed else claimed
+    found = len(turn.claimed) + turn.parked
+    if ordered and request and turn.claimed:
+        return Taken(await _in_order(tx, request.owner, turn.claimed), found)
+    return Taken(turn.claimed, found)
 
 
 async def _in_order(tx: Tx, owner: str, claimed: list[Claimed]) -> list[Claimed]:
@@ -151,4 +162,3 @@ async def look(tx: Tx, routes: str) -> Signs:
         frozenset(queue for queue, claimable, _ in rows if claimable),
         frozenset(queue for queue, _, parked in rows if parked),
     )
-

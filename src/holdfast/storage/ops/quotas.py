@@ -13,6 +13,7 @@ from . import shortages
 from .accounts import key_of
 
 PAGE: Final = 500
+_HURRIED: Final = 10_000
 HELD: Final = 3_600 * SECOND
 """How long an admission without a job and without a window counts as active, where nobody releases it."""
 
@@ -40,7 +41,19 @@ async def ensure(
     )
     if row is not None:
         await shortages.wake(tx, [row[0]])
+        await _hurry(tx, name)
     return row is not None
+
+
+async def _hurry(tx: Tx, name: str) -> None:
+    """Whoever was told to come back when the window has room asks again: it may have other bounds now."""
+    for queue in {row[0] for row in await tx.all(sql.hurry_quota, name=name, n=_HURRIED)}:
+        tx.ring(f"queue:{queue}")
+
+
+async def lock(tx: Tx, tenant: str, name: str) -> None:
+    """Until the commit nobody else changes it."""
+    await tx.one(sql.lock_quota, key=key_of(tenant, name))
 
 
 async def admit(
@@ -105,7 +118,7 @@ async def prune_admissions(tx: Tx, n: int) -> int:
 async def _answer(tx: Tx, key: str, holder: str, run: tuple[str, int] | None) -> Admission:
     row = await tx.one(sql.lock_quota, key=key)
     if row is None:
-        raise QuotaNotFound(holder)
+        raise QuotaNotFound(key.partition("\x1f")[2])
     _, allowed, span, concurrency = row
     before = await tx.one(sql.get_admission, quota=key, holder=holder)
     if before is not None and not _counts(before, span):

@@ -40,6 +40,7 @@ _RULES: Final[dict[str, Statement]] = {
     "every attempt has its job": sql.orphaned_attempts,
     "every grant has its job": sql.orphaned_grants,
     "every stream has its job": sql.orphaned_streams,
+    "every place in an order has its entry": sql.orphaned_order,
     "every special route has its row": sql.missing_routes,
     "every reservation has its job": sql.orphaned_reservations,
     "every dimension has its budget": sql.orphaned_lines,

@@ -53,3 +53,8 @@ select distinct mine.key
                     where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
                       and ahead.finished_at is null)
  limit 100;
+
+-- name: orphaned_order
+select place.job_id from holdfast_outbox_order as place
+ where not exists (select 1 from holdfast_job as job where job.id = place.job_id)
+ limit :n;

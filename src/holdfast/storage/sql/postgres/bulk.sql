@@ -14,7 +14,7 @@ select id, state, queue, route, due, reason, generation,
                         where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else false end,
        case when linked = 1 then
             exists (select 1 from holdfast_flow as f
-                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else false end, tenant
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else false end, tenant, priority
   from holdfast_job as job where id = any(array(select json_array_elements_text(:ids::json))) order by id;
 
 -- name: lock_jobs

@@ -62,3 +62,12 @@ returning id, queue;
 
 -- name: drop_shortages
 delete from holdfast_shortage where job_id in (select value from json_each(:ids));
+
+-- name: hurry_quota
+-- Jobs that wait for the window of a quota that was changed ask again now. Index: holdfast_job_later.
+update holdfast_job
+   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
+ where rowid in (select rowid from holdfast_job
+                  where due = 0 and reason = 'quota' and limits ->> '$.quota' = :name
+                  order by not_before limit :n)
+returning queue;

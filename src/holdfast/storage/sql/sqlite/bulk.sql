@@ -14,7 +14,7 @@ select id, state, queue, route, due, reason, generation,
                         where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else 0 end,
        case when linked = 1 then
             exists (select 1 from holdfast_flow as f
-                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant, priority
   from holdfast_job as job where id in (select value from json_each(:ids)) order by id;
 
 -- name: lock_jobs

@@ -21,7 +21,7 @@ update holdfast_job as job
            and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
          order by id limit :most) as item
  where job.id = item.id
-returning job.id;
+returning id;
 
 -- name: lock_entries
 -- The write lock is held.

@@ -63,7 +63,8 @@ def pool(
         mates.back(child)
         return _judged(answer)
 
-    task: AsyncTask[..., Any] = app.task(**{"name": name, "timeout": 600, **options})(run)
+    chosen: dict[str, Any] = {"name": name, "timeout": 600, **options}
+    task: AsyncTask[..., Any] = app.task(**chosen)(run)
     return task
 
 

@@ -45,7 +45,7 @@ MakesSignal: TypeAlias = "Callable[[Message], tuple[Any, ...] | None]"
 BODY_LIMIT: Final = 256 * 1024
 BODY_SECONDS: Final = 30.0
 REMEMBERED: Final = 7 * 86_400
-_KEY: Final = re.compile(r"[A-Za-z0-9_\-]{1,128}")
+_KEY: Final = re.compile(r"[A-Za-z0-9_:\-]{1,128}")
 
 
 class _Refused(Exception):
@@ -152,10 +152,10 @@ class Receiver:
         wanted = self._signal(message)
         if wanted is None:
             return 200, {"ignored": True}
-        target, name, payload = (*wanted, None, None)[:3]
+        given: list[Any] = [*wanted, None, None]
+        key, source = _key(f"{self._name}:{message.id}"), f"webhook:{self._name}"
         try:
-            key = _key(f"{self._name}:{message.id}")
-            await self._app.signals.asend(target, name, payload, key=key, source=f"webhook:{self._name}")
+            await self._app.signals.asend(given[0], given[1], given[2], key=key, source=source)
         except (JobEnded, SignalConflict) as late:
             # No later try would fare better, and an answer that sounds like failure would bring one.
             return 200, {"ignored": True, "why": late.code}

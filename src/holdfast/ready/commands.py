@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..context import Context
 from ..errors import InvalidInput
+from ..rules.redaction import redacted
 from .folder import Folder
 from .program import Program
 
@@ -89,7 +90,7 @@ def command(
             program = Program(argv, cwd=folder.path, env=terms.surroundings(env or {}), keep_errors=True)
         return await _attend(program, ctx, stdin, terms)
 
-    chosen = {"name": name, "timeout": 600, "permanent_on": (InvalidInput,), **options}
+    chosen: dict[str, Any] = {"name": name, "timeout": 600, "permanent_on": (InvalidInput,), **options}
     task: AsyncTask[..., CommandResult] = app.task(**chosen)(run)
     return task
 
@@ -155,13 +156,16 @@ async def _attend(program: Program, ctx: Context, stdin: str, terms: _Terms) -> 
             group.create_task(errors.follow(await program.errors()))
             group.create_task(_feed(program, stdin))
         code = await asyncio.shield(program.ended)
+    except BaseExceptionGroup as several:
+        # Such as a stream that is full: what becomes of the job depends on what it is.
+        raise several.exceptions[0] from None
     finally:
         try:
             await program.end(terms.grace)
         finally:
             program.close()
     if code != 0:
-        raise CommandFailed(code, (str(errors).strip() or str(output).strip())[-_SHOWN:])
+        raise CommandFailed(code, redacted(str(errors).strip() or str(output).strip())[-_SHOWN:])
     return CommandResult(str(output), str(errors), output.truncated or errors.truncated)
 
 

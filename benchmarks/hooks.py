@@ -1,0 +1,89 @@
+"""How fast signed webhooks are delivered by one worker, beside a bare loop of the same HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import holdfast
+from holdfast.model.webhook import QUEUE, Endpoint
+from holdfast.outbound.client import Client
+from holdfast.outbound.policy import Policy
+from holdfast.rules.webhooks import trial_message
+from holdfast.storage.ops import webhooks
+from holdfast.storage.port import Op
+
+from .measure import rate
+from .receiver import receiver
+from .stores import Bench
+
+ENDPOINTS: Final = 8
+AT_ONCE: Final = 4
+"""To each endpoint."""
+_CHUNK: Final = 500
+_HEADERS: Final = {"content-type": "application/json"}
+
+
+def bare(count: int) -> float:
+    """Requests of the same size, as many at once."""
+    with receiver() as port:
+        return rate(lambda: asyncio.run(_post(port, count)), count)
+
+
+def delivered(bench: Bench, count: int) -> float:
+    """From the moment a full queue is opened to a waiting worker, until the store shows nothing unfinished."""
+    with bench.fresh() as url, receiver() as port:
+        app = holdfast.App(url)
+        app.outbound = _policy(port)
+        try:
+            _fill(app, port, count)
+            with app.worker(queues=[QUEUE], concurrency=ENDPOINTS * AT_ONCE):
+                start = time.perf_counter()
+                app.queues.resume(QUEUE)
+                bench.await_empty(url)
+                took = time.perf_counter() - start
+            _check(app, count)
+        finally:
+            app.close()
+        return count / took
+
+
+def _fill(app: holdfast.App, port: int, count: int) -> None:
+    app.queues.pause(QUEUE)
+    endpoints = [app.webhooks.add(f"http://127.0.0.1:{port}/{n}", concurrency=AT_ONCE) for n in range(ENDPOINTS)]
+    for first in range(0, count, _CHUNK):
+        made = [_delivery(endpoints[n % ENDPOINTS], n) for n in range(first, min(first + _CHUNK, count))]
+        app.open().write(Op(lambda tx, made=made: webhooks.send(tx, made)))  # type: ignore[misc]
+
+
+def _delivery(endpoint: Endpoint, n: int) -> tuple[webhooks.JobSpec, dict[str, str | None]]:
+    message = f"msg_{n}"
+    spec = webhooks.delivery_job(endpoint, message, trial_message(message, endpoint.id, n))
+    return spec, {"endpoint": endpoint.id, "message": message, "kind": "webhook.test", "job": None}
+
+
+async def _post(port: int, count: int) -> None:
+    client = Client(_policy(port))
+    body = trial_message("msg_0", "0" * 26, 0).encode()
+    left = iter(range(count))
+
+    async def loop() -> None:
+        for n in left:
+            answer = await client.request(
+                "POST", f"http://127.0.0.1:{port}/{n % ENDPOINTS}", headers=_HEADERS, body=body
+            )
+            assert answer.status == 200
+
+    await asyncio.gather(*(loop() for _ in range(ENDPOINTS * AT_ONCE)))
+    await client.aclose()
+
+
+def _policy(port: int) -> Policy:
+    return Policy(allow_http=True, allow_private=("127.0.0.0/8",), ports=(port,))
+
+
+def _check(app: holdfast.App, count: int) -> None:
+    succeeded = sum(found.jobs for found in app.jobs.counts() if found.label == "succeeded")
+    if succeeded != count:
+        raise RuntimeError(f"of {count} webhooks {succeeded} were delivered")

@@ -1,0 +1,82 @@
+"""`holdfast outbox`: what waits for its destination, what was abandoned, and how to try again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, reason_option
+from .output import print_json, print_table
+
+
+@click.group(epilog=EXIT_CODES)
+def outbox() -> None:
+    """See outboxes, and have their events tried again."""
+
+
+@outbox.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """How each outbox stands that has entries."""
+    found = find_app(app_name, store).outbox.list()
+    if as_json:
+        print_json({"outboxes": [asdict(counts) for counts in found]})
+        return
+    rows = [(one.name, one.pending, one.sending, one.parked, one.delivered, one.abandoned, one.other) for one in found]
+    names = ("outbox", "pending#", "sending#", "parked#", "delivered#", "abandoned#", "other#")
+    print_table(names, rows, empty="no outbox has entries")
+
+
+@outbox.command(cls=Command)
+@click.argument("name")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def retry(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Try now what waits for its time or is parked. What is being sent is not touched."""
+    due = find_app(app_name, store).outbox.retry(name, **who)
+    _say({"outbox": name, "due": due}, f"{due:,} entries of {name} are due now", as_json)
+
+
+@outbox.command(cls=Command)
+@click.argument("name")
+@click.option("--older-than", type=Duration(), default="0", help="Only those put so long ago, such as 30d.")
+@click.option("--apply", is_flag=True, help="Do it; otherwise it is only shown.")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def drain(
+    name: str,
+    older_than: float,
+    apply: bool,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **who: str,
+) -> None:
+    """Show abandoned entries by kind; with --apply they are tried again."""
+    report = find_app(app_name, store).outbox.drain(name, older_than=older_than, apply=apply, **who)
+    if as_json:
+        print_json({"outbox": name, "applied": apply, "kinds": dict(report.by_kind), "left": report.left})
+        return
+    rows = [(kind or "(none)", n) for kind, n in report.by_kind.items()]
+    print_table(("kind", "abandoned#"), rows, empty=f"nothing of {name} is abandoned")
+    if report.total:
+        click.echo("they are pending again" if apply else "nothing was changed; repeat with --apply")
+    if report.left:
+        click.echo(f"{report.left:,} were replayed too often and stay abandoned")
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)

@@ -1,0 +1,142 @@
+"""`webhook.deliver`: the built-in task that sends one message to one endpoint. Every app has it.
+
+Whatever comes of a delivery, the job that it tells of is not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+import random as _random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..clock import SECOND, SYSTEM_CLOCK
+from ..context import Context
+from ..errors import ConfigError, RequestFailed, UrlRefused
+from ..model.webhook import QUEUE, TASK, Signed, failure_text
+from ..options import TaskOptions
+from ..outbound.client import Answer, Client
+from ..outcomes import Fail, Retry, Snooze
+from ..rules.answers import said_wait
+from ..rules.redaction import excerpt, redact
+from ..rules.signing import sign
+from ..rules.webhooks import ATTEMPTS, SCHEDULE, is_last, wait_before_next
+from ..storage.ops import endpoints
+from ..storage.ops.audit import audit
+from ..storage.port import Op, Tx
+from ..tasks import AsyncTask
+
+if TYPE_CHECKING:
+    from ..app import App
+
+logger: Final = logging.getLogger("holdfast.webhooks")
+
+TIMEOUT: Final = 20.0
+CONNECT_TIMEOUT: Final = 5.0
+GONE: Final = 410
+_BUSY: Final = frozenset({429, 503})
+_WITHOUT_CLIENT: Final = 300.0
+
+
+def deliver_task(app: App, random: Callable[[], float] = _random.random) -> AsyncTask[..., dict[str, int]]:
+    """The task, for the workers of this app."""
+    deliverer = Deliverer(app, random)
+
+    async def deliver(ctx: Context, endpoint: str, message: str, body: str) -> dict[str, int]:
+        return await deliverer.deliver(ctx.attempt, endpoint, message, body.encode())
+
+    options = TaskOptions(queue=QUEUE, max_attempts=ATTEMPTS, timeout=3 * TIMEOUT)
+    return AsyncTask(app, deliver, TASK, options)
+
+
+class Deliverer:
+    """Signs, sends, and says how it went."""
+
+    def __init__(self, app: App, random: Callable[[], float]) -> None:
+        self._app = app
+        self._random = random
+        self._client: Client | None = None
+
+    async def deliver(self, attempt: int, endpoint_id: str, message: str, body: bytes) -> dict[str, int]:
+        """The status and the milliseconds of a success; raises how the delivery goes on otherwise."""
+        store = self._app.open()
+        endpoint = await store.aread(Op(lambda tx: endpoints.signed(tx, endpoint_id), single=True))
+        if endpoint is None:
+            raise Fail("the endpoint was deleted")
+        if endpoint.state != "active":
+            raise Fail(f"the endpoint is disabled: {endpoint.reason}")
+        answer, ms, error = await self._send(endpoint, message, body)
+        if answer is not None and 200 <= answer.status < 300:
+            if endpoints.is_noteworthy(endpoint):
+                await store.awrite(Op(lambda tx: endpoints.succeeded(tx, endpoint_id)))
+            return {"status": answer.status, "ms": ms}
+        text = failure_text(answer.status if answer else None, ms, excerpt(answer.body) if answer else error)
+        raise await self._failed(attempt, endpoint_id, endpoint, answer, text)
+
+    async def _send(self, endpoint: Signed, message: str, body: bytes) -> tuple[Answer | None, int, str]:
+        clock = self._app._clock or SYSTEM_CLOCK
+        at = clock.now() // SECOND
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": message,
+            "webhook-timestamp": str(at),
+            "webhook-signature": sign(endpoint.secrets, message, at, body),
+        }
+        begun = clock.monotonic()
+        answer, error = None, ""
+        try:
+            answer = await self._outbound().request(
+                "POST", endpoint.url, headers=headers, body=body, timeout=TIMEOUT, connect_timeout=CONNECT_TIMEOUT
+            )
+        except (RequestFailed, UrlRefused) as failure:
+            error = redact(str(failure))
+        except ConfigError as missing:
+            logger.error("no webhook can be sent from here: %s", missing)
+            raise Snooze(_WITHOUT_CLIENT) from missing
+        return answer, round((clock.monotonic() - begun) * 1000), error
+
+    async def _failed(
+        self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None, text: str
+    ) -> Fail | Retry:
+        store = self._app.open()
+        if answer is not None and answer.status == GONE:
+            await store.awrite(_disabling(endpoint_id))
+            return Fail(text)
+        if is_last(attempt):
+            since = endpoint.now - sum(SCHEDULE)
+            if await store.awrite(Op(lambda tx: _give_up(tx, endpoint_id, since))):
+                logger.error("the webhook endpoint %s is disabled: nothing came through for days", endpoint_id)
+        said = None
+        if answer is not None and answer.status in _BUSY:
+            now = (self._app._clock or SYSTEM_CLOCK).now()
+            said = said_wait(answer.headers, answer.body, now=now)
+        return Retry(text, after=wait_before_next(attempt, said, self._random()) / SECOND)
+
+    def _outbound(self) -> Client:
+        """Made at its first use: by then the app has its policy, wherever that was set."""
+        if self._client is None or self._client.policy is not self._app.outbound:
+            self._client = Client(self._app.outbound)
+        return self._client
+
+
+def _disabling(endpoint_id: str) -> Op[bool]:
+    async def run(tx: Tx) -> bool:
+        disabled = await endpoints.disable(tx, endpoint_id, "gone")
+        if disabled:
+            await _say(tx, endpoint_id, "it answered 410")
+        return disabled
+
+    return Op(run)
+
+
+async def _give_up(tx: Tx, endpoint_id: str, since: int) -> bool:
+    disabled = await endpoints.given_up(tx, endpoint_id, since)
+    if disabled:
+        await _say(tx, endpoint_id, "nothing came through")
+    return disabled
+
+
+async def _say(tx: Tx, endpoint_id: str, reason: str) -> None:
+    said: dict[str, Any] = {"action": "webhook.disable", "target": endpoint_id, "reason": reason}
+    tenant = (await endpoints.get(tx, endpoint_id)).tenant
+    await audit(tx, actor="holdfast", **said, tenant=tenant)

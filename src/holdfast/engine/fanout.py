@@ -1,0 +1,63 @@
+"""Passes the event log on to webhooks: the leader makes the deliveries, each event once for each endpoint.
+
+The deliveries of some rows and the mark behind these rows are one commit, so two leaders or a crash do no harm. Where
+no webhook was ever made, a look now and then is all it costs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ..clock import Clock
+from ..storage.ops import events, fanout
+from ..storage.ops.endpoints import TOPIC
+from ..storage.port import Op, Store
+from .service import wake_on_ring
+
+logger: Final = logging.getLogger("holdfast.webhooks")
+
+ROLE: Final = "webhooks"
+_ROUNDS: Final = 20
+"""So many transactions in a row, then others have their turn."""
+# Enough for a fleet that ends thousands of jobs a second to be told of them in batches.
+_BETWEEN_LOOKS: Final = 0.05
+
+
+class Fanout:
+    """`leads` says whether this worker is the one that passes on."""
+
+    def __init__(self, store: Store, leads: Callable[[], bool], clock: Clock) -> None:
+        self._store = store
+        self._leads = leads
+        self._clock = clock
+        self._not_before = float("-inf")
+
+    async def run_once(self) -> float | None:
+        """Pass on what there is; 0 if there is more, unless another worker does it."""
+        if not self._leads():
+            return None
+        if (early := self._not_before - self._clock.monotonic()) > 0:
+            return early
+        self._not_before = self._clock.monotonic() + _BETWEEN_LOOKS
+        if not await self._store.aread(Op(fanout.is_behind)):
+            return None
+        for _ in range(_ROUNDS):
+            passed = await self._store.awrite(Op(fanout.fan_out))
+            self._tell(passed)
+            if passed.waits:
+                await self._store.awrite(Op(events.relay))
+            elif not passed.rows:
+                return None
+        return 0.0
+
+    async def hear(self, wake: Callable[[], None]) -> None:
+        """Wake when something was told, or an endpoint made."""
+        await wake_on_ring(self._store.bell, [events.TOPIC, "finished", TOPIC], wake)
+
+    def _tell(self, passed: fanout.Passed) -> None:
+        if passed.unreadable:
+            logger.error("rows %s of the event log cannot be read; no webhook tells of them", passed.unreadable)
+        if passed.missed:
+            logger.error("%d rows of the event log were pruned before webhooks told of them", passed.missed)

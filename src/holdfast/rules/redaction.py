@@ -1,0 +1,35 @@
+"""What looks like a secret is left out of what is kept or shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NAMES: Final = r"[\w.-]*(?:passw(?:or)?d|passwd|secret|token|authorization|api[_-]?key|cookie|credential)[\w.-]*"
+# A name that says so, and what follows: in JSON, in a header, in a query or a form.
+_NAMED: Final = re.compile(
+    rf"""(["']?{_NAMES}["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|(?:(?:bearer|basic)\s+)?[^\s,;&"'}}]+)""",
+    re.IGNORECASE,
+)
+_ALONE: Final = re.compile(
+    r"(?:whsec_[A-Za-z0-9+/=]{8,}"
+    r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@))",
+    re.IGNORECASE,
+)
+HIDDEN: Final = "[redacted]"
+
+
+def redact(text: str) -> str:
+    """The same, without the values of passwords, tokens, keys and cookies."""
+    return _ALONE.sub(HIDDEN, _NAMED.sub(lambda found: found[1] + HIDDEN, text))
+
+
+def excerpt(body: bytes, most: int = 200) -> str:
+    """The beginning of an answer, on one line, redacted before it is cut: a cut could hide a secret's name."""
+    text = " ".join(body[: 16 * most].decode("utf-8", "replace").replace("\x00", "").split())
+    return redact(text)[:most]
+
+
+redacted: Final = redact

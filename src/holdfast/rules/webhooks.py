@@ -1,0 +1,164 @@
+"""Who hears of an event, what it is told, and when it is told again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from ..clock import SECOND
+from ..errors import InvalidInput
+from ..model.event import Event
+from ..model.webhook import CALLED_TAG, TASK, WANTED_TAG, Endpoint
+
+SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
+"""How long each try waits for after the one before, in microseconds."""
+ATTEMPTS: Final = len(SCHEDULE)
+SPREAD: Final = 0.2
+BODY_LIMIT: Final = 20_000
+RESULT_LIMIT: Final = 16_000
+_ERROR_LIMIT: Final = 2_048
+_ARTIFACTS: Final = 32
+_KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is stored of a job that an event is about, as it stood when the event was passed on."""
+
+    state: str
+    reason: str | None
+    error: str | None
+    result: str | None
+    """None where it is too large to be passed on, too."""
+    result_size: int | None
+    artifacts: tuple[tuple[str, str, int], ...] = ()
+    """Name, content type and size of each."""
+
+
+def hears(endpoint: Endpoint, event: Event) -> bool:
+    """Whether an endpoint is told of an event. Deliveries are never told of: that would have no end."""
+    if event.task == TASK or endpoint.tenant not in ("", event.tenant):
+        return False
+    if endpoint.called:
+        return endpoint.tenant == event.tenant and _is_called(endpoint, event)
+    kinds = ("job",) if endpoint.events is None else endpoint.events
+    return _is_among(event.kind, kinds) and (endpoint.tags is None or not set(endpoint.tags).isdisjoint(event.tags))
+
+
+def called_by(events: Iterable[Event]) -> list[str]:
+    """The endpoints that the jobs of these events name."""
+    named = {tag.removeprefix(CALLED_TAG) for event in events for tag in event.tags if tag.startswith(CALLED_TAG)}
+    return sorted(named)
+
+
+def call_tags(endpoint: str, events: Collection[str]) -> tuple[str, ...]:
+    """How a job names the endpoint that hears of it."""
+    return (f"{CALLED_TAG}{endpoint}", *(f"{WANTED_TAG}{kind}" for kind in events))
+
+
+def called_endpoint(tenant: str, url: str) -> str:
+    """The id of the endpoint that jobs of a tenant name by a URL."""
+    return hashlib.sha256(f"{tenant}\x1f{url}".encode()).hexdigest()[:32]
+
+
+def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Kinds of events, or their beginnings."""
+    if isinstance(kinds, str):
+        raise InvalidInput(f"events is {kinds!r}; use a list, such as [{kinds!r}]")
+    if not kinds:
+        raise InvalidInput("events is empty: nothing would ever be told; leave it out for all that is told of jobs")
+    if wrong := [kind for kind in kinds if not _KIND.fullmatch(kind)]:
+        raise InvalidInput(f"{wrong[0]!r} is no kind of event; use such as 'job.failed', 'job' or 'flow'")
+    return tuple(dict.fromkeys(kinds))
+
+
+def message(message_id: str, event: Event, told: Told | None) -> str:
+    """The body of a delivery: JSON of at most 20 KB. What does not fit is left out, and says so."""
+    data: dict[str, Any] = {
+        "job": event.job, "task": event.task, "queue": event.queue, "tenant": event.tenant or None,
+        "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
+        "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, told),
+    }  # fmt: skip
+    body = {"id": message_id, "type": event.kind, "timestamp": instant(event.at), "data": data}
+    for left_out in ("result", "artifacts", "error", "tags", "detail"):
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        if len(text.encode()) <= BODY_LIMIT:
+            return text
+        _leave_out(data, left_out)
+    return json.dumps({**body, "data": {"job": event.job, "state": event.state}}, separators=(",", ":"))
+
+
+def trial_message(message_id: str, endpoint: str, now: int) -> str:
+    """The body of a delivery that tells of nothing."""
+    data = {"endpoint": endpoint, "message": "a test delivery"}
+    return json.dumps({"id": message_id, "type": "webhook.test", "timestamp": instant(now), "data": data})
+
+
+def own_tags(tags: Sequence[str]) -> list[str]:
+    """A job's tags without those that are ours."""
+    return [tag for tag in tags if not tag.startswith((CALLED_TAG, WANTED_TAG))]
+
+
+def wait_before_next(attempt: int, said: int | None, u: float) -> int:
+    """How long to wait after the `attempt`-th try failed, in microseconds: never less than the receiver asked for."""
+    planned = SCHEDULE[min(attempt, ATTEMPTS - 1)]
+    return max(round(planned * (1 + SPREAD * u)), said or 0)
+
+
+def is_last(attempt: int) -> bool:
+    return attempt >= ATTEMPTS
+
+
+def instant(micros: int) -> str:
+    """As receivers read it: ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_called(endpoint: Endpoint, event: Event) -> bool:
+    if f"{CALLED_TAG}{endpoint.id}" not in event.tags:
+        return False
+    wanted = [tag.removeprefix(WANTED_TAG) for tag in event.tags if tag.startswith(WANTED_TAG)]
+    return event.kind.startswith("job.") and (not wanted or _is_among(event.kind, wanted))
+
+
+def _is_among(kind: str, wanted: Collection[str]) -> bool:
+    return any(kind == one or kind.startswith(f"{one}.") for one in wanted)
+
+
+def _outcome(event: Event, told: Told | None) -> dict[str, Any]:
+    if told is None or event.job is None:
+        return {}
+    # The job may have gone on since: what it is now says nothing about then.
+    if told.state != event.state:
+        return {"error": None, "result": None, "artifacts": []}
+    found: dict[str, Any] = {"error": _error(told.error), "result": None, "artifacts": _artifacts(told)}
+    if told.result is not None:
+        found["result"] = json.loads(told.result)
+    elif told.result_size:
+        found["result_omitted"] = True
+        found["result_bytes"] = told.result_size
+    return found
+
+
+def _error(text: str | None) -> dict[str, str] | None:
+    """Its type and message; where in the code it was is nobody else's business."""
+    if text is None:
+        return None
+    error: Mapping[str, Any] = json.loads(text)
+    return {"type": str(error.get("type", "")), "message": str(error.get("message", ""))[:_ERROR_LIMIT]}
+
+
+def _artifacts(told: Told) -> list[dict[str, Any]]:
+    return [{"name": name, "content_type": kind, "size": size} for name, kind, size in told.artifacts[:_ARTIFACTS]]
+
+
+def _leave_out(data: dict[str, Any], name: str) -> None:
+    if data.get(name):
+        data[name] = None
+        data[f"{name}_omitted"] = True

@@ -1,0 +1,44 @@
+-- Who is told of what happens: endpoints of webhooks, and which deliveries are theirs.
+-- oldest writer: 0009
+
+create table holdfast_webhook (
+    id           text not null primary key,
+    -- It hears of this tenant's jobs alone; '' is the operators', which hears of all.
+    tenant       text not null,
+    url          text not null,
+    -- What it hears: kinds and tags, each a JSON array; null is all that is told of jobs, with any tags.
+    events       text,
+    tags         text,
+    -- Whether it hears only of jobs that name it.
+    called       integer not null,
+    -- active or disabled, and why.
+    state        text not null,
+    reason       text,
+    secret       text not null,
+    -- The one before, which signs too for a while.
+    old_secret   text,
+    old_until    integer,
+    -- How many deliveries may be under way at once.
+    concurrency  integer not null,
+    -- The event after which it hears.
+    after_seq    integer not null,
+    -- About when a delivery last succeeded.
+    succeeded_at integer,
+    created_at   integer not null,
+    updated_at   integer not null
+);
+create index holdfast_webhook_tenant on holdfast_webhook (tenant, id);
+create index holdfast_webhook_hears on holdfast_webhook (id) where state = 'active' and called = 0;
+
+-- A delivery is a job; this says of which endpoint, and about what.
+create table holdfast_delivery (
+    job_id   text not null primary key,
+    endpoint text not null,
+    -- Its id for the receiver: the same however often it is sent.
+    message  text not null,
+    kind     text not null,
+    -- The job that it tells of, if it is one.
+    job      text,
+    at       integer not null
+);
+create index holdfast_delivery_endpoint on holdfast_delivery (endpoint, job_id);

@@ -1,0 +1,126 @@
+"""From the event log to the deliveries it makes: each event once for each endpoint that hears of it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...errors import Corruption
+from ...ids import ids
+from ...model.event import Chunk, Event, events_of
+from ...model.job import JobSpec
+from ...model.webhook import Endpoint, endpoint_of
+from ...rules.webhooks import RESULT_LIMIT, Told, called_by, hears, message
+from ..port import Tx
+from ..statements import sql
+from . import events
+from .webhooks import delivery_job, send
+
+ROWS: Final = 100
+"""Rows of the log that are passed on in one transaction; a row may tell of a thousand jobs."""
+_EVENTS: Final = 1_000
+"""No further row after so many events."""
+_Pair = tuple[Endpoint, Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one step did."""
+
+    made: int = 0
+    """Deliveries."""
+    rows: int = 0
+    waits: bool = False
+    """Whether rows have been committed that are not in the log yet."""
+    unreadable: tuple[int, ...] = ()
+    """Rows of the log that were passed over."""
+    missed: int = 0
+    """Rows that were pruned before they were read."""
+
+
+async def is_behind(tx: Tx) -> bool:
+    """Whether there is something to pass on, or to pass over; cheap where webhooks were never used."""
+    mark = await tx.one(sql.webhook_mark)
+    return mark is not None and (mark[0] < await events.newest(tx) or await events.waits(tx))
+
+
+async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
+    """Make the deliveries for the next rows of the log, and move the mark behind them, in one commit."""
+    held = await tx.one(sql.hold_webhook_mark)
+    if held is None:
+        return Passed()
+    mark: int = held[0]
+    # In this order: an endpoint that is there before its event is seen with it.
+    newest, page = await events.newest(tx), await events.read(tx, mark, rows)
+    if await tx.one(sql.any_webhook) is None:
+        await tx.one(sql.move_webhook_mark, seq=newest)
+        return Passed(waits=page.waits)
+    if not page.chunks:
+        return Passed(waits=page.waits)
+    told, unreadable, last = _events(page.chunks)
+    made = await _make(tx, await _pairs(tx, told))
+    await send(tx, made)
+    await tx.one(sql.move_webhook_mark, seq=last)
+    return Passed(len(made), last - mark, page.waits, unreadable, max(0, page.pruned_to - mark))
+
+
+def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int, ...], int]:
+    """With their rows' numbers; the rows that cannot be read; and the last row of all these."""
+    found: list[tuple[int, Event]] = []
+    unreadable: list[int] = []
+    last = 0
+    for chunk in chunks:
+        if len(found) >= _EVENTS:
+            break
+        last = chunk.seq
+        try:
+            found += [(chunk.seq, event) for _, event in events_of(chunk)]
+        except Corruption:
+            # It will never be readable; those behind it are.
+            unreadable.append(chunk.seq)
+    return found, tuple(unreadable), last
+
+
+async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
+    called = called_by(event for _, event in told)
+    rows = await tx.all(sql.hearing_webhooks)
+    if called:
+        rows += await tx.all(sql.called_webhooks, ids=json.dumps(called))
+    hearing: defaultdict[str, list[Endpoint]] = defaultdict(list)
+    for row in rows:
+        hearing[row[1]].append(endpoint_of(row))
+    return [
+        (endpoint, event)
+        for seq, event in told
+        for tenant in dict.fromkeys(("", event.tenant))
+        for endpoint in hearing.get(tenant, ())
+        if seq > endpoint.after and hears(endpoint, event)
+    ]
+
+
+async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:
+    told = await _told(tx, {event.job for _, event in pairs if event.job is not None})
+    made: list[tuple[JobSpec, dict[str, str | None]]] = []
+    for endpoint, event in pairs:
+        message_id = f"msg_{ids.new()}"
+        spec = delivery_job(endpoint, message_id, message(message_id, event, told.get(event.job or "")))
+        about = {"endpoint": endpoint.id, "message": message_id, "kind": event.kind, "job": event.job}
+        made.append((spec, about))
+    return made
+
+
+async def _told(tx: Tx, jobs: set[str]) -> dict[str, Told]:
+    if not jobs:
+        return {}
+    wanted = json.dumps(sorted(jobs))
+    artifacts: defaultdict[str, list[Any]] = defaultdict(list)
+    for job_id, *facts in await tx.all(sql.told_artifacts, ids=wanted):
+        artifacts[job_id].append(tuple(facts))
+    rows = await tx.all(sql.told_jobs, ids=wanted, most=RESULT_LIMIT)
+    return {
+        id: Told(state, reason, error, result, size, tuple(artifacts[id]))
+        for id, state, reason, error, result, size in rows
+    }

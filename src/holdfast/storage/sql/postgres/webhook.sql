@@ -1,0 +1,27 @@
+-- name: hold_webhook_mark
+-- Who finds it locked lets the other do the work.
+select seq from holdfast_event_mark where name = 'webhooks' for update skip locked;
+
+-- name: called_webhooks
+select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
+  from holdfast_webhook
+ where id = any(array(select json_array_elements_text(:ids::json))) and state = 'active' and called = 1;
+
+-- name: note_deliveries
+insert into holdfast_delivery (job_id, endpoint, message, kind, job, at)
+select job_id, endpoint, message, kind, job, :now
+  from json_to_recordset(:rows::json) as r(job_id text, endpoint text, message text, kind text, job text)
+    on conflict do nothing;
+
+-- name: told_jobs
+-- What there is to tell of these jobs now. Large results stay where they are.
+select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result)
+  from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: told_artifacts
+select job_id, name, content_type, size from holdfast_artifact
+ where job_id = any(array(select json_array_elements_text(:ids::json)))
+ order by job_id, name;
+
+-- name: forget_deliveries
+delete from holdfast_delivery where job_id = any(array(select json_array_elements_text(:ids::json)));

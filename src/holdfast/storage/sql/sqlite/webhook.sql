@@ -1,0 +1,31 @@
+-- These differ in how a list is passed; and Postgres has a lock for the mark, where others wait here anyway.
+
+-- name: hold_webhook_mark
+select seq from holdfast_event_mark where name = 'webhooks';
+
+-- name: called_webhooks
+select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
+  from holdfast_webhook
+ where id in (select value from json_each(:ids)) and state = 'active' and called = 1;
+
+-- name: note_deliveries
+insert into holdfast_delivery (job_id, endpoint, message, kind, job, at)
+select r.value ->> '$.job_id', r.value ->> '$.endpoint', r.value ->> '$.message', r.value ->> '$.kind',
+       r.value ->> '$.job', :now
+  from json_each(:rows) as r
+ where true
+    on conflict do nothing;
+
+-- name: told_jobs
+-- What there is to tell of these jobs now. Large results stay where they are.
+select id, state, reason, error, case when length(cast(result as blob)) <= :most then result end,
+       length(cast(result as blob))
+  from holdfast_job where id in (select value from json_each(:ids));
+
+-- name: told_artifacts
+select job_id, name, content_type, size from holdfast_artifact
+ where job_id in (select value from json_each(:ids))
+ order by job_id, name;
+
+-- name: forget_deliveries
+delete from holdfast_delivery where job_id in (select value from json_each(:ids));

@@ -1,0 +1,241 @@
+"""Webhooks in the store: each event once for each endpoint, made in one commit with the mark behind it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import NotFound
+from holdfast.model.job import JobState
+from holdfast.model.outcome import Done, Failed
+from holdfast.model.webhook import QUEUE, TASK, Endpoint
+from holdfast.rules.signing import new_secret
+from holdfast.rules.webhooks import call_tags, called_endpoint
+from holdfast.storage.ops import control, endpoints, events, fanout, webhooks
+from holdfast.storage.port import Op, Tx
+
+from .world import ERROR, World
+
+SECRET = new_secret(b"s" * 32)
+URL = "https://example.com/hook"
+
+
+def add(world: World, id: str = "end", **fields: Any) -> Endpoint:
+    world.run(endpoints.add, **{"id": id, "tenant": "", "url": URL, "secret": SECRET, **fields})
+    return world.read(endpoints.get, id)
+
+
+def pass_on(world: World) -> int:
+    """Until nothing is left; how many deliveries were made."""
+    made = 0
+    while world.read(fanout.is_behind):
+        world.store.write(Op(events.relay))
+        made += world.run(fanout.fan_out).made
+    return made
+
+
+def succeed(world: World, n: int = 1, **fields: Any) -> list[str]:
+    owner = world.worker()
+    made = [world.add(**fields) for _ in range(n)]
+    for job in world.claim(owner, n):
+        world.finish(owner, job, Done('"fine"'))
+    return made
+
+
+def told(world: World, endpoint: str = "end") -> list[str | None]:
+    return [one.job for one in reversed(world.read(webhooks.log, endpoint, None, 1000))]
+
+
+def test_each_event_makes_one_delivery_for_each_endpoint(world: World) -> None:
+    add(world, "one")
+    add(world, "two")
+    jobs = succeed(world, 3)
+
+    assert pass_on(world) == 6
+    assert pass_on(world) == 0
+    assert sorted(map(str, told(world, "one"))) == sorted(jobs) == sorted(map(str, told(world, "two")))
+
+
+def test_a_crash_before_the_commit_leaves_neither_deliveries_nor_the_mark(each_store: World) -> None:
+    world = each_store
+    add(world)
+    jobs = succeed(world, 2)
+    world.store.write(Op(events.relay))
+
+    async def crash(tx: Tx) -> None:
+        assert (await fanout.fan_out(tx)).made == 2
+        raise RuntimeError("the power is gone")
+
+    with pytest.raises(RuntimeError):
+        world.store.write(Op(crash))
+    assert told(world) == []
+    assert pass_on(world) == 2
+    assert sorted(map(str, told(world))) == sorted(jobs)
+
+
+def test_two_leaders_at_once_make_each_delivery_once(two_worlds: tuple[World, World]) -> None:
+    first, second = two_worlds
+    add(first)
+    jobs = succeed(first, 40)
+
+    def lead(world: World) -> None:
+        while world.read(fanout.is_behind):
+            world.store.write(Op(events.relay))
+            world.store.write(Op(lambda tx: fanout.fan_out(tx, rows=1)))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lead, (first, second)))
+    assert sorted(map(str, told(first))) == sorted(jobs)
+
+
+def test_an_endpoint_hears_from_its_making_on_and_not_while_it_is_disabled(world: World) -> None:
+    add(world, "early")
+    succeed(world)
+    # On Postgres what is not in the log yet counts as later.
+    world.store.write(Op(events.relay))
+    add(world, "late")
+    (heard,) = succeed(world)
+    assert pass_on(world) == 3
+    assert told(world, "late") == [heard]
+
+    world.run(endpoints.disable, "late", "moving")
+    succeed(world)
+    world.store.write(Op(events.relay))
+    assert world.run(endpoints.enable, "late")
+    assert not world.run(endpoints.enable, "late")
+    (again,) = succeed(world)
+    pass_on(world)
+    assert told(world, "late") == [heard, again]
+
+
+def test_without_an_endpoint_the_mark_goes_along_and_nothing_is_made(each_store: World) -> None:
+    world = each_store
+    succeed(world)
+    assert not world.read(fanout.is_behind)
+    add(world)
+    world.run(endpoints.delete, "end")
+    succeed(world, 3)
+    assert pass_on(world) == 0
+    assert not world.read(fanout.is_behind)
+
+
+def test_a_row_that_cannot_be_read_holds_up_nothing(each_store: World) -> None:
+    world = each_store
+    add(world)
+    succeed(world)
+    world.store.write(Op(events.relay))
+    world.sql("update holdfast_event set body = 'nonsense' where body is not null")
+    (job,) = succeed(world)
+    world.store.write(Op(events.relay))
+
+    passed = world.run(fanout.fan_out)
+    assert (passed.made, len(passed.unreadable)) == (1, 1)
+    assert told(world) == [job]
+
+
+def test_a_delivery_tells_what_became_of_the_job(world: World) -> None:
+    add(world, tenant="acme")
+    placed = world.place(JobState.FAILED, tenant="acme", tags='["vip"]')
+    world.place(JobState.FAILED, tenant="other")
+    assert pass_on(world) == 1
+
+    (one,) = world.read(webhooks.log, "end", None, 10)
+    job = world.job(one.id)
+    payload = json.loads(job.payload)
+    body = json.loads(payload["body"])
+    assert (job.task, job.queue, job.tenant, payload["endpoint"]) == (TASK, QUEUE, "acme", "end")
+    assert body["id"] == payload["message"] == one.message
+    assert body["type"] == "job.failed"
+    assert body["data"]["job"] == placed.id
+    assert body["data"]["error"] == {"type": "Boom", "message": "it broke"}
+    assert (body["data"]["tags"], body["data"]["tenant"]) == (["vip"], "acme")
+
+
+def test_deliveries_of_one_endpoint_share_a_lane_and_a_breaker(world: World) -> None:
+    add(world, concurrency=2)
+    add(world, "other")
+    succeed(world, 4)
+    pass_on(world)
+
+    owner = world.worker(queues=[QUEUE])
+    jobs = world.claim(owner, 100, queues=[QUEUE])
+    whose = [json.loads(job.payload)["endpoint"] for job in jobs]
+    assert (whose.count("end"), whose.count("other")) == (2, 4)
+
+
+def test_an_endpoint_that_a_job_names_is_made_with_it(world: World) -> None:
+    id = called_endpoint("acme", URL)
+    tags = json.dumps(call_tags(id, ["job.succeeded"]))
+    jobs = succeed(world, 2, tenant="acme", tags=tags, webhook=(id, URL))
+    succeed(world, tenant="acme")
+    succeed(world, tenant="other", tags=tags)
+
+    assert pass_on(world) == 2
+    assert sorted(map(str, told(world, id))) == sorted(jobs)
+    found = world.read(endpoints.get, id)
+    assert (found.tenant, found.url, found.called) == ("acme", URL, True)
+
+
+def test_what_is_rolled_back_leaves_no_endpoint(each_store: World) -> None:
+    world, id = each_store, called_endpoint("", URL)
+
+    async def fail(tx: Tx) -> None:
+        await endpoints.add(tx, id=id, tenant="", url=URL, secret=SECRET, called=True)
+        raise RuntimeError("changed my mind")
+
+    with pytest.raises(RuntimeError):
+        world.store.write(Op(fail))
+    with pytest.raises(NotFound):
+        world.read(endpoints.get, id)
+
+
+def test_both_secrets_sign_until_the_overlap_is_over(world: World) -> None:
+    add(world)
+    fresh = new_secret(b"f" * 32)
+    world.run(endpoints.rotate, "end", fresh, 60 * SECOND)
+    signed = world.read(endpoints.signed, "end")
+    assert signed is not None
+    assert signed.secrets == (fresh, SECRET)
+    world.clock.advance(61)
+    signed = world.read(endpoints.signed, "end")
+    assert signed is not None
+    assert signed.secrets == (fresh,)
+    assert SECRET not in repr(signed)
+
+
+def test_deleting_an_endpoint_cancels_what_waits_for_it_and_leaves_nothing(world: World) -> None:
+    add(world)
+    succeed(world, 3)
+    pass_on(world)
+    deliveries = [one.id for one in world.read(webhooks.log, "end", None, 10)]
+    world.run(control.cancel, deliveries[0])
+    world.run(control.delete, deliveries[0])
+
+    assert world.sql("select count(*) from holdfast_delivery") == [(2,)]
+    assert world.run(webhooks.cancel_page, "end") == 2
+    assert world.run(webhooks.cancel_page, "end") == 0
+    assert world.run(endpoints.delete, "end")
+    assert not world.run(endpoints.delete, "end")
+    assert {world.job(id).state for id in deliveries[1:]} == {JobState.CANCELLED}
+    for table in ("holdfast_webhook", "holdfast_delivery", "holdfast_breaker"):
+        assert world.sql(f"select count(*) from {table}") == [(0,)]
+
+
+def test_what_was_given_up_is_sent_again_and_what_is_under_way_is_not(world: World) -> None:
+    add(world)
+    succeed(world, 2)
+    pass_on(world)
+    owner = world.worker(queues=[QUEUE])
+    failed, running = world.claim(owner, 2, queues=[QUEUE])
+    world.finish(owner, failed, Failed("exhausted", ERROR))
+
+    assert world.run(webhooks.recover, "end", 0, 10) == [failed.id]
+    assert world.run(webhooks.recover, "end", 0, 10) == []
+    assert not world.run(webhooks.replay, running.id, None)
+    assert not world.run(webhooks.replay, failed.id, None)
+    with pytest.raises(NotFound):
+        world.run(webhooks.replay, failed.id, "somebody else")

@@ -1,0 +1,69 @@
+"""Secrets do not get into what is stored of an answer or of a command's last words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.rules.answers import describe
+from holdfast.rules.redaction import redacted
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Authorization: Bearer {SECRET}",
+        f"authorization=Basic {SECRET}==",
+        f'{{"access_token": "{SECRET}", "n": 1}}',
+        f'{{"clientSecret":"{SECRET}"}}',
+        f'{{"password": "a\\"{SECRET}"}}',
+        f"{{'api_key': '{SECRET}'}}",
+        f"?token={SECRET}&x=1",
+        f"X-Api-Key: {SECRET}",
+        f"postgresql://shop:{SECRET}@db/shop",
+        f"Set-Cookie: session={SECRET}; Path=/",
+        f"whsec_{SECRET}",
+        f"sk_live_{SECRET}",
+        f"ghp_{SECRET}{SECRET}",
+        f"eyJhbGciOi.{SECRET}.{SECRET}",
+        f'"token": "{SECRET}',
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
+    assert SECRET not in redacted(text)
+    assert "[hidden]" in redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no such thing",
+        '{"error": "the item is not known", "item": 7}',
+        "see https://example.com/a?b=c",
+        "basic rules apply",
+        "tokens were used up",
+        "",
+    ],
+)
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_the_rest_of_a_text_stays() -> None:
+    assert redacted(f'{{"token": "{SECRET}", "why": "expired"}}') == '{"token": "[hidden]", "why": "expired"}'
+
+
+def test_an_answer_is_described_without_its_secrets() -> None:
+    said = json.loads(describe(401, f'{{"refresh_token": "{SECRET * 30}"}}'.encode()))["message"]
+    assert said == '401: {"refresh_token": "[hidden]"}'
+
+
+@given(st.text(max_size=400))
+def test_any_text_can_be_redacted_and_again(text: str) -> None:
+    once = redacted(text)
+    assert redacted(once) == once or "[hidden]" in once
