@@ -18,7 +18,7 @@ from .client.budgets import Budgets
 from .client.capabilities import Reporting
 from .client.declaring import Declares
 from .client.delivering import deliver_task
-from .client.enqueuer import Around, Enqueuer
+from .client.enqueuer import Around, Enqueuer, spill_at
 from .client.events import Events
 from .client.flows import Flows
 from .client.inline import InlineJobs
@@ -109,7 +109,7 @@ class App(Reporting, Declares, Sends, Registry):
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
-        self._enqueuer = Enqueuer(self.open, self.jobs)
+        self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
         self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 

@@ -39,6 +39,8 @@ class Config:
     """The Postgres schema of the tables; None is the first of the search path."""
     listen_dsn: str | None = None
     """A direct address for LISTEN, where `store` goes through a pooler (Postgres)."""
+    spill: str | None = None
+    """A folder for jobs that the store cannot take, until it can; None: `enqueue` raises instead."""
     worker: WorkerSettings = field(default_factory=WorkerSettings)
 
 

@@ -177,7 +177,24 @@ def test_an_endpoint_that_a_job_names_is_made_with_it(world: World) -> None:
     assert pass_on(world) == 2
     assert sorted(map(str, told(world, id))) == sorted(jobs)
     found = world.read(endpoints.get, id)
-    assert (found.tenant, found.url, found.called) == ("acme", URL, True)
+    assert (found.tenant, found.url, found.called) == ("acme", "https://example.com", True)
+    (first, _) = world.read(webhooks.log, id, None, 10)
+    assert json.loads(world.job(first.id).payload)["url"] == URL
+    world.run(control.delete, jobs[0])
+    assert world.sql("select job_id from holdfast_callback") == [(jobs[1],)]
+
+
+def test_a_job_that_was_there_already_is_not_told_of_to_another_url(world: World) -> None:
+    id = called_endpoint("", URL)
+    first = world.add(key="once")
+    assert world.add(key="once", tags=json.dumps(call_tags(id, [])), webhook=(id, URL)) == first
+    assert world.sql("select count(*) from holdfast_callback") == [(0,)]
+
+
+def test_urls_of_one_host_share_an_endpoint() -> None:
+    ids = {called_endpoint("", url) for url in (URL, "HTTPS://Example.com?job=1", "https://example.com")}
+    assert len(ids) == 1
+    assert called_endpoint("", "https://example.com:8443/") not in ids
 
 
 def test_what_is_rolled_back_leaves_no_endpoint(each_store: World) -> None:

@@ -218,6 +218,23 @@ async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop
 
 
 @live
+async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop: Shop) -> None:
+    open_up(real_shop)
+    work = real_shop.app.tasks["work"]
+    async with serving(answer(410), OK) as server, real_shop.working(**TELLING):
+        await work.options(webhook=f"{server.url}?job=1").aenqueue("a")
+        await heard(server, 1)
+        await work.options(webhook=f"{server.url}?job=2").aenqueue("b")
+        await heard(server, 2)
+        endpoint = await real_shop.app.webhooks.afor_calls(server.url)
+        log = await logged(real_shop, endpoint, lambda log: {one.state for one in log} == {"failed", "succeeded"})
+
+    assert endpoint.state == "active"
+    assert sorted((one.status or 0, one.attempts) for one in log) == [(200, 1), (410, 1)]
+    assert [seen.line.split()[1] for seen in server.seen] == ["/hook?job=1", "/hook?job=2"]
+
+
+@live
 async def test_an_endpoint_that_fails_for_days_is_disabled(small_shop: Shop) -> None:
     shop = small_shop
     open_up(shop)

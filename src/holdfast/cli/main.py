@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "webhooks": "webhooks:webhooks",
     "keys": "keys:keys",
     "audit": "audit:audit",
+    "spill": "spill:spill",
 }
 
 

@@ -42,8 +42,8 @@ def deliver_task(app: App, random: Callable[[], float] = _random.random) -> Asyn
     """The task, for the workers of this app."""
     deliverer = Deliverer(app, random)
 
-    async def deliver(ctx: Context, endpoint: str, message: str, body: str) -> dict[str, int]:
-        return await deliverer.deliver(ctx.attempt, endpoint, message, body.encode())
+    async def deliver(ctx: Context, endpoint: str, message: str, body: str, url: str | None = None) -> dict[str, int]:
+        return await deliverer.deliver(ctx.attempt, endpoint, message, body.encode(), url)
 
     options = TaskOptions(queue=QUEUE, max_attempts=ATTEMPTS, timeout=3 * TIMEOUT)
     return AsyncTask(app, deliver, TASK, options)
@@ -57,23 +57,31 @@ class Deliverer:
         self._random = random
         self._client: Client | None = None
 
-    async def deliver(self, attempt: int, endpoint_id: str, message: str, body: bytes) -> dict[str, int]:
-        """The status and the milliseconds of a success; raises how the delivery goes on otherwise."""
+    async def deliver(
+        self, attempt: int, endpoint_id: str, message: str, body: bytes, url: str | None
+    ) -> dict[str, int]:
+        """The status and the milliseconds of a success; raises how the delivery goes on otherwise.
+
+        `url` is one that a job named, at the endpoint's host.
+        """
         store = self._app.open()
         endpoint = await store.aread(Op(lambda tx: endpoints.signed(tx, endpoint_id), single=True))
         if endpoint is None:
             raise Fail("the endpoint was deleted")
         if endpoint.state != "active":
             raise Fail(f"the endpoint is disabled: {endpoint.reason}")
-        answer, ms, error = await self._send(endpoint, message, body)
+        answer, ms, error = await self._send(endpoint, url or endpoint.url, message, body)
         if answer is not None and 200 <= answer.status < 300:
             if endpoints.is_noteworthy(endpoint):
                 await store.awrite(Op(lambda tx: endpoints.succeeded(tx, endpoint_id)))
             return {"status": answer.status, "ms": ms}
         text = failure_text(answer.status if answer else None, ms, excerpt(answer.body) if answer else error)
-        raise await self._failed(attempt, endpoint_id, endpoint, answer, text)
+        if url is None:
+            # Of a URL that one job named, nothing follows for the others at its host.
+            await self._consider(attempt, endpoint_id, endpoint, answer)
+        raise self._failure(attempt, answer, text)
 
-    async def _send(self, endpoint: Signed, message: str, body: bytes) -> tuple[Answer | None, int, str]:
+    async def _send(self, endpoint: Signed, url: str, message: str, body: bytes) -> tuple[Answer | None, int, str]:
         clock = self._app._clock or SYSTEM_CLOCK
         at = clock.now() // SECOND
         headers = {
@@ -86,7 +94,7 @@ class Deliverer:
         answer, error = None, ""
         try:
             answer = await self._outbound().request(
-                "POST", endpoint.url, headers=headers, body=body, timeout=TIMEOUT, connect_timeout=CONNECT_TIMEOUT
+                "POST", url, headers=headers, body=body, timeout=TIMEOUT, connect_timeout=CONNECT_TIMEOUT
             )
         except (RequestFailed, UrlRefused) as failure:
             error = redact(str(failure))
@@ -95,21 +103,21 @@ class Deliverer:
             raise Snooze(_WITHOUT_CLIENT) from missing
         return answer, round((clock.monotonic() - begun) * 1000), error
 
-    async def _failed(
-        self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None, text: str
-    ) -> Fail | Retry:
-        store = self._app.open()
+    async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None) -> None:
+        """Whether the endpoint should hear any more."""
         if answer is not None and answer.status == GONE:
-            await store.awrite(_disabling(endpoint_id))
-            return Fail(text)
-        if is_last(attempt):
+            await self._app.open().awrite(_disabling(endpoint_id))
+        elif is_last(attempt):
             since = endpoint.now - sum(SCHEDULE)
-            if await store.awrite(Op(lambda tx: _give_up(tx, endpoint_id, since))):
+            if await self._app.open().awrite(Op(lambda tx: _give_up(tx, endpoint_id, since))):
                 logger.error("the webhook endpoint %s is disabled: nothing came through for days", endpoint_id)
+
+    def _failure(self, attempt: int, answer: Answer | None, text: str) -> Fail | Retry:
+        if answer is not None and answer.status == GONE:
+            return Fail(text)
         said = None
         if answer is not None and answer.status in _BUSY:
-            now = (self._app._clock or SYSTEM_CLOCK).now()
-            said = said_wait(answer.headers, answer.body, now=now)
+            said = said_wait(answer.headers, answer.body, now=(self._app._clock or SYSTEM_CLOCK).now())
         return Retry(text, after=wait_before_next(attempt, said, self._random()) / SECOND)
 
     def _outbound(self) -> Client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..errors import InvalidInput
 from ..handle import Job
@@ -16,6 +16,9 @@ from ..tasks import JobRequest
 from .jobs import Jobs
 from .specs import spec_of
 from .stock import acheck_stock, check_stock
+
+if TYPE_CHECKING:
+    from .spill import Spill
 
 R = TypeVar("R")
 
@@ -31,34 +34,44 @@ _NOTHING: Final[AbstractContextManager[str | None]] = nullcontext()
 class Enqueuer:
     """Turns requests into stored jobs."""
 
-    def __init__(self, store: Callable[[], Store], jobs: Jobs) -> None:
+    def __init__(self, store: Callable[[], Store], jobs: Jobs, spill: Spill | None = None) -> None:
+        """`spill` is where jobs are kept that the store cannot take."""
         self._store = store
         self._jobs = jobs
         self.around: Around = lambda _: _NOTHING
+        self.spill: Final = spill
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
         with self.around(check_stock((request,))) as trace:
-            spec = spec_of(request, tenant=tenant, trace=trace)
-            connection, store = request.options.connection, self._store()
+            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
             if connection is not None:
-                answers = store.within(connection, _keyed([spec]))
-            elif spec.is_keyless:
-                answers = store.write_list(ListOp(ops.enqueue_keyless, [spec]))
+                answers = self._store().within(connection, _keyed([spec]))
+            elif self.spill is not None:
+                answers = self.spill.put([spec], lambda: self._put(spec))
             else:
-                answers = store.write(_keyed([spec]))
+                answers = self._put(spec)
         return self._handle(request, answers[0])
+
+    def _put(self, spec: JobSpec) -> list[Enqueued]:
+        if spec.is_keyless:
+            return self._store().write_list(ListOp(ops.enqueue_keyless, [spec]))
+        return self._store().write(_keyed([spec]))
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
         with self.around(await acheck_stock((request,))) as trace:
-            spec = spec_of(request, tenant=tenant, trace=trace)
-            connection, store = request.options.connection, self._store()
+            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
             if connection is not None:
-                answers = await store.awithin(connection, _keyed([spec]))
-            elif spec.is_keyless:
-                answers = await store.awrite_list(ListOp(ops.enqueue_keyless, [spec]))
+                answers = await self._store().awithin(connection, _keyed([spec]))
+            elif self.spill is not None:
+                answers = await self.spill.aput([spec], lambda: self._aput(spec))
             else:
-                answers = await store.awrite(_keyed([spec]))
+                answers = await self._aput(spec)
         return self._handle(request, answers[0])
+
+    async def _aput(self, spec: JobSpec) -> list[Enqueued]:
+        if spec.is_keyless:
+            return await self._store().awrite_list(ListOp(ops.enqueue_keyless, [spec]))
+        return await self._store().awrite(_keyed([spec]))
 
     def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """For a durable task: `record` enqueues, and writes in the same commit that it did."""
@@ -78,8 +91,12 @@ class Enqueuer:
     def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
         with self.around(check_stock(requests)) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
-            store = self._store()
-            answers = store.write(_own(specs)) if connection is None else store.within(connection, _keyed(specs))
+            if connection is not None:
+                answers = self._store().within(connection, _keyed(specs))
+            elif self.spill is not None:
+                answers = self.spill.put(specs, lambda: self._store().write(_own(specs)))
+            else:
+                answers = self._store().write(_own(specs))
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     async def amany(
@@ -87,9 +104,12 @@ class Enqueuer:
     ) -> list[Job[Any]]:
         with self.around(await acheck_stock(requests)) as trace:
             specs, connection = _bulk(requests, tenant, connection, trace)
-            store = self._store()
-            writing = store.awrite(_own(specs)) if connection is None else store.awithin(connection, _keyed(specs))
-            answers = await writing
+            if connection is not None:
+                answers = await self._store().awithin(connection, _keyed(specs))
+            elif self.spill is not None:
+                answers = await self.spill.aput(specs, lambda: self._store().awrite(_own(specs)))
+            else:
+                answers = await self._store().awrite(_own(specs))
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
@@ -128,3 +148,12 @@ def _bulk(
     named = zip(requests, fresh, strict=True)
     specs = [spec_of(request, tenant=tenant, id=new, trace=trace) for request, new in named]
     return specs, next(iter(given.values()), None)
+
+
+def spill_at(folder: str | None, store: Callable[[], Store]) -> Spill | None:
+    """The spill in that folder. Loaded only where one is asked for: its locks are those of Unix."""
+    if folder is None:
+        return None
+    from .spill import Spill
+
+    return Spill(folder, store)

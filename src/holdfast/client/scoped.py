@@ -42,7 +42,7 @@ class Scoped:
         self._app = app
         self._scope = scope = Scope(tenant)
         self.jobs: Final = Jobs(app.open, app._tasks, scope)
-        self._enqueuer = Enqueuer(app.open, self.jobs)
+        self._enqueuer = Enqueuer(app.open, self.jobs, app._enqueuer.spill)
         self._enqueuer.around = lambda requests: app._enqueuer.around(requests)
         self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._require_known, scope)
         self.signals: Final = Signals(app.open, scope)

@@ -14,7 +14,7 @@ from ..names import check_duration, check_instant, check_limit, check_name, chec
 from ..options import Seconds
 from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
-from ..rules.webhooks import called_endpoint, check_kinds, trial_message
+from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
 from ..storage.ops import endpoints, webhooks
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Tx
@@ -59,7 +59,7 @@ def calling(scope: Scope, policy: Policy, url: str, tenant: str | None) -> Op[En
     id = called_endpoint(whose, url)
 
     async def run(tx: Tx) -> Endpoint:
-        await endpoints.add(tx, id=id, tenant=whose, url=url, secret=key, called=True)
+        await endpoints.add(tx, id=id, tenant=whose, url=origin_of(url), secret=key, called=True)
         return await endpoints.get(tx, id, whose, secret=True)
 
     return Op(run)

@@ -69,7 +69,10 @@ class Webhooks:
         return await self._store().awrite(self._adding(**_given(locals())))
 
     def for_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
-        """The endpoint that jobs with `webhook=url` name, with its secret; made if it is not there yet."""
+        """The endpoint that jobs with `webhook=url` name, with its secret; made if it is not there yet.
+
+        It is one for all URLs of the same host, so that a URL may be made for a single job.
+        """
         return self._store().write(ops.calling(self._scope, self._policy(), url, tenant))
 
     async def afor_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:

@@ -47,7 +47,9 @@ class Fanout:
             passed = await self._store.awrite(Op(fanout.fan_out))
             self._tell(passed)
             if passed.waits:
-                await self._store.awrite(Op(events.relay))
+                if not await self._store.awrite(Op(events.relay)) and not passed.rows:
+                    # Somebody else moves them, and rings when that is done.
+                    return _BETWEEN_LOOKS
             elif not passed.rows:
                 return None
         return 0.0

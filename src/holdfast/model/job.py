@@ -88,7 +88,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     limits: str | None = None
     fair: Fair | None = None
     webhook: tuple[str, str] | None = None
-    """The endpoint that its tags name, and its URL: it is made with the job where there is none."""
+    """The endpoint that its tags name, and the URL that is told: both are stored with the job."""
 
     @property
     def is_keyless(self) -> bool:

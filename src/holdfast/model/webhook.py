@@ -28,6 +28,7 @@ class Endpoint:
     tenant: str
     """It hears of this tenant's jobs alone; "" is the operators', and hears of all."""
     url: str
+    """Of one that jobs name, its scheme and host alone."""
     events: tuple[str, ...] | None
     """Kinds, or their beginnings: "job.failed", "job", "flow"; None is all that is told of jobs."""
     tags: tuple[str, ...] | None

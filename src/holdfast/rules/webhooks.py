@@ -23,6 +23,7 @@ BODY_LIMIT: Final = 20_000
 RESULT_LIMIT: Final = 16_000
 _ERROR_LIMIT: Final = 2_048
 _ARTIFACTS: Final = 32
+_ORIGIN: Final = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,8 +64,14 @@ def call_tags(endpoint: str, events: Collection[str]) -> tuple[str, ...]:
 
 
 def called_endpoint(tenant: str, url: str) -> str:
-    """The id of the endpoint that jobs of a tenant name by a URL."""
-    return hashlib.sha256(f"{tenant}\x1f{url}".encode()).hexdigest()[:32]
+    """The id of the endpoint that jobs of a tenant name by a URL: one for each host."""
+    return hashlib.sha256(f"{tenant}\x1f{origin_of(url)}".encode()).hexdigest()[:32]
+
+
+def origin_of(url: str) -> str:
+    """Its scheme, host and port."""
+    match = _ORIGIN.match(url)
+    return match[0].lower() if match else url
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:

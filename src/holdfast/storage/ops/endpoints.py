@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ...clock import SECOND
@@ -12,6 +12,7 @@ from ...errors import NotFound
 from ...model.job import JobSpec
 from ...model.webhook import Endpoint, Signed, endpoint_of
 from ...rules.signing import new_secret
+from ...rules.webhooks import origin_of
 from ..port import Tx
 from ..statements import sql
 from . import breakers, events
@@ -25,13 +26,17 @@ _NOTED_EVERY: Final = 60 * SECOND
 _WHAT: Final = "webhook endpoint"
 
 
-async def ensure_called(tx: Tx, specs: Iterable[JobSpec]) -> None:
-    """The endpoints that these jobs name, in the commit that stores the jobs."""
-    named = {spec.webhook: spec.tenant for spec in specs if spec.webhook is not None}
-    for (id, url), tenant in sorted(named.items()):
+async def note_called(tx: Tx, specs: Sequence[JobSpec]) -> None:
+    """Whom these new jobs tell of themselves, in the commit that stores them; their endpoints are made if need be."""
+    called = [(spec, spec.webhook) for spec in specs if spec.webhook is not None]
+    if not called:
+        return
+    for (id, tenant), url in sorted({(webhook[0], spec.tenant): webhook[1] for spec, webhook in called}.items()):
         if await tx.one(sql.get_webhook, id=id) is None:
             secret = new_secret(secrets.token_bytes(SECRET_BYTES))
-            await add(tx, id=id, tenant=tenant, url=url, secret=secret, called=True)
+            await add(tx, id=id, tenant=tenant, url=origin_of(url), secret=secret, called=True)
+    rows = [{"job_id": spec.id, "url": webhook[1]} for spec, webhook in called]
+    await tx.one(sql.note_callbacks, rows=json.dumps(rows))
 
 
 async def add(

@@ -10,7 +10,7 @@ from ...model.job import Dedupe, Enqueued, JobSpec
 from ..port import Params, Row, Tx
 from ..statements import sql
 from . import events
-from .endpoints import ensure_called
+from .endpoints import note_called
 from .fairness import fair_ranks
 from .routes import insert_routes
 
@@ -29,6 +29,7 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     answers: dict[int, Enqueued] = {}
     for i, row in zip(order, rows, strict=True):
         answers[i] = await _created(tx, specs[i]) if row else await _meet_twin(tx, specs[i])
+    await note_called(tx, [specs[i] for i, answer in answers.items() if answer.created])
     for queue in {specs[i].route.queue for i, answer in answers.items() if answer.created}:
         tx.ring(f"queue:{queue}")
     return [answers[i] for i in range(len(specs))]
@@ -70,7 +71,6 @@ def key_text(tenant: str, scope: str, key: str) -> str:
 
 async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
     await insert_routes(tx, [spec.route for spec in specs])
-    await ensure_called(tx, specs)
     if any(spec.dedupe for spec in specs):
         await tx.one(sql.limit_lock_wait)
 

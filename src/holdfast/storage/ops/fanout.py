@@ -103,13 +103,21 @@ async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:
     told = await _told(tx, {event.job for _, event in pairs if event.job is not None})
+    urls = await _callbacks(tx, {event.job for endpoint, event in pairs if endpoint.called and event.job is not None})
     made: list[tuple[JobSpec, dict[str, str | None]]] = []
     for endpoint, event in pairs:
+        if endpoint.called and event.job not in urls:
+            continue
         message_id = f"msg_{ids.new()}"
-        spec = delivery_job(endpoint, message_id, message(message_id, event, told.get(event.job or "")))
+        body = message(message_id, event, told.get(event.job or ""))
+        spec = delivery_job(endpoint, message_id, body, urls[event.job or ""] if endpoint.called else None)
         about = {"endpoint": endpoint.id, "message": message_id, "kind": event.kind, "job": event.job}
         made.append((spec, about))
     return made
+
+
+async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
+    return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
 async def _told(tx: Tx, jobs: set[str]) -> dict[str, Told]:

@@ -27,6 +27,7 @@ async def forget(tx: Tx, ids: Collection[str]) -> None:
     await tx.one(sql.forget_grants, ids=gone)
     await tx.one(sql.forget_order, ids=gone)
     await tx.one(sql.forget_deliveries, ids=gone)
+    await tx.one(sql.forget_callbacks, ids=gone)
     await tx.one(sql.forget_frames, ids=gone)
     await tx.one(sql.drop_shortages, ids=gone)
     await forget_runs(tx, ids)

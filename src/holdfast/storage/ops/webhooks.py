@@ -27,17 +27,18 @@ _TIMEOUT: Final = 60 * SECOND
 _ROUTE: Final = Route(QUEUE)
 
 
-def delivery_job(endpoint: Endpoint, message_id: str, body: str) -> JobSpec:
+def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None = None) -> JobSpec:
     """The job that sends a message. At most so many of one endpoint run at once, and none while its breaker is open."""
     limits = JobLimits(
         key_lane(endpoint.tenant, scope_of(endpoint.id)), endpoint.concurrency, breaker=scope_of(endpoint.id)
     )
+    payload = {"endpoint": endpoint.id, "message": message_id, "body": body, **({"url": url} if url else {})}
     return JobSpec(
         id=ids.new(),
         task=TASK,
         route=_ROUTE,
         tenant=endpoint.tenant,
-        payload=json.dumps({"endpoint": endpoint.id, "message": message_id, "body": body}, ensure_ascii=False),
+        payload=json.dumps(payload, ensure_ascii=False),
         max_attempts=ATTEMPTS,
         timeout=_TIMEOUT,
         limits=limits.encode(),

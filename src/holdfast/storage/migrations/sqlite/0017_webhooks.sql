@@ -42,3 +42,9 @@ create table holdfast_delivery (
     at       integer not null
 );
 create index holdfast_delivery_endpoint on holdfast_delivery (endpoint, job_id);
+
+-- The URL that is told what becomes of a job, where it named one. The endpoint is that of the URL's host.
+create table holdfast_callback (
+    job_id text not null primary key,
+    url    text not null
+);

@@ -25,3 +25,13 @@ select job_id, name, content_type, size from holdfast_artifact
 
 -- name: forget_deliveries
 delete from holdfast_delivery where job_id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: note_callbacks
+insert into holdfast_callback (job_id, url)
+select job_id, url from json_to_recordset(:rows::json) as r(job_id text, url text) on conflict do nothing;
+
+-- name: callbacks_of
+select job_id, url from holdfast_callback where job_id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: forget_callbacks
+delete from holdfast_callback where job_id = any(array(select json_array_elements_text(:ids::json)));

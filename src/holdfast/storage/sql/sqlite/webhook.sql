@@ -29,3 +29,13 @@ select job_id, name, content_type, size from holdfast_artifact
 
 -- name: forget_deliveries
 delete from holdfast_delivery where job_id in (select value from json_each(:ids));
+
+-- name: note_callbacks
+insert into holdfast_callback (job_id, url)
+select r.value ->> '$.job_id', r.value ->> '$.url' from json_each(:rows) as r where true on conflict do nothing;
+
+-- name: callbacks_of
+select job_id, url from holdfast_callback where job_id in (select value from json_each(:ids));
+
+-- name: forget_callbacks
+delete from holdfast_callback where job_id in (select value from json_each(:ids));

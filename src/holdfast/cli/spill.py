@@ -1,0 +1,57 @@
+"""`holdfast spill`: jobs that were kept in files because the store could not take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..client.spill import Spill
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .output import print_json, print_table
+
+_folder = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+
+
+@click.group(epilog=EXIT_CODES)
+def spill() -> None:
+    """See and replay jobs that were kept in files while the store was away."""
+
+
+@spill.command("list", cls=Command)
+@_folder
+@json_option
+@target_options
+def list_(folder: Path, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """The files that wait, oldest first, and those that were put aside with the reason."""
+    found = Spill(folder, find_app(app_name, store).open)
+    rows = [(path.name, path.stat().st_size, "") for path in found.waiting()]
+    rows += [(f"bad/{path.name}", path.stat().st_size, _reason(path)) for path in found.bad()]
+    if as_json:
+        print_json({"files": [{"file": name, "bytes": size, "reason": why or None} for name, size, why in rows]})
+        return
+    print_table(("file", "bytes#", "reason…"), rows, empty="no files")
+
+
+@spill.command(cls=Command)
+@_folder
+@json_option
+@target_options
+def replay(folder: Path, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Bring what waits into the store, in order. Stops at the first that it cannot take now."""
+    found = Spill(folder, find_app(app_name, store).open)
+    before = len(found.bad())
+    stored = found.replay()
+    aside = len(found.bad()) - before
+    if as_json:
+        print_json({"stored": stored, "put_aside": aside})
+    else:
+        click.echo(f"jobs stored: {stored}, files put aside: {aside}")
+
+
+def _reason(path: Path) -> str:
+    try:
+        return path.with_suffix(".txt").read_text("utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,173 @@
+"""Jobs that the store could not take, kept in files until it can: `App(spill="folder")`.
+
+A file is one call, whole; it is on disk before `enqueue` returns. Files are replayed in the order in which they were
+made, and the first that the store does not take now ends the replay. One that it never will, because it cannot be read
+or is refused, is put aside in `bad/` with the reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..clock import SYSTEM_CLOCK, Clock
+from ..errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageFull, StorageUnavailable
+from ..ids import ids
+from ..model.job import Enqueued, JobSpec
+from ..storage.ops import enqueue as ops
+from ..storage.port import Op, Store
+
+logger: Final = logging.getLogger("holdfast")
+
+AWAY: Final = (StorageBusy, StorageUnavailable, StorageFull, OutcomeUnknown)
+"""What passes: the store is locked, down or full, or broke off in the middle."""
+_SUFFIX: Final = ".json"
+_BETWEEN_TRIES: Final = 2.0
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(list[JobSpec]).decode
+
+
+class Spill:
+    """One folder, for any number of processes of this host."""
+
+    def __init__(self, folder: str | os.PathLike[str], store: Callable[[], Store], clock: Clock | None = None) -> None:
+        self.folder: Final = Path(folder)
+        self._store = store
+        self._clock = clock or SYSTEM_CLOCK
+        self._waits = bool(self.waiting())
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def put(self, specs: Sequence[JobSpec], write: Callable[[], list[Enqueued]]) -> list[Enqueued]:
+        """Store these jobs, or keep them here; those that were kept before come first."""
+        try:
+            if self._waits:
+                self.replay()
+            return write()
+        except AWAY as error:
+            return self._keep(specs, error)
+
+    async def aput(self, specs: Sequence[JobSpec], write: Callable[[], Awaitable[list[Enqueued]]]) -> list[Enqueued]:
+        """The awaiting twin of `put`. The replay is left to the thread: it must not hold up the loop."""
+        try:
+            if self._waits:
+                raise StorageUnavailable("older jobs wait in the spill")
+            return await write()
+        except AWAY as error:
+            return self._keep(specs, error)
+
+    def waiting(self) -> list[Path]:
+        """The files that wait, oldest first."""
+        return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.is_file())
+
+    def bad(self) -> list[Path]:
+        """The files that were put aside."""
+        return sorted((self.folder / "bad").glob(f"*{_SUFFIX}"))
+
+    def replay(self) -> int:
+        """Bring what waits into the store, in order; how many jobs. Raises what keeps the store from taking more."""
+        done = 0
+        with self._alone():
+            for path in self.waiting():
+                done += self._replay(path)
+            self._waits = False
+        if done:
+            logger.info("%d jobs went from %s into the store", done, self.folder)
+        return done
+
+    def _replay(self, path: Path) -> int:
+        try:
+            specs = _decode(path.read_bytes())
+            answers = self._store().write(Op(lambda tx: ops.enqueue(tx, specs)))
+        except AWAY:
+            raise
+        except (HoldfastError, msgspec.DecodeError, ValueError, OSError) as wrong:
+            self._set_aside(path, wrong)
+            return 0
+        # After the commit: a crash in between stores them again, which their ids make known.
+        path.unlink(missing_ok=True)
+        return sum(answer.created for answer in answers)
+
+    def _set_aside(self, path: Path, wrong: Exception) -> None:
+        aside = self.folder / "bad"
+        aside.mkdir(exist_ok=True)
+        (aside / f"{path.stem}.txt").write_text(f"{type(wrong).__name__}: {wrong}\n", "utf-8")
+        path.replace(aside / path.name)
+        logger.error("%s cannot be stored (%s) and is put aside in %s", path.name, wrong, aside)
+
+    def _keep(self, specs: Sequence[JobSpec], error: Exception) -> list[Enqueued]:
+        now = self._clock.now()
+        try:
+            self._write(_encode([_fixed(spec, now) for spec in specs]))
+        except OSError as failure:
+            raise error from failure
+        if not self._waits:
+            logger.warning("the store does not answer (%s); jobs are kept in %s until it does", error, self.folder)
+        self._waits = True
+        self._try_later()
+        return [Enqueued(spec.id, True) for spec in specs]
+
+    def _write(self, content: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{ids.new()}{_SUFFIX}"
+        draft = path.with_suffix(".part")
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _sync(self.folder)
+
+    def _try_later(self) -> None:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._try_until_done, name="holdfast-spill", daemon=True)
+                self._thread.start()
+
+    def _try_until_done(self) -> None:
+        pause = threading.Event()
+        while self._waits:
+            pause.wait(_BETWEEN_TRIES)
+            try:
+                self.replay()
+            except AWAY:
+                continue
+            except Exception:
+                logger.exception("what is kept in %s could not be brought into the store", self.folder)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time: two would race past each other and change the order."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _fixed(spec: JobSpec, now: int) -> JobSpec:
+    """As it would have been stored now: what counts from now on is told as an instant, and its id as given."""
+    return msgspec.structs.replace(
+        spec,
+        explicit_id=True,
+        at=now + spec.delay if spec.at is None else spec.at,
+        delay=0,
+        deadline_at=now + spec.deadline if spec.deadline is not None else spec.deadline_at,
+        deadline=None,
+    )
+
+
+def _sync(folder: Path) -> None:
+    """A rename is on disk once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
