@@ -91,7 +91,7 @@ class EmbeddedWorker:
     def _make(self) -> Worker:
         return Worker(
             self._store,
-            self._app.tasks,
+            self._app.workload,
             self._settings,
             app=self._app,
             middleware=self._middleware,

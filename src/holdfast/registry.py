@@ -113,7 +113,12 @@ class Registry(Enqueuer):
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
-        """The registered and declared tasks by name, and the built-in one that delivers webhooks."""
+        """The registered and declared tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def workload(self) -> Mapping[str, Task[Any, Any]]:
+        """What a worker of this app runs: its tasks, and the built-in one that delivers webhooks."""
         return MappingProxyType(ChainMap(self._tasks, self._built_in))
 
     def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:

@@ -56,7 +56,7 @@ def run_workers(app: App, argv: Sequence[str], count: int, *, grace: float) -> i
 async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
     worker = Worker(
         app.open(),
-        app.tasks,
+        app.workload,
         settings,
         app=app,
         middleware=app._middleware,

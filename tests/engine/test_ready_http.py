@@ -87,7 +87,7 @@ async def test_credentials_go_to_their_host_alone_and_are_not_stored(small_shop:
             await (await call.aenqueue(f"http://127.0.0.2:{other.port}/")).aresult(10)
         assert "secret" not in str(await job.astatus())
 
-    assert server.seen[0].headers["authorization"] == "bearer secret"
+    assert server.seen[0].headers["authorization"] == "Bearer secret"
     assert "authorization" not in other.seen[0].headers
 
 

@@ -59,7 +59,7 @@ async def test_an_endpoint_is_told_of_how_jobs_end_and_can_verify_it(real_shop: 
     open_up(real_shop)
     async with serving(OK) as server:
         endpoint = await real_shop.app.webhooks.aadd(server.url)
-        async with real_shop.working(**TELLING):
+        async with real_shop.working(real_shop.app.workload, **TELLING):
             good = await real_shop.app.tasks["work"].options(tags=["vip"]).aenqueue("ab")
             bad = await real_shop.app.tasks["work"].aenqueue("bad")
             seen = await heard(server, 2)
@@ -88,7 +88,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
         failures = await add(server.url, events=["job.failed"])
         tagged = await add(server.url, tags=["vip", "new"])
         theirs = await add(server.url, tenant="acme")
-        async with shop.working() as worker:
+        async with shop.working(shop.app.workload) as worker:
             work = shop.app.tasks["work"]
             jobs = {
                 "good": await work.aenqueue("a"),
@@ -122,7 +122,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
 async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real_shop: Shop) -> None:
     open_up(real_shop)
     async with serving(OK) as server:
-        async with real_shop.working(**TELLING):
+        async with real_shop.working(real_shop.app.workload, **TELLING):
             work = real_shop.app.tasks["work"]
             silent = await work.options(webhook=server.url, webhook_events=["job.failed"]).aenqueue("a")
             await silent.aresult(10)
@@ -141,7 +141,7 @@ async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real
 async def test_during_rotation_both_secrets_sign(real_shop: Shop) -> None:
     open_up(real_shop)
     webhooks = real_shop.app.webhooks
-    async with serving(OK) as server, real_shop.working():
+    async with serving(OK) as server, real_shop.working(real_shop.app.workload):
         old = await webhooks.aadd(server.url)
         new = await webhooks.arotate(old.id, overlap=3600)
         await webhooks.atest(old.id)
@@ -160,7 +160,7 @@ async def test_during_rotation_both_secrets_sign(real_shop: Shop) -> None:
 async def test_a_delivery_is_tried_again_by_the_schedule_with_the_same_id(shop: Shop) -> None:
     open_up(shop)
     server_says = [answer(500, b'{"token": "abc123"}'), answer(302, Location="http://127.0.0.1/"), answer(404), OK]
-    async with serving(*server_says) as server, shop.working() as worker:
+    async with serving(*server_says) as server, shop.working(shop.app.workload) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         sent = await shop.app.webhooks.atest(endpoint.id)
         waits = []
@@ -184,7 +184,7 @@ async def test_a_delivery_is_tried_again_by_the_schedule_with_the_same_id(shop: 
 @live
 async def test_a_receiver_may_ask_for_more_time(small_shop: Shop, said: str, waits: float) -> None:
     open_up(small_shop)
-    async with serving(answer(429, Retry_After=said)) as server, small_shop.working():
+    async with serving(answer(429, Retry_After=said)) as server, small_shop.working(small_shop.app.workload):
         endpoint = await small_shop.app.webhooks.aadd(server.url)
         await small_shop.app.webhooks.atest(endpoint.id)
         (one,) = await logged(small_shop, endpoint, lambda log: log[0].attempts == 1 and log[0].state == "ready")
@@ -195,7 +195,7 @@ async def test_a_receiver_may_ask_for_more_time(small_shop: Shop, said: str, wai
 @live
 async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop) -> None:
     open_up(shop)
-    async with serving(answer(410)) as server, shop.working() as worker:
+    async with serving(answer(410)) as server, shop.working(shop.app.workload) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         sent = await shop.app.webhooks.atest(endpoint.id)
         await logged(shop, endpoint, lambda log: log[0].state == "failed")
@@ -221,7 +221,7 @@ async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop
 async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop: Shop) -> None:
     open_up(real_shop)
     work = real_shop.app.tasks["work"]
-    async with serving(answer(410), OK) as server, real_shop.working(**TELLING):
+    async with serving(answer(410), OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
         await work.options(webhook=f"{server.url}?job=1").aenqueue("a")
         await heard(server, 1)
         await work.options(webhook=f"{server.url}?job=2").aenqueue("b")
@@ -238,7 +238,7 @@ async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop:
 async def test_an_endpoint_that_fails_for_days_is_disabled(small_shop: Shop) -> None:
     shop = small_shop
     open_up(shop)
-    async with serving(answer(500)) as server, shop.working() as worker:
+    async with serving(answer(500)) as server, shop.working(shop.app.workload) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         await shop.app.webhooks.atest(endpoint.id)
         for n in range(1, 10):
@@ -258,7 +258,7 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
     async def hang(_: asyncio.StreamWriter) -> None:
         await never.wait()
 
-    async with serving(hang) as slow, serving(OK) as quick, shop.working(concurrency=6) as worker:
+    async with serving(hang) as slow, serving(OK) as quick, shop.working(shop.app.workload, concurrency=6) as worker:
         stuck = await shop.app.webhooks.aadd(slow.url, concurrency=2)
         well = await shop.app.webhooks.aadd(quick.url)
         jobs = [await shop.app.tasks["work"].aenqueue(str(n)) for n in range(20)]
@@ -275,7 +275,7 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
 @live
 async def test_a_receiver_that_fails_is_left_alone_by_its_breaker(shop: Shop) -> None:
     open_up(shop)
-    async with serving(answer(500)) as server, shop.working(concurrency=2) as worker:
+    async with serving(answer(500)) as server, shop.working(shop.app.workload, concurrency=2) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url, concurrency=1)
         for _ in range(12):
             await shop.app.webhooks.atest(endpoint.id)
@@ -288,7 +288,7 @@ async def test_a_receiver_that_fails_is_left_alone_by_its_breaker(shop: Shop) ->
 @live
 async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real_shop: Shop) -> None:
     open_up(real_shop)
-    async with serving(OK) as server, real_shop.working(**TELLING):
+    async with serving(OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
         endpoint = await real_shop.app.webhooks.aadd(server.url)
         job = await real_shop.app.tasks["work"].aenqueue("a")
         await heard(server, 1)
@@ -303,6 +303,39 @@ async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real
     assert json.loads(first.body) == json.loads(second.body)
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert json.loads(first.body)["data"]["job"] == job.id
+
+
+@live
+async def test_where_a_message_may_go_is_asked_at_each_try(small_shop: Shop) -> None:
+    shop = small_shop
+    open_up(shop)
+    async with serving(OK) as canary, shop.working(shop.app.workload):
+        endpoint = await shop.app.webhooks.aadd(canary.url.replace("127.0.0.1", "localhost"))
+        shop.app.outbound = Policy(allow_http=True, ports=OPEN.ports)
+        sent = await shop.app.webhooks.atest(endpoint.id)
+        await logged(shop, endpoint, lambda log: log[0].error is not None)
+        found = await shop.app.webhooks.adelivery(sent.id)
+
+    assert (canary.connections, found.status, found.state) == (0, None, "ready")
+    assert "not a public address" in found.tries[0].detail
+
+
+@live
+async def test_an_answer_without_end_is_not_read_to_its_end(small_shop: Shop) -> None:
+    open_up(small_shop)
+
+    async def pour(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    async with serving(pour) as server, small_shop.working(small_shop.app.workload):
+        endpoint = await small_shop.app.webhooks.aadd(server.url)
+        await small_shop.app.webhooks.atest(endpoint.id)
+        (one,) = await logged(small_shop, endpoint, lambda log: log[0].finished_at is not None)
+
+    assert (one.state, one.status) == ("succeeded", 200)
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1/", "http://example.com/", "https://a:b@example.com/", "nonsense"])

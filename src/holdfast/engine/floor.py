@@ -26,6 +26,7 @@ from ..model.outcome import (
     Suspended,
     Throttled,
 )  # fmt: skip
+from ..model.webhook import TASK as DELIVER
 from ..model.worker import Owned
 from ..rules import retry
 from ..storage.ops.routing import Routing
@@ -95,7 +96,8 @@ class Floor:
         self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._isolates = all(is_importable(task) for task in tasks.values() if task.fn)
+        # A delivery of a webhook runs no code of the user's: it cannot be the one that took a worker down.
+        self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
         self._strangers: set[tuple[str, int]] = set()
         self.residency: Final = Residency(settings, clock)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..context import Context
 from ..errors import InvalidInput
-from ..rules.redaction import redacted
+from ..rules.redaction import redact
 from .folder import Folder
 from .program import Program
 
@@ -165,7 +165,7 @@ async def _attend(program: Program, ctx: Context, stdin: str, terms: _Terms) -> 
         finally:
             program.close()
     if code != 0:
-        raise CommandFailed(code, redacted(str(errors).strip() or str(output).strip())[-_SHOWN:])
+        raise CommandFailed(code, redact(str(errors).strip() or str(output).strip())[-_SHOWN:])
     return CommandResult(str(output), str(errors), output.truncated or errors.truncated)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..clock import SECOND
 from .failure import Failure, FailureClass
-from .redaction import redacted
+from .redaction import excerpt
 
 SHORTEST: Final = 1 * SECOND
 LONGEST: Final = 300 * SECOND
@@ -21,7 +21,6 @@ _TEMPORARY: Final = frozenset({408, 425})
 _HINTS: Final = frozenset({"retryaftersec", "retry_after_sec", "retry_after", "retryafter"})
 # In a body that is cut off or is no JSON: the quoted key, a colon, a whole number.
 _FRAGMENT: Final = re.compile(r'"(?:retryAfterSec|retry_after_sec|retry_after|retryAfter)"\s*:\s*(\d{1,15})(?![\d.eE])')
-_SHOWN: Final = 200
 
 
 def classify(status: int, headers: Mapping[str, str], body: bytes, *, now: int) -> Failure | None:
@@ -57,7 +56,7 @@ def said_wait(headers: Mapping[str, str], body: bytes, *, now: int) -> int | Non
 def describe(status: int, body: bytes) -> str:
     """An error as it is stored: the status and the beginning of the body, on one line and without secrets."""
     # Hidden before it is cut: half a secret would not be recognised.
-    text = redacted(" ".join(body[: 4 * _SHOWN].decode("utf-8", "replace").split()))[:_SHOWN]
+    text = excerpt(body)
     return json.dumps({"type": "HttpStatus", "message": f"{status}: {text}" if text else str(status)})
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NAMES: Final = r"[\w.-]*(?:passw(?:or)?d|passwd|secret|token|authorization|api[_-]?key|cookie|credential)[\w.-]*"
+HIDDEN: Final = "[hidden]"
+
+_NAMES: Final = r"[\w.-]*(?:passw(?:or)?d|secret|token|authorization|api[_-]?key|cookie|credential)[\w.-]*"
 # A name that says so, and what follows: in JSON, in a header, in a query or a form.
 _NAMED: Final = re.compile(
     rf"""(["']?{_NAMES}["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|(?:(?:bearer|basic)\s+)?[^\s,;&"'}}]+)""",
     re.IGNORECASE,
 )
+# What is a secret by its own looks, whatever stands before it.
 _ALONE: Final = re.compile(
-    r"(?:whsec_[A-Za-z0-9+/=]{8,}"
+    r"(?:\b(?:whsec|sk|pk|rk|ghp|gho|ghs|ghr|glpat|xox[abp])[_-][A-Za-z0-9+/=_-]{8,}"
     r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
+    r"|\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@))",
     re.IGNORECASE,
 )
-HIDDEN: Final = "[redacted]"
 
 
 def redact(text: str) -> str:
     """The same, without the values of passwords, tokens, keys and cookies."""
-    return _ALONE.sub(HIDDEN, _NAMED.sub(lambda found: found[1] + HIDDEN, text))
+    return _ALONE.sub(HIDDEN, _NAMED.sub(lambda found: found[1] + _hidden(found[2]), text))
 
 
 def excerpt(body: bytes, most: int = 200) -> str:
@@ -32,4 +34,13 @@ def excerpt(body: bytes, most: int = 200) -> str:
     return redact(text)[:most]
 
 
-redacted: Final = redact
+def _hidden(value: str) -> str:
+    """In the quotes that the value has, so that a document stays one."""
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{quote}{HIDDEN}{quote}"
+
+
+def _without_value(found: re.Match[str]) -> str:
+    quote = found[2][0] if found[2][0] in "\"'" else ""
+    end = quote if len(found[2]) > 1 and found[2].endswith(quote) else ""
+    return f"{found[1]}{quote}{HIDDEN}{end}"

@@ -3,7 +3,8 @@
 
 -- One row for each entry of an ordered destination that has a key and has not ended. Numbers follow the order of the puts.
 create table holdfast_outbox_order (
-    seq    integer not null primary key autoincrement,
+    -- Greater than any that is there, which is all that matters.
+    seq    integer not null primary key,
     queue  text not null,
     -- The tenant and the key.
     key    text not null,

@@ -98,3 +98,19 @@ select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id =
  where d.endpoint = :endpoint and job.state = 'failed' and d.at >= :since and job.generation < :most
  order by d.job_id
  limit :n;
+
+-- name: orphaned_deliveries
+select d.job_id from holdfast_delivery as d
+ where not exists (select 1 from holdfast_job as job where job.id = d.job_id)
+ limit :n;
+
+-- name: orphaned_callbacks
+select c.job_id from holdfast_callback as c
+ where not exists (select 1 from holdfast_job as job where job.id = c.job_id)
+ limit :n;
+
+-- name: unguarded_webhooks
+-- Their deliveries would wait for ever.
+select w.id from holdfast_webhook as w
+ where not exists (select 1 from holdfast_breaker as b where b.scope = 'webhook:' || w.id)
+ limit :n;
