@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import delays, drains, enqueues, hooks, idle, tails
+from . import delays, drains, enqueues, hooks, idle, outboxes, tails
 from .measure import Latency, Reading, Sizes
 from .stores import Bench
 
@@ -67,6 +67,7 @@ def _hooks(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     at = bench.name.lower()
     yield _rate(f"{at}.bare.hooks", lambda: hooks.bare(sizes.hooks))
     yield _rate(f"{at}.hooks", lambda: hooks.delivered(bench, sizes.hooks))
+    yield _rate(f"{at}.outbox", lambda: outboxes.delivered(bench, sizes.drained))
 
 
 def _growth(bench: Bench, sizes: Sizes) -> Iterator[Probe]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-HIDDEN: Final = "[hidden]"
+HIDDEN: Final = "[redacted]"
 
 _NAMES: Final = r"[\w.-]*(?:passw(?:or)?d|secret|token|authorization|api[_-]?key|cookie|credential)[\w.-]*"
 # A name that says so, and what follows: in JSON, in a header, in a query or a form.
@@ -38,9 +38,3 @@ def _hidden(value: str) -> str:
     """In the quotes that the value has, so that a document stays one."""
     quote = value[0] if value[0] in "\"'" else ""
     return f"{quote}{HIDDEN}{quote}"
-
-
-def _without_value(found: re.Match[str]) -> str:
-    quote = found[2][0] if found[2][0] in "\"'" else ""
-    end = quote if len(found[2]) > 1 and found[2].endswith(quote) else ""
-    return f"{found[1]}{quote}{HIDDEN}{end}"
