@@ -25,6 +25,7 @@ from ..storage.ops import endpoints
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Tx
 from ..tasks import AsyncTask
+from .lookups import Lookups
 
 if TYPE_CHECKING:
     from ..app import App
@@ -55,6 +56,7 @@ class Deliverer:
     def __init__(self, app: App, random: Callable[[], float]) -> None:
         self._app = app
         self._random = random
+        self._endpoints = Lookups(app.open)
         self._client: Client | None = None
 
     async def deliver(
@@ -65,7 +67,7 @@ class Deliverer:
         `url` is one that a job named, at the endpoint's host.
         """
         store = self._app.open()
-        endpoint = await store.aread(Op(lambda tx: endpoints.signed(tx, endpoint_id), single=True))
+        endpoint = await self._endpoints.get(endpoint_id)
         if endpoint is None:
             raise Fail("the endpoint was deleted")
         if endpoint.state != "active":

@@ -74,3 +74,8 @@ def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) 
     """What a worker is able to beyond serving its queues: what it was told, the tasks that it has, its name."""
     own = (f"task:{name}" for name, task in tasks.items() if task.fn)
     return [*settings.capabilities, *own, worker_capability(own_name(settings))]
+
+
+def worth_telling(queues: tuple[str, ...]) -> tuple[str, ...]:
+    """The queues of a worker without the one that every worker serves beside its own."""
+    return tuple(queue for queue in queues if queue != QUEUE) or queues

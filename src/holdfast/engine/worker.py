@@ -23,7 +23,7 @@ from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
-from .introduce import capabilities, introduction, served_queues, versions
+from .introduce import capabilities, introduction, served_queues, versions, worth_telling
 from .judge import Judge
 from .relays import Relays, roles_of
 from .routes import ServedRoutes
@@ -122,7 +122,7 @@ class Worker:
             *self.chores.start(),
         ]
         self._errands = [asyncio.ensure_future(job) for job in work]
-        queues = ", ".join(self.routes.queues)
+        queues = ", ".join(worth_telling(self.routes.queues))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ...clock import SECOND
@@ -108,14 +108,15 @@ async def delete(tx: Tx, endpoint_id: str) -> bool:
     return True
 
 
-async def signed(tx: Tx, endpoint_id: str) -> Signed | None:
-    """What a delivery needs of its endpoint; None if that is gone."""
-    row = await tx.one(sql.get_webhook, id=endpoint_id)
-    if row is None:
-        return None
-    secret, old, old_until, now = row[13:]
-    secrets = (secret, old) if old is not None and old_until > now else (secret,)
-    return Signed(row[2], row[6], row[7], secrets, row[10], now)
+async def signed(tx: Tx, endpoint_ids: Collection[str]) -> dict[str, Signed]:
+    """What deliveries need of their endpoints; those that are gone are missing."""
+    found: dict[str, Signed] = {}
+    for id, url, state, reason, secret, old, old_until, succeeded_at, now in await tx.all(
+        sql.signing_webhooks, ids=json.dumps(sorted(endpoint_ids))
+    ):
+        secrets = (secret, old) if old is not None and old_until > now else (secret,)
+        found[id] = Signed(url, state, reason, secrets, succeeded_at, now)
+    return found
 
 
 def is_noteworthy(endpoint: Signed) -> bool:

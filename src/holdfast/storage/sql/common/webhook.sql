@@ -11,7 +11,7 @@ insert into holdfast_event_mark (name, seq) values ('webhooks', :seq) on conflic
 
 -- name: get_webhook
 select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at,
-       secret, old_secret, old_until, :now
+       secret
   from holdfast_webhook where id = :id;
 
 -- name: list_webhooks

@@ -7,6 +7,10 @@ select id, tenant, url, events, tags, called, state, reason, concurrency, after_
   from holdfast_webhook
  where id = any(array(select json_array_elements_text(:ids::json))) and state = 'active' and called = 1;
 
+-- name: signing_webhooks
+select id, url, state, reason, secret, old_secret, old_until, succeeded_at, :now
+  from holdfast_webhook where id = any(array(select json_array_elements_text(:ids::json)));
+
 -- name: note_deliveries
 insert into holdfast_delivery (job_id, endpoint, message, kind, job, at)
 select job_id, endpoint, message, kind, job, :now

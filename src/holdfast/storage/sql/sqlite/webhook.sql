@@ -8,6 +8,10 @@ select id, tenant, url, events, tags, called, state, reason, concurrency, after_
   from holdfast_webhook
  where id in (select value from json_each(:ids)) and state = 'active' and called = 1;
 
+-- name: signing_webhooks
+select id, url, state, reason, secret, old_secret, old_until, succeeded_at, :now
+  from holdfast_webhook where id in (select value from json_each(:ids));
+
 -- name: note_deliveries
 insert into holdfast_delivery (job_id, endpoint, message, kind, job, at)
 select r.value ->> '$.job_id', r.value ->> '$.endpoint', r.value ->> '$.message', r.value ->> '$.kind',
