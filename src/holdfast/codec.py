@@ -29,8 +29,8 @@ MAX_DEPTH: Final = 64
 _DEEP_LENGTH: Final = 2 * (MAX_DEPTH + 1)
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-# What msgspec writes for a datetime that is not in UTC.
-_NOT_UTC: Final = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+(?:[+-]\d\d:\d\d)?"')
+# What msgspec writes for a datetime. One whose offset is below a minute looks as if it were in UTC.
+_MOMENT: Final = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)?"')
 
 
 def encode(value: object, *, what: str = "the value", limit: int = PAYLOAD_LIMIT) -> str:
@@ -90,7 +90,7 @@ def explain(exc: Exception) -> str:
 def _inspect(value: object, text: str, what: str) -> None:
     if len(text) >= _DEEP_LENGTH and _is_deep(text):
         raise InvalidArguments(f"{what}: it {_TOO_DEEP}")
-    if "null" in text or _NOT_UTC.search(text):
+    if "null" in text or _MOMENT.search(text):
         plain = msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_to_plain)
         if _has_fault(plain):
             path, leaf = next((path, leaf) for path, leaf in _leaves(plain, "") if _fault(leaf))

@@ -293,6 +293,12 @@ def test_one_bad_leaf_anywhere_is_found(value: object, bad: object, data: st.Dat
         codec.encode(poisoned)
 
 
+@pytest.mark.parametrize("offset", [timedelta(microseconds=1), timedelta(microseconds=-1), timedelta(seconds=59)])
+def test_an_offset_below_a_minute_is_refused_rather_than_taken_for_utc(offset: timedelta) -> None:
+    with pytest.raises(InvalidArguments, match="offset from UTC"):
+        codec.encode({"at": [datetime(2026, 1, 1, tzinfo=timezone(offset))]})
+
+
 moments = st.datetimes(
     timezones=st.just(UTC) | st.builds(timezone, st.timedeltas(timedelta(hours=-14), timedelta(hours=14)))
 )
