@@ -173,7 +173,7 @@ def test_workers_are_listed_while_they_work(shop: holdfast.App) -> None:
     with shop.worker(name="here", concurrency=3):
         [worker] = call("workers", "list", "--json").data["workers"]
         assert (worker["name"], worker["state"], worker["concurrency"]) == ("here", "alive", 3)
-        assert worker["queues"] == ["mail", "default"]
+        assert worker["queues"] == ["mail", "default", "webhooks"]
         assert call("workers", "list").out.splitlines()[1].split()[:2] == ["here", "alive"]
 
 
