@@ -92,7 +92,7 @@ insert into holdfast_shortage (job_id, kind, key, asked, since) values (:job_id,
 select s.job_id, s.asked
   from holdfast_shortage as s join holdfast_job as job on job.id = s.job_id
  where s.key = :key and job.state = 'blocked' and job.reason in ('budget_exhausted', 'quota')
- order by s.since
+ order by s.since, s.job_id
  limit :n;
 
 -- name: count_short_of
