@@ -62,6 +62,9 @@ class Heartbeat:
         self._clock = clock
         self._examine = examine
         self._now = threading.Event()
+        # A renewal and a fence are told in the order in which they were decided: a look that found the lease over must
+        # not fence the worker after it was renewed.
+        self._telling = threading.RLock()
         self._stopped = False
         self._fenced = False
         self._thread: threading.Thread | None = None
@@ -120,18 +123,20 @@ class Heartbeat:
         except Exception as error:
             self._missed(error)
             return False
-        if asked_at - self._renewed_at >= self._lease:
-            self._steady_since = asked_at
-        self._renewed_at = asked_at
-        self._fenced = False
-        self._wearer.heard(owned, asked_at)
+        with self._telling:
+            if asked_at - self._renewed_at >= self._lease:
+                self._steady_since = asked_at
+            self._renewed_at = asked_at
+            self._fenced = False
+            self._wearer.heard(owned, asked_at)
         return True
 
     def check(self) -> None:
         """Fence the worker if its lease is about to end unrenewed."""
-        if self.slack <= 0:
-            silent = self._clock.monotonic() - self._renewed_at
-            self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
+        with self._telling:
+            if self.slack <= 0:
+                silent = self._clock.monotonic() - self._renewed_at
+                self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
 
     def _missed(self, error: Exception) -> None:
         logger.error("the lease could not be renewed (%s: %s); trying again", type(error).__name__, error)

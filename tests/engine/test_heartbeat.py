@@ -1,0 +1,67 @@
+"""What the heartbeat tells its worker, and in which order."""
+
+from __future__ import annotations
+
+import threading
+
+import holdfast
+from holdfast.clock import ManualClock
+from holdfast.engine.heartbeat import Heartbeat
+from holdfast.model.worker import Owned
+from holdfast.storage.ops import workers
+from holdfast.storage.port import Op
+from tests.conformance.world import worker_spec
+
+LEASE = 30.0
+
+
+class SlowLook(ManualClock):
+    """A clock at which the thread `watch` lingers between two readings: after it has found the lease over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lingers, self.may_go_on = threading.Event(), threading.Event()
+        self._readings = 0
+
+    def monotonic(self) -> float:
+        if threading.current_thread().name == "watch":
+            self._readings += 1
+            if self._readings == 2:
+                self.lingers.set()
+                assert self.may_go_on.wait(10)
+        return super().monotonic()
+
+
+class Wearer:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def heard(self, owned: list[Owned], asked_at: float) -> None:
+        self.told.append("heard")
+
+    def fence(self, why: str) -> None:
+        self.told.append("fence")
+
+    def buried(self, why: str) -> None:
+        self.told.append("buried")
+
+
+def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renewed_since() -> None:
+    clock, wearer = SlowLook(), Wearer()
+    app = holdfast.App(":memory:", clock=clock)
+    app.migrate()
+    app.open().write(Op(lambda tx: workers.register(tx, worker_spec("w"))))
+    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock)
+    clock.advance(LEASE)
+    watch = threading.Thread(target=heartbeat.check, name="watch")
+    watch.start()
+    assert clock.lingers.wait(10)
+    beat = threading.Thread(target=heartbeat.run_once)
+    beat.start()
+    # The beat reaches the store meanwhile; it must not be told before the look has come to its end.
+    beat.join(0.2)
+    clock.may_go_on.set()
+    for thread in (watch, beat):
+        thread.join(10)
+    app.close()
+    assert wearer.told == ["fence", "heard"]
