@@ -11,7 +11,7 @@ from ..model.limits import Breaker
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import instant, print_json, print_table
+from .output import instant, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -57,7 +57,7 @@ def set_(
     """Make or change a circuit breaker."""
     find_app(app_name, store).breakers.set(scope, failures=failures, open_for=open_for, **who)
     facts = {"scope": scope, "failures": failures, "open_for": open_for}
-    _say(facts, f"breaker {scope}: after {failures} failures in a row it opens for {for_people(open_for)}", as_json)
+    say(facts, f"breaker {scope}: after {failures} failures in a row it opens for {for_people(open_for)}", as_json)
 
 
 @breakers.command(cls=Command)
@@ -69,7 +69,7 @@ def set_(
 def clear(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Remove a circuit breaker. Jobs that name it wait until there is one again."""
     removed = find_app(app_name, store).breakers.clear(scope, **who)
-    _say({"removed": removed}, "removed" if removed else "there was no such breaker", as_json)
+    say({"removed": removed}, "removed" if removed else "there was no such breaker", as_json)
 
 
 @breakers.command(cls=Command)
@@ -84,7 +84,7 @@ def trip(
 ) -> None:
     """Open a circuit breaker by hand: no job that names it runs for a while."""
     breaker = find_app(app_name, store).breakers.trip(scope, open_for, **who)
-    _say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
 
 
 @breakers.command(cls=Command)
@@ -96,7 +96,7 @@ def trip(
 def reset(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Close a circuit breaker by hand, and let go what waits behind it."""
     breaker = find_app(app_name, store).breakers.reset(scope, **who)
-    _say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
 
 
 def how_it_stands(breaker: Breaker) -> str:
@@ -122,10 +122,3 @@ def breaker_data(breaker: Breaker) -> dict[str, Any]:
         "openings": breaker.openings,
         "origin": breaker.origin,
     }
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)

@@ -13,7 +13,7 @@ from ..model.budget import Budget, BudgetLine
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, for_people, reason_option, tenant_option
-from .output import instant, print_json, print_table
+from .output import instant, print_json, print_table, say
 
 
 class Limit(click.ParamType[Any]):
@@ -100,7 +100,7 @@ def set_(
     """Make or change a budget. What is left out stays as it is."""
     where = _budgets(app_name, store, tenant)
     changed = where.set(name, dict(what.pop("limits")), soft=dict(what.pop("soft")), **what)
-    _say({"changed": changed, **budget_data(where.get(name))}, f"budget {name} {_changed(changed)}", as_json)
+    say({"changed": changed, **budget_data(where.get(name))}, f"budget {name} {_changed(changed)}", as_json)
 
 
 @budgets.command("raise", cls=Command)
@@ -118,7 +118,7 @@ def raise_(
     """Set limits that are higher than now, and let go the jobs that fit."""
     budget = _budgets(app_name, store, tenant).raise_(name, dict(limits), **who)
     shown = ", ".join(f"{_text(line.limit)} {line.dimension}" for line in budget.lines)
-    _say(budget_data(budget), f"budget {name}: {shown}", as_json)
+    say(budget_data(budget), f"budget {name}: {shown}", as_json)
 
 
 @budgets.command(cls=Command)
@@ -133,7 +133,7 @@ def reset(
 ) -> None:
     """Begin a budget anew, and let go the jobs that fit. Its lifetime and its schedule stay."""
     done = _budgets(app_name, store, tenant).reset(name, **who)
-    _say({"reset": done}, f"budget {name} begins anew" if done else "nothing was spent", as_json)
+    say({"reset": done}, f"budget {name} begins anew" if done else "nothing was spent", as_json)
 
 
 @budgets.command(cls=Command)
@@ -148,7 +148,7 @@ def delete(
 ) -> None:
     """Forget a budget. Jobs that name it fail from then on."""
     removed = _budgets(app_name, store, tenant).delete(name, **who)
-    _say({"removed": removed}, "removed" if removed else "there was no such budget", as_json)
+    say({"removed": removed}, "removed" if removed else "there was no such budget", as_json)
 
 
 def budget_data(budget: Budget) -> dict[str, Any]:
@@ -219,10 +219,3 @@ def _text(amount: Decimal | None) -> str:
 
 def _changed(changed: bool) -> str:
     return "is set" if changed else "was so already"
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)

@@ -10,7 +10,7 @@ from ..model.signal import Key
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import instant, print_json, print_table
+from .output import instant, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -52,7 +52,7 @@ def seed(
 ) -> None:
     """Make the first key of a store, from a secret that is shared with others."""
     made = find_app(app_name, store).keys.seed(kid, secret_file.read().strip(), **who)
-    _say({"kid": kid, "made": made}, f"key {kid} is active" if made else f"key {kid} was there already", as_json)
+    say({"kid": kid, "made": made}, f"key {kid} is active" if made else f"key {kid} was there already", as_json)
 
 
 @keys.command(cls=Command)
@@ -72,7 +72,7 @@ def rotate(
     """Sign with another key from now on. What the old one signed stays good until it expires."""
     secret = secret_file.read().strip() if secret_file is not None else None
     name = find_app(app_name, store).keys.rotate(kid, secret, grace=grace, **who)
-    _say({"kid": name}, f"key {name} is active; the one before verifies for {for_people(grace)} or longer", as_json)
+    say({"kid": name}, f"key {name} is active; the one before verifies for {for_people(grace)} or longer", as_json)
 
 
 @keys.command(cls=Command)
@@ -84,7 +84,7 @@ def rotate(
 def revoke(kid: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Refuse from now on whatever a retired key has signed."""
     find_app(app_name, store).keys.revoke(kid, **who)
-    _say({"kid": kid, "revoked": True}, f"key {kid} verifies nothing any more", as_json)
+    say({"kid": kid, "revoked": True}, f"key {kid} verifies nothing any more", as_json)
 
 
 def _data(key: Key) -> dict[str, Any]:
@@ -95,10 +95,3 @@ def _data(key: Key) -> dict[str, Any]:
         "valid_until": instant(key.valid_until),
         "fingerprint": key.fingerprint,
     }
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)

@@ -13,7 +13,7 @@ from .breakers import breaker_data, how_it_stands
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import print_json, print_table
+from .output import print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -51,7 +51,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Let at most N jobs of a task or of a queue run at once."""
     find_app(app_name, store).limits.set_concurrency(n, **what)
-    _say({"most": n}, f"at most {n} at once", as_json)
+    say({"most": n}, f"at most {n} at once", as_json)
 
 
 @limits.command(cls=Command)
@@ -64,7 +64,7 @@ def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: 
 def clear(app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Remove the limit of a task or of a queue."""
     removed = find_app(app_name, store).limits.clear_concurrency(**what)
-    _say({"removed": removed}, "removed" if removed else "there was no such limit", as_json)
+    say({"removed": removed}, "removed" if removed else "there was no such limit", as_json)
 
 
 @limits.command(cls=Command)
@@ -88,7 +88,7 @@ def rate(
     """Make or change the token bucket of a scope."""
     find_app(app_name, store).limits.set_rate(scope, capacity=capacity, per_second=per_second, **who)
     facts = {"scope": scope, "capacity": capacity, "per_second": per_second}
-    _say(facts, f"rate {scope}: {per_second:g} per second, {capacity:g} at once", as_json)
+    say(facts, f"rate {scope}: {per_second:g} per second, {capacity:g} at once", as_json)
 
 
 @limits.command("clear-rate", cls=Command)
@@ -100,7 +100,7 @@ def rate(
 def clear_rate(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
     removed = find_app(app_name, store).limits.clear_rate(scope, **who)
-    _say({"removed": removed}, "removed" if removed else "there was no such rate", as_json)
+    say({"removed": removed}, "removed" if removed else "there was no such rate", as_json)
 
 
 @limits.command(cls=Command)
@@ -116,7 +116,7 @@ def total(
     """Split N jobs at once of a queue over the live workers; without N, remove the total."""
     find_app(app_name, store).limits.set_total(queue, n, **who)
     text = f"queue {queue}: no total" if n is None else f"queue {queue}: {n} at once over all workers"
-    _say({"queue": queue, "total": n}, text, as_json)
+    say({"queue": queue, "total": n}, text, as_json)
 
 
 @limits.command(cls=Command)
@@ -126,14 +126,7 @@ def total(
 def drain(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Empty the token bucket of a scope, after the other side has refused."""
     find_app(app_name, store).limits.drain(scope)
-    _say({"scope": scope}, f"rate {scope} is empty", as_json)
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)
+    say({"scope": scope}, f"rate {scope} is empty", as_json)
 
 
 def _rows(view: LimitsView) -> list[tuple[str, ...]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
-from .output import print_json, print_table
+from .output import print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -41,7 +40,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 def retry(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Try now what waits for its time or is parked. What is being sent is not touched."""
     due = find_app(app_name, store).outbox.retry(name, **who)
-    _say({"outbox": name, "due": due}, f"{due:,} entries of {name} are due now", as_json)
+    say({"outbox": name, "due": due}, f"{due:,} entries of {name} are due now", as_json)
 
 
 @outbox.command(cls=Command)
@@ -73,10 +72,3 @@ def drain(
         click.echo("they are pending again" if apply else "nothing was changed; repeat with --apply")
     if report.left:
         click.echo(f"{report.left:,} were replayed too often and stay abandoned")
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)

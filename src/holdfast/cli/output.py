@@ -37,6 +37,14 @@ def console_for(*, stderr: bool = False) -> Console:
     )
 
 
+def say(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    """The answer of a command that acts: facts for programs, a line for people."""
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(text)
+
+
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 

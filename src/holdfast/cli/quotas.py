@@ -11,7 +11,7 @@ from ..model.budget import Quota
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option, tenant_option
-from .output import print_json, print_table
+from .output import print_json, print_table, say
 
 
 class _Count(click.ParamType[Any]):
@@ -68,7 +68,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
     """One quota and how it stands."""
     quota = _quotas(app_name, store, tenant).get(name)
     text = f"{quota.name}: {_rate(quota)}, {quota.used} used; {_most(quota)} at once, {quota.active} active"
-    _say(quota_data(quota), f"{text}; {quota.admitted} admitted and {quota.refused} refused so far", as_json)
+    say(quota_data(quota), f"{text}; {quota.admitted} admitted and {quota.refused} refused so far", as_json)
 
 
 @quotas.command("set", cls=Command)
@@ -92,7 +92,7 @@ def set_(
     changed = where.set(name, **given)
     quota = where.get(name)
     text = f"quota {name}: {_rate(quota)}, {_most(quota)} at once" if changed else f"quota {name} was so already"
-    _say({"changed": changed, **quota_data(quota)}, text, as_json)
+    say({"changed": changed, **quota_data(quota)}, text, as_json)
 
 
 @quotas.command(cls=Command)
@@ -107,7 +107,7 @@ def delete(
 ) -> None:
     """Forget a quota. Jobs that name it fail from then on."""
     removed = _quotas(app_name, store, tenant).delete(name, **who)
-    _say({"removed": removed}, "removed" if removed else "there was no such quota", as_json)
+    say({"removed": removed}, "removed" if removed else "there was no such quota", as_json)
 
 
 def quota_data(quota: Quota) -> dict[str, Any]:
@@ -138,10 +138,3 @@ def _rate(quota: Quota) -> str:
 
 def _most(quota: Quota) -> str:
     return "any number" if quota.concurrency is None else str(quota.concurrency)
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)

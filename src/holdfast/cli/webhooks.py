@@ -11,7 +11,7 @@ from ..model.webhook import Delivery, Endpoint
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option, tenant_option
-from .output import instant, print_json, print_table
+from .output import instant, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -84,7 +84,7 @@ def rotate(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 def test(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Send a message that tells of nothing; `webhooks log` shows what came of it."""
     sent = find_app(app_name, store).webhooks.test(endpoint)
-    _say(delivery_data(sent), f"delivery {sent.id} is on its way, as message {sent.message}", as_json)
+    say(delivery_data(sent), f"delivery {sent.id} is on its way, as message {sent.message}", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -134,7 +134,7 @@ def log(
 def replay(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Send a message again under its own id, or now if it waits."""
     replayed = find_app(app_name, store).webhooks.replay(delivery, **who)
-    _say({"replayed": replayed}, "replayed" if replayed else "it is being sent", as_json)
+    say({"replayed": replayed}, "replayed" if replayed else "it is being sent", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -147,7 +147,7 @@ def replay(delivery: str, app_name: str | None, store: str | None, as_json: bool
 def recover(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Send again what was given up, the oldest first."""
     sent = find_app(app_name, store).webhooks.recover(endpoint, **what)
-    _say({"deliveries": sent}, f"{len(sent)} deliveries are on their way again", as_json)
+    say({"deliveries": sent}, f"{len(sent)} deliveries are on their way again", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -159,7 +159,7 @@ def recover(endpoint: str, app_name: str | None, store: str | None, as_json: boo
 def disable(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Tell an endpoint nothing any more; what waits for it fails."""
     changed = find_app(app_name, store).webhooks.disable(endpoint, **who)
-    _say({"changed": changed}, "disabled" if changed else "it was disabled already", as_json)
+    say({"changed": changed}, "disabled" if changed else "it was disabled already", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -171,7 +171,7 @@ def disable(endpoint: str, app_name: str | None, store: str | None, as_json: boo
 def enable(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Tell an endpoint again of what happens from now on."""
     changed = find_app(app_name, store).webhooks.enable(endpoint, **who)
-    _say({"changed": changed}, "enabled" if changed else "it was enabled already", as_json)
+    say({"changed": changed}, "enabled" if changed else "it was enabled already", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -183,7 +183,7 @@ def enable(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 def delete(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Forget an endpoint and cancel what waits for it."""
     find_app(app_name, store).webhooks.delete(endpoint, **who)
-    _say({"removed": True}, "removed", as_json)
+    say({"removed": True}, "removed", as_json)
 
 
 def endpoint_data(endpoint: Endpoint) -> dict[str, Any]:
@@ -232,11 +232,4 @@ def _seconds(micros: int | None) -> float | None:
 
 
 def _say_secret(endpoint: Endpoint, text: str, as_json: bool) -> None:
-    _say(endpoint_data(endpoint), f"{text}\n{endpoint.secret}", as_json)
-
-
-def _say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        click.echo(text)
+    say(endpoint_data(endpoint), f"{text}\n{endpoint.secret}", as_json)
