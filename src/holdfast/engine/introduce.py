@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..clock import SECOND
@@ -17,6 +17,7 @@ from ..rules.reach import worker_capability
 from ..tasks import Task
 from ..version import VERSION
 from .process import process_key
+from .routes import ServedRoutes
 from .settings import WorkerSettings, weights_of
 
 
@@ -74,6 +75,20 @@ def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) 
     """What a worker is able to beyond serving its queues: what it was told, the tasks that it has, its name."""
     own = (f"task:{name}" for name, task in tasks.items() if task.fn)
     return [*settings.capabilities, *own, worker_capability(own_name(settings))]
+
+
+def served_routes(
+    settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], random: Callable[[], float]
+) -> ServedRoutes:
+    """What a worker may claim: of its queues, what it is able to run."""
+    return ServedRoutes(
+        served_queues(settings, tasks),
+        capabilities(settings, tasks),
+        strict=bool(settings.queues or settings.weights),
+        versions=versions(tasks),
+        weights=weights_of(settings.weights),
+        random=random,
+    )
 
 
 def worth_telling(queues: tuple[str, ...]) -> tuple[str, ...]:

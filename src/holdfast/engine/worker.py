@@ -23,11 +23,10 @@ from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
-from .introduce import capabilities, introduction, served_queues, versions, worth_telling
+from .introduce import introduction, served_routes, worth_telling
 from .judge import Judge
 from .relays import Relays, roles_of
-from .routes import ServedRoutes
-from .settings import WorkerSettings, weights_of
+from .settings import WorkerSettings
 from .threads import ThreadPool
 from .timekeeper import Timekeeper
 from .turns import Turns
@@ -72,14 +71,7 @@ class Worker:
         self._idle.set()
         self._loop = asyncio.get_running_loop()
         self.timekeeper: Final = Timekeeper(clock)
-        self.routes: Final = ServedRoutes(
-            served_queues(settings, tasks),
-            capabilities(settings, tasks),
-            strict=bool(settings.queues or settings.weights),
-            versions=versions(tasks),
-            weights=weights_of(settings.weights),
-            random=random,
-        )
+        self.routes: Final = served_routes(settings, tasks, random)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
