@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import getpass
-import re
 import socket
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from ..rules.durations import UNITS, seconds_of
 
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Duration(click.ParamType[Any]):
@@ -29,10 +27,10 @@ class Duration(click.ParamType[Any]):
             return value
         if self._default and value == "default":
             return None
-        match = _DURATION.fullmatch(value.strip())
-        if match is None:
+        seconds = seconds_of(value)
+        if seconds is None:
             self.fail(f"{value!r} is not a duration; write seconds, or such as 30m, 12h, 7d", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
+        return seconds
 
 
 def actor_option(command: F) -> F:
@@ -66,6 +64,6 @@ def for_people(seconds: float | None) -> str:
     if seconds is None:
         return "default"
     for unit in ("w", "d", "h", "m"):
-        if seconds and seconds % _UNITS[unit] == 0:
-            return f"{seconds / _UNITS[unit]:g}{unit}"
+        if seconds and seconds % UNITS[unit] == 0:
+            return f"{seconds / UNITS[unit]:g}{unit}"
     return f"{seconds:g}s"

@@ -13,12 +13,12 @@ from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.amounts import Amount, Amounts, check_amount, check_amounts
 from ..rules.cron import parse_cron
+from ..rules.durations import seconds_of
 from ..storage.ops import budgets
 from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.ops.budgets import Terms
 from ..storage.port import Op, Store, Tx
-from .durations import seconds_of
 from .removal import removal
 from .scope import EVERYTHING, Scope
 

@@ -22,6 +22,7 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageFull, StorageUnavailable
 from ..ids import ids
 from ..model.job import Enqueued, JobSpec
+from ..storage.disk import sync_folder
 from ..storage.ops import enqueue as ops
 from ..storage.port import Op, Store
 
@@ -124,7 +125,7 @@ class Spill:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        _sync(self.folder)
+        sync_folder(self.folder)
 
     def _try_later(self) -> None:
         with self._lock:
@@ -162,12 +163,3 @@ def _fixed(spec: JobSpec, now: int) -> JobSpec:
         deadline_at=now + spec.deadline if spec.deadline is not None else spec.deadline_at,
         deadline=None,
     )
-
-
-def _sync(folder: Path) -> None:
-    """A rename is on disk once its folder is."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ from typing import Final
 
 from ...errors import Corruption, StorageError, StorageFull, StorageReadOnly, StorageUnavailable
 from ..blobs import More, Reach
+from ..disk import sync_folder
 
 _NAME: Final = re.compile(r"[0-9a-z]{26}")
 _UNFINISHED: Final = ".part"
@@ -88,12 +89,12 @@ class FileBlobs:
     def _make_folder(self) -> None:
         with suppress(FileExistsError):
             os.mkdir(self.folder, 0o700)
-        _sync_folder(os.path.dirname(self.folder))
+        sync_folder(os.path.dirname(self.folder))
 
     def _settle(self, path: str) -> None:
         with _typed():
             os.rename(path + _UNFINISHED, path)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
 
 
 def _is_file_of(entry: os.DirEntry[str], since: float, until: float) -> bool:
@@ -114,14 +115,6 @@ def _write(descriptor: int, data: bytes) -> None:
 def _sync(descriptor: int) -> None:
     with _typed():
         os.fsync(descriptor)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: str, start: int, length: int) -> bytes | None:
