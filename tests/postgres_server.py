@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 # Becomes the server: not as root, which Postgres refuses, and with an order to die with the tests, however they end.
 # (In a process of its own, because Popen's preexec_fn is not safe beside threads.)
@@ -183,3 +184,9 @@ def _open_to_all(path: Path) -> bool:
 
 def _name_of(dsn: str) -> str:
     return str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
+
+
+def url_of(dsn: str) -> str:
+    """A DSN as the URL that an app takes."""
+    given = conninfo_to_dict(dsn)
+    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"

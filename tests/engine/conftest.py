@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.clock import ManualClock
+from tests.postgres_server import url_of
 
 from .worker_kit import Shop
 
@@ -18,12 +17,7 @@ from .worker_kit import Shop
 @pytest.fixture(params=["file", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a fresh store is."""
-    return str(tmp_path / "jobs.db") if request.param == "file" else _url(request.getfixturevalue("postgres_dsn"))
-
-
-def _url(dsn: str) -> str:
-    given = conninfo_to_dict(dsn)
-    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
+    return str(tmp_path / "jobs.db") if request.param == "file" else url_of(request.getfixturevalue("postgres_dsn"))
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""`holdfast serve`: the HTTP API and the dashboard."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import ConfigError
+from .command import Command, target_options
+from .locate import find_app
+
+
+@click.command(cls=Command)
+@click.argument("where", metavar="MODULE:APP", required=False)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen. [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, metavar="PORT", help="[default: 8787]")
+@click.option(
+    "--auth",
+    type=click.Choice(["required", "off"]),
+    help="Whether callers need a token. [default: off on loopback, required elsewhere]",
+)
+@click.option(
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."
+)
+@click.option("--behind-proxy", is_flag=True, help="A proxy before it speaks HTTPS and says who calls.")
+@target_options
+def serve(  # noqa: PLR0917 - click gives them by name
+    where: str | None,
+    host: str,
+    port: int,
+    auth: str | None,
+    hosts: tuple[str, ...],
+    behind_proxy: bool,
+    app_name: str | None,
+    store: str | None,
+    debug: bool,
+) -> None:
+    """Serve the HTTP API and the dashboard until told to stop."""
+    try:
+        from ..web import serving
+    except ImportError as missing:
+        raise ConfigError(f'{missing.name} is missing; pip install "holdfast[web]"') from missing
+    named = where or app_name
+    app = find_app(named, store)
+    settings = serving.settings_for(
+        host,
+        auth=auth,  # type: ignore[arg-type]
+        hosts=hosts,
+        behind_proxy=behind_proxy,
+        any_task=named is None,
+    )
+    serving.serve(app, settings, host, port, behind_proxy=behind_proxy, ready=_say)
+
+
+def _say(address: str, auth: str) -> None:
+    click.echo(f"Holdfast on {address}" + ("" if auth == "required" else " (for this machine only, without tokens)"))

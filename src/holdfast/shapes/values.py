@@ -1,0 +1,35 @@
+"""Values inside other shapes: instants, durations, stored JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from ..clock import SECOND
+
+Withheld = Annotated[Any, msgspec.Meta(description="Any JSON; null where the caller may not see payloads.")]
+
+
+def instant_of(micros: int | None) -> datetime | None:
+    """A stored instant as a datetime in UTC."""
+    if micros is None:
+        return None
+    return datetime.fromtimestamp(micros // SECOND, UTC).replace(microsecond=micros % SECOND)
+
+
+def seconds_of(micros: int | None) -> float | None:
+    """A stored duration in seconds."""
+    return None if micros is None else micros / SECOND
+
+
+def decoded(text: str | None) -> Any:
+    """Stored JSON as a value; what is not JSON stays text, so that a corrupt row can still be looked at."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return str(text)

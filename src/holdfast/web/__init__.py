@@ -1,0 +1,27 @@
+"""The HTTP API and the dashboard, as an ASGI application.
+
+`holdfast serve shop.jobs:app` serves it; `holdfast.web.asgi(app)` mounts it in a program of yours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from ..app import App
+from ..model.access import Identity
+from .settings import WebSettings
+from .site import build
+
+
+def asgi(app: App, **settings: Any) -> ASGIApp:
+    """The site, to serve or to mount under any prefix: `Mount("/jobs", holdfast.web.asgi(app))`.
+
+    Callers need a token or a session. The settings are those of `WebSettings`: `hosts` are the names under which the
+    site is called; `identify` is an async function that says who a request comes from, such as your own login.
+    """
+    return build(app, WebSettings(**settings))
+
+
+__all__ = ["asgi", "Identity", "WebSettings"]

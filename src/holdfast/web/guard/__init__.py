@@ -1,0 +1,1 @@
+"""What stands between the network and the operations: hosts, origins, identities, rates, headers."""

@@ -1,0 +1,46 @@
+"""The session's cookie: out of reach of scripts, of other sites, and of other applications on the same host."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+_PLAIN: Final = "holdfast_session"
+_HOST: Final = "__Host-holdfast"
+_SECURE: Final = "__Secure-holdfast"
+SESSION_SECONDS: Final = 12 * 3600
+
+
+def session_of(connection: HTTPConnection) -> str | None:
+    """The secret of the session, if there is one."""
+    cookies = connection.cookies
+    return next((cookies[name] for name in (_HOST, _SECURE, _PLAIN) if cookies.get(name)), None)
+
+
+def set_session(response: Response, secret: str, *, mount: str, secure: bool) -> None:
+    """Give the browser its session, for the site's own path alone."""
+    response.set_cookie(
+        _name(mount, secure),
+        secret,
+        max_age=SESSION_SECONDS,
+        path=mount or "/",
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def drop_session(response: Response, *, mount: str, secure: bool) -> None:
+    """Take the session from the browser."""
+    response.delete_cookie(
+        _name(mount, secure), path=mount or "/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+def _name(mount: str, secure: bool) -> str:
+    # __Host- binds a cookie to this very host, and is for the root path only.
+    if not secure:
+        return _PLAIN
+    return _SECURE if mount else _HOST

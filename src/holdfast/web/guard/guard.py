@@ -1,0 +1,67 @@
+"""The guard: the one way in, for every request of every kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...model.access import Identity
+from ..settings import WebSettings
+from ..wire.dispatch import IDENTITY
+from ..wire.failures import Refused, error_response, refusal_of
+from .headers import protect
+from .hosts import check_host
+from .identify import Doorman
+from .origins import check_origin
+from .throttle import Throttle
+
+_BY_BROWSER: Final = frozenset({"session", "local", "host"})
+
+
+class Guard:
+    """Checks host, caller, origin and rate, in this order, and protects every answer by its headers."""
+
+    def __init__(self, inner: ASGIApp, doorman: Doorman, settings: WebSettings) -> None:
+        self._inner = inner
+        self._doorman = doorman
+        self._settings = settings
+        self._rates = Throttle(burst=max(1.0, settings.rate), per_second=settings.rate) if settings.rate else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, _protected(send))
+        else:
+            # Nothing here speaks WebSocket; closing before accepting is a 403.
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        try:
+            check_host(connection.headers.get("host", ""), self._settings.hosts)
+            identity = await self._doorman.identify(connection)
+            if identity is None or identity.via in _BY_BROWSER:
+                cookie = identity is not None and identity.via != "local"
+                check_origin(scope["method"], connection.headers, cookie=cookie)
+            self._check_rate(identity)
+        except Exception as error:
+            await error_response(refusal_of(error))(scope, receive, send)
+            return
+        scope[IDENTITY] = identity
+        await self._inner(scope, receive, send)
+
+    def _check_rate(self, identity: Identity | None) -> None:
+        if self._rates is None or identity is None:
+            return
+        if wait := self._rates.take(identity.name):
+            raise Refused(429, "rate_limited", "too many requests", {"retry-after": str(int(wait) + 1)})
+
+
+def _protected(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        await send(protect(message) if message["type"] == "http.response.start" else message)
+
+    return sending

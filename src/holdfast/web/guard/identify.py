@@ -1,0 +1,84 @@
+"""Who asks: as the surrounding program says, by a token, by a session, or on loopback simply the local user."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from ...app import App
+from ...clock import SYSTEM_CLOCK
+from ...model.access import LOCAL, Identity
+from ..settings import WebSettings
+from ..wire.failures import Refused
+from .cookies import session_of
+from .throttle import Throttle
+
+# A token or session that was good is not looked up again for so long; a revoked one is refused at the latest then.
+TRUSTED_SECONDS: Final = 5.0
+_REMEMBERED: Final = 1_000
+_BEARER: Final = "bearer "
+
+
+class Doorman:
+    """Knows callers. Recent ones are remembered, so that a busy client costs the store one look in seconds."""
+
+    def __init__(self, app: App, settings: WebSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._known: OrderedDict[bytes, tuple[Identity, float]] = OrderedDict()
+        # Guessing 256 bits is hopeless; this keeps the guesses from costing the store a look each.
+        self._misses = Throttle(burst=20, per_second=0.5)
+
+    async def identify(self, connection: HTTPConnection) -> Identity | None:
+        """Who asks; None for a stranger. A token that is wrong is refused, whatever else would vouch."""
+        if self._settings.identify is not None and (found := await self._settings.identify(connection)) is not None:
+            return found
+        authorization = connection.headers.get("authorization")
+        if authorization is not None:
+            return await self._by_token(connection, authorization)
+        session = session_of(connection)
+        if session is not None and (found := await self._by_session(session)) is not None:
+            return found
+        return LOCAL if self._settings.auth == "off" else None
+
+    def forget(self, secret: str) -> None:
+        """Look this one up again the next time."""
+        self._known.pop(_key(secret), None)
+
+    async def _by_token(self, connection: HTTPConnection, authorization: str) -> Identity:
+        secret = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
+        if found := self._remembered(secret):
+            return found
+        caller = connection.client.host if connection.client else ""
+        identity = await self._app.access.aidentify(secret) if secret else None
+        if identity is None:
+            if wait := self._misses.take(caller):
+                raise Refused(429, "rate_limited", "too many wrong tokens", {"retry-after": str(int(wait) + 1)})
+            raise Refused(
+                401, "unauthenticated", "this token is not valid, or no longer", {"www-authenticate": "Bearer"}
+            )
+        return self._remember(secret, identity)
+
+    async def _by_session(self, session: str) -> Identity | None:
+        if found := self._remembered(session):
+            return found
+        identity = await self._app.access.asession(session)
+        return None if identity is None else self._remember(session, identity)
+
+    def _remembered(self, secret: str) -> Identity | None:
+        found = self._known.get(_key(secret))
+        return found[0] if found is not None and SYSTEM_CLOCK.monotonic() < found[1] else None
+
+    def _remember(self, secret: str, identity: Identity) -> Identity:
+        self._known[_key(secret)] = (identity, SYSTEM_CLOCK.monotonic() + TRUSTED_SECONDS)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return identity
+
+
+def _key(secret: str) -> bytes:
+    # The secret itself is not kept in memory longer than its request.
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,30 @@
+"""How often the same caller may try. Bounded in memory: the longest unseen is forgotten first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from ...clock import SYSTEM_CLOCK
+
+_MOST: Final = 10_000
+
+
+class Throttle:
+    """A token bucket for each key: so many at once, and so many a second after that."""
+
+    def __init__(self, burst: float, per_second: float) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> float:
+        """0 if this may go on, else the seconds to wait."""
+        now = SYSTEM_CLOCK.monotonic()
+        left, since = self._left.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._per_second)
+        allowed = left >= 1
+        self._left[key] = (left - 1 if allowed else left, now)
+        if len(self._left) > _MOST:
+            self._left.popitem(last=False)
+        return 0.0 if allowed else (1 - left) / self._per_second

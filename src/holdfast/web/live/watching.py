@@ -1,0 +1,103 @@
+"""GET /live?page=/jobs: follows a page. Whoever may see the page may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from ...app import App
+from ...model.access import Identity
+from ..pages.frame import HtmlFace, Page
+from ..pages.mount import mount_of
+from ..settings import WebSettings
+from ..wire.call import Call
+from ..wire.dispatch import IDENTITY, Dispatcher
+from ..wire.failures import Refused, error_response, refusal_of
+from ..wire.operation import Operation
+from ..wire.reading import read_arguments
+from ..wire.sse import stream
+from .hub import Hub
+
+
+class Watching:
+    """The address that pages follow."""
+
+    def __init__(self, hub: Hub, pages: Dispatcher, face: HtmlFace, app: App, settings: WebSettings) -> None:
+        self._hub = hub
+        self._pages = pages
+        self._face = face
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            identity = _known(scope)
+            page = _asked(scope)
+            operation, values = self._find(page)
+            if not identity.may(operation.needs):
+                raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}")
+            self._hub.check_room()
+            looked = _Look(self._face, operation, values, self._call(scope, page, identity))
+            # What a page shows depends on what its reader may do.
+            key: Hashable = (mount_of(scope), page, identity.tenant, identity.scopes)
+            response = stream(self._hub.watch(key, looked.render))
+        except Exception as error:
+            response = error_response(refusal_of(error))  # type: ignore[assignment]
+        await response(scope, receive, send)
+
+    def _find(self, page: str) -> tuple[Operation, list[str]]:
+        found = self._pages.find(urlsplit(page).path)
+        if found is None:
+            raise Refused(404, "not_found", "there is no such page to follow")
+        return found
+
+    def _call(self, scope: Scope, page: str, identity: Identity) -> Call:
+        parts = urlsplit(page)
+        asked = {
+            "type": "http",
+            "method": "GET",
+            "path": mount_of(scope) + parts.path,
+            "query_string": parts.query.encode(),
+            "root_path": mount_of(scope),
+            "headers": [],
+            IDENTITY: identity,
+        }
+        return Call(self._app, Request(asked), identity, self._settings)
+
+
+class _Look:
+    """One page, asked for again and again."""
+
+    def __init__(self, face: HtmlFace, operation: Operation, values: list[str], call: Call) -> None:
+        self._face = face
+        self._operation = operation
+        self._values = values
+        self._call = call
+
+    async def render(self) -> Mapping[str, str]:
+        request = self._call.request
+        given = await read_arguments(self._operation, request, self._values, 0, 1.0)
+        page = await self._operation.handler(self._call, **given)
+        if not isinstance(page, Page):
+            return {}
+        return self._face.templates.parts(page.template, request, self._call.identity, page.shows)
+
+
+def _known(scope: Scope) -> Identity:
+    identity: Identity | None = scope.get(IDENTITY)
+    if identity is None:
+        raise Refused(401, "unauthenticated", "log in first")
+    return identity
+
+
+def _asked(scope: Scope) -> str:
+    if scope["method"] != "GET":
+        raise Refused(405, "method_not_allowed", "use GET here", {"allow": "GET"})
+    query: bytes = scope["query_string"]
+    pages = parse_qs(query.decode("latin-1")).get("page", [])
+    if len(pages) != 1 or not pages[0].startswith("/") or len(pages[0]) > 4_096:
+        raise Refused(400, "invalid", "name the one page to follow, as in /live?page=/jobs")
+    return pages[0]

@@ -1,0 +1,92 @@
+"""How pages are answered: a template and what it shows, or a redirect after an action, or a page about an error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ...model.access import Identity
+from ..wire.call import Call
+from ..wire.dispatch import IDENTITY, path_below
+from ..wire.failures import Refused
+from ..wire.operation import Operation
+from .mount import mount_of
+from .templates import Templates
+
+FLASH: Final = "holdfast_flash"
+_FLASH_SECONDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A template with what it shows. Its blocks named `live_…` are sent anew while the page is open."""
+
+    template: str
+    shows: dict[str, Any] = field(default_factory=dict[str, Any])
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action was carried out, or was not needed: where to go now, and what to say there."""
+
+    to: str
+    say: str
+    ok: bool = True
+
+
+class HtmlFace:
+    """Answers for people."""
+
+    def __init__(self, templates: Templates) -> None:
+        self.templates: Final = templates
+
+    async def answer(self, operation: Operation, call: Call, result: Any) -> Response:
+        if isinstance(result, Done):
+            return _after(call.request, result)
+        assert isinstance(result, Page)
+        flash = _flash(call.request)
+        html = await self.templates.render(result.template, call.request, call.identity, result.shows, flash=flash)
+        response = HTMLResponse(html, result.status)
+        if flash is not None:
+            response.delete_cookie(FLASH, path=mount_of(call.request.scope) or "/")
+        return response
+
+    async def refuse(self, request: Request, refused: Refused) -> Response:
+        if refused.status == 401 and request.method in ("GET", "HEAD"):
+            return _to_login(request)
+        identity: Identity | None = request.scope.get(IDENTITY)
+        shows = {"status": refused.status, "problem": refused.problem}
+        html = await self.templates.render("error.html", request, identity, shows)
+        return HTMLResponse(html, refused.status, refused.headers)
+
+
+def _to_login(request: Request) -> Response:
+    query = request.url.query
+    wanted = path_below(request.scope) + (f"?{query}" if query else "")
+    return RedirectResponse(f"{mount_of(request.scope)}/login?next={quote(wanted, safe='')}", 303)
+
+
+def _after(request: Request, done: Done) -> Response:
+    mount = mount_of(request.scope)
+    response = RedirectResponse(mount + done.to, 303)
+    said = quote(json.dumps({"say": done.say[:1_000], "ok": done.ok}))
+    # Read by the next page and dropped there. It is shown as text, so its forging would only fool its forger.
+    response.set_cookie(FLASH, said, max_age=_FLASH_SECONDS, path=mount or "/", httponly=True, samesite="strict")
+    return response
+
+
+def _flash(request: Request) -> dict[str, Any] | None:
+    text = request.cookies.get(FLASH)
+    if not text:
+        return None
+    try:
+        said = json.loads(unquote(text))
+        return {"say": str(said["say"]), "ok": bool(said["ok"])}
+    except (ValueError, KeyError, TypeError):
+        return None

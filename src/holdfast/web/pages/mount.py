@@ -1,0 +1,14 @@
+"""Where the site stands below its host."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.types import Scope
+
+MOUNT: Final = "holdfast.mount"
+
+
+def mount_of(scope: Scope) -> str:
+    """Such as "/jobs"; "" at the root."""
+    return str(scope.get(MOUNT, scope.get("root_path", ""))).rstrip("/")

@@ -1,0 +1,78 @@
+"""The templates, and what every page knows without being told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from starlette.requests import Request
+
+from ...app import App
+from ...clock import SYSTEM_CLOCK
+from ...model.access import NOBODY, Identity
+from ...version import VERSION
+from .filters import FILTERS
+from .mount import mount_of
+from .storename import StoreName
+
+FOLDER: Final = Path(__file__).parent.parent / "templates"
+_LIVE: Final = "live_"
+
+
+class Templates:
+    """Renders pages. Everything is escaped; what has no value is a mistake and not an empty text."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(FILTERS)
+
+    async def render(
+        self,
+        name: str,
+        request: Request,
+        identity: Identity | None,
+        shows: Mapping[str, Any],
+        *,
+        flash: object = None,
+    ) -> str:
+        """A whole page."""
+        return self._template(name).render(self._context(request, identity, shows, flash))
+
+    def parts(self, name: str, request: Request, identity: Identity, shows: Mapping[str, Any]) -> dict[str, str]:
+        """The parts of a page that follow what happens, by name: its blocks `live_…`."""
+        template = self._template(name)
+        context = template.new_context(self._context(request, identity, shows, None))
+        return {
+            block.removeprefix(_LIVE): "".join(render(context))
+            for block, render in template.blocks.items()
+            if block.startswith(_LIVE)
+        }
+
+    def _template(self, name: str) -> Template:
+        return self._environment.get_template(name)
+
+    def _context(
+        self, request: Request, identity: Identity | None, shows: Mapping[str, Any], flash: object
+    ) -> dict[str, Any]:
+        mount = mount_of(request.scope)
+        return {
+            "url": lambda path="/": mount + path,
+            "static": lambda path: f"{mount}/static/{path}?v={VERSION}",
+            "store": StoreName.of(self._app),
+            "user": identity or NOBODY,
+            "version": VERSION,
+            "flash": flash,
+            "here": request.url.path[len(mount) :] + (f"?{request.url.query}" if request.url.query else ""),
+            "now": (self._app._clock or SYSTEM_CLOCK).now(),
+            "page": "",
+            **shows,
+        }

@@ -1,0 +1,49 @@
+"""What the web site is told once, at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from starlette.requests import HTTPConnection
+
+from ..errors import ConfigError
+from ..model.access import Identity
+
+Identify: TypeAlias = Callable[[HTTPConnection], Awaitable[Identity | None]]
+Auth: TypeAlias = Literal["required", "off"]
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """How the site is protected and bounded. The defaults are those of a site that anyone can reach."""
+
+    auth: Auth = "required"
+    """"off" makes everybody an administrator: for loopback only."""
+    hosts: tuple[str, ...] = LOOPBACK
+    """The names under which the site may be called, without ports; "*" at the front stands for any subdomain."""
+    identify: Identify | None = None
+    """Who asks, as the program around the site knows it; asked before tokens and sessions."""
+    secure: bool = True
+    """Whether browsers come by HTTPS, so that the session's cookie may be bound to it."""
+    body_limit: int = 1024 * 1024
+    bulk_limit: int = 16 * 1024 * 1024
+    request_seconds: float = 60.0
+    """How long a request may take to arrive."""
+    rate: float = 0.0
+    """Requests a second that each identity may make; 0 is no limit."""
+    viewers: int = 200
+    """Pages and streams that may be followed at once."""
+    refreshes: float = 8.0
+    """How often a second the store is asked for all followed pages together."""
+    any_task: bool = False
+    """Whether jobs may be enqueued for tasks that this program does not know."""
+
+    def __post_init__(self) -> None:
+        if self.auth not in ("required", "off"):
+            raise ConfigError(f"auth is {self.auth!r}; use 'required' or 'off'")
+        if not self.hosts:
+            raise ConfigError('hosts is empty; name those under which the site is called, such as "jobs.example.com"')

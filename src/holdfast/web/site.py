@@ -1,0 +1,63 @@
+"""The site put together: the guard, and behind it the API, the pages, what they follow, and their static files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..app import App
+from .api import GROUPS
+from .guard.guard import Guard
+from .guard.identify import Doorman
+from .live.hub import Hub
+from .live.watching import Watching
+from .pages import PAGES
+from .pages.frame import HtmlFace
+from .pages.mount import MOUNT, mount_of
+from .pages.templates import Templates
+from .settings import WebSettings
+from .static import Static
+from .wire.dispatch import Dispatcher, JsonFace, path_below
+
+API: Final = "/api/v1"
+
+
+def build(app: App, settings: WebSettings) -> ASGIApp:
+    """The site as an ASGI application, to serve or to mount."""
+    doorman = Doorman(app, settings)
+    json, html = JsonFace(), HtmlFace(Templates(app))
+    hub = Hub(refreshes=settings.refreshes, viewers=settings.viewers)
+    api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
+    pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
+    parts: dict[str, ASGIApp] = {API: api, "/static": Static(), "/live": Watching(hub, pages, html, app, settings)}
+    return Guard(_Parts(parts, pages), doorman, settings)
+
+
+class _Parts:
+    """Hands a request to the part below whose path it lies, and all others to the pages."""
+
+    def __init__(self, parts: Mapping[str, ASGIApp], pages: ASGIApp) -> None:
+        self._parts = parts
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        path = path_below(scope)
+        for prefix, part in self._parts.items():
+            if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("", "/"):
+                below = {**scope, "root_path": scope.get("root_path", "") + prefix, MOUNT: mount_of(scope)}
+                await part(below, receive, send)
+                return
+        await self._pages(scope, receive, send)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,140 @@
+"""One request from its path to its answer: find the operation, admit the caller, read, run, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ...app import App
+from ...model.access import NOBODY, Identity
+from ..settings import WebSettings
+from .call import Call
+from .failures import Refused, error_response, refusal_of
+from .operation import Kind, Operation
+from .reading import read_arguments
+from .router import Router, segments_of
+
+T = TypeVar("T")
+
+IDENTITY: Final = "holdfast.identity"
+"""Where the guard leaves who asks, in the scope of the request."""
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_MOST_SEGMENTS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """An answer with another status than usual, or with headers."""
+
+    value: T
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Face(Protocol):
+    """How answers of one kind look: JSON, or a page."""
+
+    async def answer(self, operation: Operation, call: Call, result: Any) -> Response: ...
+
+    async def refuse(self, request: Request, refused: Refused) -> Response: ...
+
+
+class JsonFace:
+    """Answers for programs."""
+
+    async def answer(self, operation: Operation, call: Call, result: Any) -> Response:
+        status, headers = operation.status, None
+        if isinstance(result, Answered):
+            status, headers, result = result.status, result.headers, result.value
+        content = b"" if status == 204 else msgspec.json.encode(result)
+        return Response(content, status, headers, media_type=operation.media if content else None)
+
+    async def refuse(self, request: Request, refused: Refused) -> Response:
+        return error_response(refused)
+
+
+class Dispatcher:
+    """An ASGI application of operations. Who asks must already be known: the guard stands before it."""
+
+    def __init__(
+        self, app: App, settings: WebSettings, operations: Iterable[Operation], faces: Mapping[Kind, Face], other: Face
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._router = Router(operations)
+        self._faces = faces
+        self._other = other
+        """What answers where no operation is."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        response = await self.respond(request)
+        await response(scope, receive, send)
+
+    async def respond(self, request: Request) -> Response:
+        """The answer to a request, whatever happens."""
+        face = self._other
+        try:
+            methods, values = self._find(request.scope)
+            operation = _pick(methods, request.method)
+            face = self._faces[operation.kind]
+            call = Call(self._app, request, await self._admitted(operation, request), self._settings)
+            limit = self._settings.bulk_limit if operation.bulk else self._settings.body_limit
+            given = await read_arguments(operation, request, values, limit, self._settings.request_seconds)
+            result = await operation.handler(call, **given)
+            return result if isinstance(result, Response) else await face.answer(operation, call, result)
+        except Exception as error:
+            return await face.refuse(request, refusal_of(error))
+
+    def find(self, path: str) -> tuple[Operation, list[str]] | None:
+        """The operation that answers GET for a path below this application, and the values in its path."""
+        found = self._router.find(path)
+        return (found[0]["GET"], found[1]) if found is not None and "GET" in found[0] else None
+
+    def _find(self, scope: Scope) -> tuple[dict[str, Operation], list[str]]:
+        found = self._router.find(path_below(scope))
+        if found is None:
+            raise Refused(404, "not_found", "there is nothing at this address")
+        return found
+
+    async def _admitted(self, operation: Operation, request: Request) -> Identity:
+        identity: Identity | None = request.scope.get(IDENTITY)
+        if operation.needs == "nothing":
+            return identity or NOBODY
+        if identity is None:
+            raise Refused(401, "unauthenticated", "this needs a token", {"www-authenticate": "Bearer"})
+        if not identity.may(operation.needs):
+            await self._note(operation, identity)
+            raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}, which {identity.name} has not")
+        return identity
+
+    async def _note(self, operation: Operation, identity: Identity) -> None:
+        """An attempt to act beyond one's role is on record; looking is not acting."""
+        if operation.method not in SAFE:
+            await self._app.access.anote(identity.actor, "access.refused", f"{operation.method} {operation.path}")
+
+
+def path_below(scope: Scope) -> str:
+    """The path below where this application is mounted, still quoted: a name may contain a quoted slash."""
+    raw: bytes | None = scope.get("raw_path")
+    path = raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
+    mounted = [part for part in scope.get("root_path", "").split("/") if part]
+    segments = segments_of(path)[len(mounted) :]
+    if len(segments) > _MOST_SEGMENTS:
+        raise Refused(404, "not_found", "there is nothing at this address")
+    return "/" + "/".join(segments)
+
+
+def _pick(methods: dict[str, Operation], method: str) -> Operation:
+    operation = methods.get("GET" if method == "HEAD" else method)
+    if operation is None:
+        allowed = ", ".join(sorted(methods))
+        raise Refused(405, "method_not_allowed", f"use {allowed} here", {"allow": allowed})
+    return operation

@@ -1,0 +1,128 @@
+"""The OpenAPI 3.1 document, from the types that check the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ...version import VERSION
+from .failures import ErrorAnswer
+from .operation import Group, Operation
+
+_REF: Final = "#/components/schemas/{name}"
+_REFUSALS: Final = {
+    400: "The request does not fit this document",
+    401: "A token is needed",
+    403: "This token may not do that",
+    404: "There is nothing of that name",
+    409: "What the store holds forbids it",
+    413: "The body is too large",
+    415: "The body is of another type",
+    422: "The values fit this document, but cannot be taken",
+    429: "Too much at once; try again later",
+    503: "The store cannot serve this now",
+}
+
+
+def document(groups: Sequence[Group]) -> dict[str, Any]:
+    """The document of all operations in these groups."""
+    operations = [operation for group in groups for operation in group.operations]
+    types = list(_types(operations))
+    schemas, components = msgspec.json.schema_components([type_ for type_, _ in types], ref_template=_REF)
+    schema_of = {key: schema for (_, key), schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        path = operation.path.replace(":path}", "}")
+        paths.setdefault(f"/api/v1{path}", {})[operation.method.lower()] = _described(operation, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Holdfast", "version": VERSION, "description": "Durable jobs over HTTP."},
+        "tags": [{"name": group.tag, "description": group.about} for group in groups],
+        "paths": paths,
+        "components": {
+            "schemas": dict(components),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _types(operations: Iterable[Operation]) -> Iterable[tuple[Any, str]]:
+    yield ErrorAnswer, "error"
+    for operation in operations:
+        for name, type_ in operation.places:
+            yield type_, f"{operation.name}.path.{name}"
+        for part in ("query", "body", "answer"):
+            type_ = getattr(operation, part)
+            if type_ is not None and _is_data(operation, part):
+                yield type_, f"{operation.name}.{part}"
+
+
+def _is_data(operation: Operation, part: str) -> bool:
+    return part != "answer" or operation.media == "application/json"
+
+
+def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "parameters": [*_places(operation, schema_of), *_query(operation, schema_of)],
+        "responses": _responses(operation, schema_of),
+        "security": [] if operation.needs == "nothing" else [{"token": []}],
+        "x-needs": operation.needs,
+    }
+    if operation.description:
+        described["description"] = operation.description
+    if operation.body is not None:
+        schema = schema_of[f"{operation.name}.body"]
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return described
+
+
+def _places(operation: Operation, schema_of: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema_of[f"{operation.name}.path.{name}"]}
+        for name, _ in operation.places
+    ]
+
+
+def _query(operation: Operation, schema_of: dict[str, Any]) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    _, components = msgspec.json.schema_components([operation.query], ref_template=_REF)
+    described = components[operation.query.__name__]
+    required = set(described.get("required", ()))
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": _unwrapped(schema)}
+        for name, schema in described["properties"].items()
+    ]
+
+
+def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query cannot carry null: a field that may be left out is described by what it may be."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    if len(choices) != 1 or "anyOf" not in schema:
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    return {**kept, **choices[0]}
+
+
+def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    refused = {"application/json": {"schema": schema_of["error"]}}
+    answers: dict[str, Any] = {
+        str(status): {"description": about, "content": refused} for status, about in _REFUSALS.items()
+    }
+    for status in (operation.status, *operation.also):
+        answers[str(status)] = _success(operation, schema_of)
+    return answers
+
+
+def _success(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    if operation.answer is type(None):
+        return {"description": "Done"}
+    if not _is_data(operation, "answer"):
+        return {"description": operation.summary, "content": {operation.media: {"schema": {}}}}
+    schema = schema_of[f"{operation.name}.answer"]
+    return {"description": operation.summary, "content": {"application/json": {"schema": schema}}}

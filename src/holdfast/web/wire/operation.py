@@ -1,0 +1,102 @@
+"""Operations: typed functions with a method and a path. A group gathers those that are about one thing."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
+
+from ...model.access import ScopeName
+
+Handler: TypeAlias = Callable[..., Awaitable[Any]]
+H = TypeVar("H", bound=Handler)
+Kind: TypeAlias = Literal["api", "page"]
+Needs: TypeAlias = ScopeName | Literal["nothing"]
+
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)(?::path)?\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing that can be asked for. The types of `query`, `body` and `answer` check it, and describe it."""
+
+    name: str
+    tag: str
+    kind: Kind
+    method: str
+    path: str
+    needs: Needs
+    handler: Handler
+    status: int
+    summary: str
+    description: str
+    places: tuple[tuple[str, Any], ...]
+    """The parts of the path that are arguments, with their types."""
+    query: Any = None
+    body: Any = None
+    form: Any = None
+    answer: Any = None
+    media: str = "application/json"
+    bulk: bool = False
+    """Whether its body may be as large as that of many jobs."""
+    also: tuple[int, ...] = ()
+    """Other statuses under which it gives the same kind of answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operations about one thing, under one heading of the document."""
+
+    tag: str
+    about: str = ""
+    kind: Kind = "api"
+    operations: list[Operation] = field(default_factory=list)
+
+    def get(self, path: str, **how: Any) -> Callable[[H], H]:
+        return self._add("GET", path, how)
+
+    def post(self, path: str, **how: Any) -> Callable[[H], H]:
+        return self._add("POST", path, how)
+
+    def put(self, path: str, **how: Any) -> Callable[[H], H]:
+        return self._add("PUT", path, how)
+
+    def patch(self, path: str, **how: Any) -> Callable[[H], H]:
+        return self._add("PATCH", path, how)
+
+    def delete(self, path: str, **how: Any) -> Callable[[H], H]:
+        return self._add("DELETE", path, how)
+
+    def _add(self, method: str, path: str, how: dict[str, Any]) -> Callable[[H], H]:
+        def decorate(handler: H) -> H:
+            self.operations.append(_operation(self, method, path, handler, how))
+            return handler
+
+        return decorate
+
+
+def _operation(group: Group, method: str, path: str, handler: Handler, how: dict[str, Any]) -> Operation:
+    hints = get_type_hints(handler, include_extras=True)
+    placeholders = _PLACEHOLDER.findall(path)
+    answer = hints.pop("return", None)
+    parts = {name: hints.pop(name) for name in ("query", "body", "form") if name in hints}
+    unread = set(inspect.signature(handler).parameters) - {"call", *placeholders, *parts}
+    assert not unread, f"{handler.__qualname__} takes {unread}, which nothing gives it"
+    summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+    return Operation(
+        name=handler.__name__,
+        tag=group.tag,
+        kind=group.kind,
+        method=method,
+        path=path,
+        handler=handler,
+        status=how.pop("status", 200 if answer is not type(None) else 204),
+        summary=summary.rstrip("."),
+        description=description.strip(),
+        places=tuple((name, hints[name]) for name in placeholders),
+        answer=answer,
+        **parts,
+        **how,
+    )

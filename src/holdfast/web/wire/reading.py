@@ -1,0 +1,136 @@
+"""Reads what a request brings into the types that its operation names. What does not fit is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any, Final, get_args, get_origin
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from starlette.requests import Request
+
+from .failures import Refused
+from .operation import Operation
+
+_JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
+_MOST_FIELDS: Final = 1_000
+
+
+async def read_arguments(operation: Operation, request: Request, values: list[str], limit: int, seconds: float) -> Any:
+    """The keyword arguments of an operation's handler."""
+    given: dict[str, Any] = {}
+    for (name, type_), value in zip(operation.places, values, strict=True):
+        given[name] = _place(name, type_, value)
+    if operation.query is not None:
+        given["query"] = read_query(operation.query, request.scope["query_string"])
+    elif operation.kind == "api" and request.scope["query_string"]:
+        names = ", ".join(repr(name) for name, _ in _pairs(request.scope["query_string"]))
+        raise Refused(400, "invalid", f"this operation takes no query, but was given {names}")
+    if operation.body is not None:
+        given["body"] = await _body(operation.body, request, limit, seconds)
+    elif operation.form is not None:
+        given["form"] = await _form(operation.form, request, limit, seconds)
+    return given
+
+
+def read_query(type_: Any, query: bytes) -> Any:
+    """A query as a Struct: fields that are lists take each value of their name, others the only one."""
+    return _fields(type_, _pairs(query), "the query")
+
+
+def _place(name: str, type_: Any, value: str) -> Any:
+    try:
+        return msgspec.convert(unquote(value, errors="strict"), type_, strict=False)
+    except (msgspec.ValidationError, UnicodeDecodeError) as wrong:
+        raise Refused(400, "invalid", f"{name} in the path: {wrong}") from wrong
+
+
+async def _body(type_: Any, request: Request, limit: int, seconds: float) -> Any:
+    _check_type(request, _JSON)
+    data = await read_body(request, limit, seconds)
+    try:
+        return _decoder(type_).decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
+        raise Refused(400, "invalid", f"the body: {wrong}") from wrong
+
+
+async def _form(type_: Any, request: Request, limit: int, seconds: float) -> Any:
+    _check_type(request, _FORM)
+    return _fields(type_, _pairs(await read_body(request, limit, seconds)), "the form")
+
+
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+    """The whole body, if it is not too large and does not take too long to come."""
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise Refused(413, "too_large", f"the body has {int(length):,} bytes; at most {limit:,} are taken")
+    try:
+        async with asyncio.timeout(seconds):
+            return await _collect(request, limit)
+    except TimeoutError:
+        raise Refused(408, "timeout", f"the body did not arrive within {seconds:g} s") from None
+
+
+async def _collect(request: Request, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise Refused(413, "too_large", f"the body has more than the {limit:,} bytes that are taken")
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _check_type(request: Request, wanted: str) -> None:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != wanted:
+        raise Refused(415, "unsupported_media_type", f"the body must be {wanted}, not {given or 'of no stated type'}")
+
+
+def _pairs(text: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError as wrong:
+        raise Refused(400, "invalid", f"the query or form cannot be read: {wrong}") from wrong
+
+
+def _fields(type_: Any, pairs: list[tuple[str, str]], what: str) -> Any:
+    many = _lists_of(type_)
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in many:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise Refused(400, "invalid", f"{what} gives {name} twice; give it once")
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, type_, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise Refused(400, "invalid", f"{what}: {wrong}{_known(type_, str(wrong))}") from wrong
+
+
+def _known(type_: Any, wrong: str) -> str:
+    if "unknown field" not in wrong:
+        return ""
+    return "; known are " + ", ".join(field.encode_name for field in msgspec.structs.fields(type_))
+
+
+@lru_cache(maxsize=512)
+def _lists_of(type_: Any) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(type_) if _is_list(field.type))
+
+
+def _is_list(type_: Any) -> bool:
+    origin = get_origin(type_)
+    if origin in (list, tuple, frozenset, set):
+        return True
+    return origin is not None and any(_is_list(part) for part in get_args(type_))
+
+
+@lru_cache(maxsize=512)
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_)

@@ -1,0 +1,86 @@
+"""The site for tests: called in process, or served on loopback where an answer goes on for long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import uvicorn
+
+import holdfast
+from holdfast.web import asgi
+
+
+class Site:
+    """An app's site, and one caller of it. Calls block; each runs on the same event loop."""
+
+    def __init__(self, app: holdfast.App, runner: asyncio.Runner, token: str | None = None, **settings: Any) -> None:
+        self.app = app
+        self._runner = runner
+        self._settings = settings
+        self.asgi = asgi(app, **settings)
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(self.asgi), base_url="http://localhost", headers=headers
+        )
+
+    def call(self, method: str, path: str, **how: Any) -> httpx2.Response:
+        """One request, whatever its answer."""
+        return self._runner.run(self._client.request(method, path, **how))
+
+    def get(self, path: str, **how: Any) -> Any:
+        """The JSON of a GET that succeeds."""
+        return self._good(self.call("GET", f"/api/v1{path}", **how))
+
+    def post(self, path: str, body: Any = None, **how: Any) -> Any:
+        """The JSON of a POST that succeeds."""
+        return self._good(self.call("POST", f"/api/v1{path}", json={} if body is None else body, **how))
+
+    def as_role(self, role: str, *, tenant: str | None = None) -> Site:
+        """The same site with authentication, called with a token of this role."""
+        token = self.app.access.create(f"{role}-{tenant or 'all'}", role=role, tenant=tenant).secret
+        return Site(self.app, self._runner, token, **{**self._settings, "auth": "required"})
+
+    def as_nobody(self) -> Site:
+        """The same site with authentication, called without a token."""
+        return Site(self.app, self._runner, **{**self._settings, "auth": "required"})
+
+    def run(self, awaitable: Any) -> Any:
+        """Run something on the loop of the site."""
+        return self._runner.run(awaitable)
+
+    def close(self) -> None:
+        self._runner.run(self._client.aclose())
+
+    @staticmethod
+    def _good(response: httpx2.Response) -> Any:
+        assert response.status_code < 300, f"{response.status_code}: {response.text}"
+        return response.json() if response.content else None
+
+
+@contextlib.contextmanager
+def served(app: holdfast.App, **settings: Any) -> Iterator[str]:
+    """The site on a free port of loopback, in a thread of its own; its address."""
+    config = uvicorn.Config(asgi(app, **settings), port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    listening = threading.Event()
+    startup = server.startup
+
+    async def announce(*args: Any, **kwargs: Any) -> None:
+        await startup(*args, **kwargs)
+        listening.set()
+
+    server.startup = announce  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert listening.wait(20), "the server did not start"
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
