@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .context import Context, SyncContext
     from .engine.settings import WorkerSettings
     from .errors import (
+        BadHandle,
         BeyondScope,
         BudgetNotFound,
         ConfigError,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         StorageReadOnly,
         StorageUnavailable,
         StreamFull,
+        TokenConflict,
         TooManySignals,
         Undecodable,
         UnknownDimension,
@@ -104,8 +106,8 @@ if TYPE_CHECKING:
     from .tenancy import tenant
 
 __all__ = [
-    "AlreadySatisfied", "App", "Artifact", "BeyondScope", "Budget", "BudgetNotFound", "CancelPolicy", "CancelResult",
-    "Capabilities", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "CursorExpired",
+    "AlreadySatisfied", "App", "Artifact", "BadHandle", "BeyondScope", "Budget", "BudgetNotFound", "CancelPolicy",
+    "CancelResult", "Capabilities", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "CursorExpired",
     "DeleteResult", "DeliveryFailed", "DuplicateArtifact",
     "DuplicateEdge", "DuplicateJob", "DuplicateMember", "Fail", "Flow", "FlowCycle", "FlowEnded", "FlowFilter",
     "FlowHandle", "FlowNotFound", "FlowNotSucceeded", "FlowState", "FlowStatus", "FlowTooLarge", "ForeignMember",
@@ -121,7 +123,8 @@ __all__ = [
     "Revoked", "Schedule",
     "ScheduleState", "SchemaMismatch", "Scoped", "SelfEdge", "SignalConflict", "Snooze", "SpendConflict",
     "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly",
-    "StorageUnavailable", "StreamFull", "StreamPage", "SyncContext", "Task", "Throttle", "TooManySignals",
+    "StorageUnavailable", "StreamFull", "StreamPage", "SyncContext", "Task", "Throttle", "TokenConflict",
+    "TooManySignals",
     "Undecodable", "UnknownDimension", "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
     "__version__", "all_of",
     "any_of", "group", "quorum", "tenant",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
+from .client.access import Access
 from .client.artifacts import Artifacts
 from .client.audit import Audit
 from .client.breakers import Breakers
@@ -18,12 +19,14 @@ from .client.budgets import Budgets
 from .client.capabilities import Reporting
 from .client.declaring import Declares
 from .client.delivering import deliver_task
+from .client.drains import Drains
 from .client.enqueuer import Around, Enqueuer, spill_at
 from .client.events import Events
 from .client.flows import Flows
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.keys import Keys
+from .client.leases import Leases
 from .client.limits import Limits, declare_concurrency
 from .client.overview import Workers
 from .client.queues import Queues
@@ -36,7 +39,6 @@ from .client.stats import Errors, Stats
 from .client.streams import Streams
 from .client.webhooks import Webhooks
 from .clock import Clock
-from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
 from .engine.executor import Middleware
 from .errors import ConfigError
@@ -58,7 +60,7 @@ M = TypeVar("M", bound=Middleware)
 logger: Final = logging.getLogger("holdfast")
 
 
-class App(Reporting, Declares, Sends, Registry):
+class App(Reporting, Declares, Sends, Drains, Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
@@ -86,7 +88,9 @@ class App(Reporting, Declares, Sends, Registry):
         self.jobs: Final = Jobs(self.open, self._tasks)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
+        self.leases: Final = Leases(self.open, self._tasks)
         self.audit: Final = Audit(self.open)
+        self.access: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
         self.limits: Final = Limits(self.open)
         self.breakers: Final = Breakers(self.open)
@@ -106,7 +110,7 @@ class App(Reporting, Declares, Sends, Registry):
         self.webhooks: Final = Webhooks(self.open, lambda: self.outbound, lambda: self._clock)
         self._built_in[DELIVER] = deliver_task(self)
         self.tally: Final = Tally()
-        self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn))
+        self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn), self._check_url)
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
         self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
@@ -210,21 +214,6 @@ class App(Reporting, Declares, Sends, Registry):
     def settings(self, **flags: Any) -> configuration.Config:
         """The settings in force when these are added, which win over all others; None leaves one as it is."""
         return configuration.load(self._code, flags=flags)
-
-    def drain(self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1) -> Drained:
-        """Run every due job here and now, one after the other, until nothing is due. For tests and scripts.
-
-        Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start.
-        """
-        drained = self.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency)
-        return run_blocking(drained, instead="await adrain(…)")
-
-    async def adrain(
-        self, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
-    ) -> Drained:
-        """The awaiting twin of `drain`."""
-        settings = self.settings(queues=queues, concurrency=concurrency).worker
-        return await drain_store(self, settings, self._middleware, self._clock, until_empty=until_empty)
 
     # -- the store
 

@@ -13,6 +13,7 @@ from holdfast.engine.pruner import Pruner
 from holdfast.engine.settings import WorkerSettings
 from holdfast.storage.ops import counting, retention
 from holdfast.storage.port import Op
+from holdfast.storage.statements import Statement
 
 from .worker_kit import Shop, live
 
@@ -313,3 +314,25 @@ async def test_a_result_that_is_not_kept_goes_at_once(shop: Shop) -> None:
     await ended(shop, 0)
     await pruner(shop).run_once()
     assert [(job.state, job.result) for job in await shop.app.jobs.afind()] == [("succeeded", None)]
+
+
+@live
+async def test_sessions_go_when_they_cannot_be_good_any_more_and_tokens_with_the_audit(shop: Shop) -> None:
+    made = await shop.app.access.acreate("ci", role="viewer")
+    await shop.app.access.alogin(made.secret)
+    await shop.app.access.arevoke("ci")
+    pruning = pruner(shop)
+
+    def sessions() -> Any:
+        count = Statement("count", *["select count(*) from holdfast_session"] * 2)
+        return shop.store.read(Op(lambda tx: tx.one(count)))
+
+    await pruning.run_once()
+    assert sessions() == (1,)
+    shop.clock.advance(DAY / 2)
+    await pruning.run_once()
+    assert sessions() == (0,)
+    assert [token.name for token in await shop.app.access.alist()] == ["ci"]
+    shop.clock.advance(366 * DAY)
+    await pruning.run_once()
+    assert await shop.app.access.alist() == []

@@ -17,6 +17,7 @@ _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 1
 _AS_JSON: Final = "holdfast.as_json"
 _COMMANDS: Final = {
     "worker": "worker:worker",
+    "serve": "serve:serve",
     "demo": "demo:demo",
     "doctor": "doctor:doctor",
     "db": "db:db",
@@ -37,6 +38,7 @@ _COMMANDS: Final = {
     "events": "events:events",
     "webhooks": "webhooks:webhooks",
     "keys": "keys:keys",
+    "tokens": "tokens:tokens",
     "audit": "audit:audit",
     "spill": "spill:spill",
 }

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from ..rules.retention import Retention
-from ..storage.ops import counting, events
+from ..storage.ops import access, counting, events
 from ..storage.ops import retention as ops
 from ..storage.port import Op, Row, Store
 from .caps import PAUSE, Caps
@@ -68,6 +68,8 @@ class Pruner:
             await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
         if await self._store.aread(Op(ops.flows_are_over, single=True)):
             await self._until_none(ops.prune_flows)
+        if await self._store.aread(Op(lambda tx: access.is_over(tx, rules.audit), single=True)):
+            await self._until_none(lambda tx: access.prune(tx, rules.audit))
         await self._events()
         await self._shrink()
         await self._tally()

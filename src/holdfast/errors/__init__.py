@@ -12,6 +12,7 @@
     │   │   └── FrameTooLarge       one frame of a stream
     │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
     │   ├── InvalidToken            forged, expired, used, foreign, unknown: the answer does not say which
+    │   ├── BadHandle               .why, not a handle of a leased job that this store gave out
     │   ├── InvalidCursor           not a cursor that this log or stream gave out
     │   ├── UrlRefused              a URL that requests may not go to
     │   ├── InvalidSignature        a webhook that was not signed with our secret, or not lately
@@ -42,6 +43,7 @@
     │   ├── TooManySignals          .job_id .limit
     │   ├── StreamFull              .job_id, its stream takes no more durable frames
     │   ├── KeyConflict             a signing key of that name, or another active one, is in the way
+    │   ├── TokenConflict           .name, a token of that name is in force
     │   ├── SpendConflict           .budget .key, the same key with other amounts
     │   ├── StepDiverged            .key, a durable call is not the one that was recorded
     │   ├── FlowEnded               the flow has ended or was cancelled; nothing can be added
@@ -74,6 +76,7 @@ Expected outcomes are values; these are surprises. Each message ends with what t
 
 from __future__ import annotations
 
+from .access import TokenConflict
 from .artifacts import DuplicateArtifact
 from .budgets import (
     BudgetNotFound,
@@ -120,6 +123,7 @@ from .jobs import (
     StepDiverged,
     StepFailed,
 )
+from .leases import BadHandle
 from .outbound import (
     InvalidSignature,
     RequestFailed,
@@ -170,6 +174,7 @@ from .tenants import (
 )
 
 __all__ = [
+    "BadHandle",
     "BeyondScope",
     "BudgetNotFound",
     "ConfigError",
@@ -231,6 +236,7 @@ __all__ = [
     "StorageReadOnly",
     "StorageUnavailable",
     "StreamFull",
+    "TokenConflict",
     "TooManySignals",
     "Undecodable",
     "UnknownDimension",

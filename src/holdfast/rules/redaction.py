@@ -16,6 +16,7 @@ _NAMED: Final = re.compile(
 # What is a secret by its own looks, whatever stands before it.
 _ALONE: Final = re.compile(
     r"(?:\b(?:whsec|sk|pk|rk|ghp|gho|ghs|ghr|glpat|xox[abp])[_-][A-Za-z0-9+/=_-]{8,}"
+    r"|\bhfs?_[A-Za-z0-9_-]{30,}"
     r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@))",

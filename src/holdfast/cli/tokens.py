@@ -1,0 +1,117 @@
+"""`holdfast tokens`: who may come in over HTTP. A secret is printed once, when its token is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..client.access import Access
+from ..model.access import ROLES, SCOPES, Token
+from ..rules.access import role_of
+from .command import EXIT_CODES, Command, json_option, target_options
+from .locate import find_app
+from .operator import Duration, actor_option, reason_option
+from .output import instant, print_json, print_table, say
+
+
+@click.group(epilog=EXIT_CODES)
+def tokens() -> None:
+    """Make, see and revoke the tokens of the HTTP API and the dashboard."""
+
+
+@tokens.command(cls=Command)
+@click.argument("name")
+@click.option("--role", type=click.Choice(list(ROLES)), help="What it is good for, by a name.")
+@click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="What it is good for, one by one.")
+@click.option("--tenant", metavar="NAME", help="It reaches this tenant's part alone. [default: the whole store]")
+@click.option("--expires", type=Duration(), help="How long it is good for, such as 30d. [default: until it is revoked]")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def create(
+    name: str,
+    scopes: tuple[str, ...],
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **what: Any,
+) -> None:
+    """Make a token; prints its secret, once."""
+    made = find_app(app_name, store).access.create(name, scopes=scopes or None, **what)
+    if as_json:
+        print_json({**token_data(made.token), "secret": made.secret})
+        return
+    until = instant(made.token.expires_at, exact=False)
+    # Beside the answer, which is the secret alone: `TOKEN=$(holdfast tokens create …)`.
+    click.echo(f"token {name} is good for {_good_for(made.token)}, until {until or 'it is revoked'}", err=True)
+    click.echo("its secret, which is not stored and not shown again:", err=True)
+    click.echo(made.secret)
+
+
+@tokens.command("list", cls=Command)
+@json_option
+@target_options
+def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """Every token, without its secret."""
+    found = _all(find_app(app_name, store).access)
+    if as_json:
+        print_json({"tokens": [token_data(token) for token in found]})
+        return
+    rows = [
+        (
+            token.id,
+            token.name,
+            token.state,
+            _good_for(token),
+            token.tenant,
+            instant(token.created_at, exact=False),
+            instant(token.expires_at, exact=False),
+            instant(token.last_used_at, exact=False),
+        )
+        for token in found
+    ]
+    columns = ("id", "name", "state", "good for…", "tenant", "since", "until", "last used")
+    print_table(columns, rows, empty="no tokens yet; holdfast tokens create NAME --role viewer makes one")
+
+
+@tokens.command(cls=Command)
+@click.argument("token")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def revoke(token: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Refuse a token, by its id or name, and whoever has logged in with it, from now on."""
+    revoked = find_app(app_name, store).access.revoke(token, **who)
+    say({"revoked": revoked}, f"token {token} is revoked" if revoked else "it was revoked already", as_json)
+
+
+def token_data(token: Token) -> dict[str, Any]:
+    """A token for programs, without its secret."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "state": token.state,
+        "role": role_of(token.scopes),
+        "scopes": [scope for scope in SCOPES if scope in token.scopes],
+        "tenant": token.tenant,
+        "created_at": instant(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": instant(token.expires_at),
+        "last_used_at": instant(token.last_used_at),
+        "revoked_at": instant(token.revoked_at),
+    }
+
+
+def _all(access: Access) -> list[Token]:
+    found: list[Token] = []
+    while page := access.list(after=found[-1] if found else None, limit=1_000):
+        found += page
+    return found
+
+
+def _good_for(token: Token) -> str:
+    return role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)

@@ -1,0 +1,257 @@
+"""Who may come in over HTTP: `app.access`. Each method has an awaiting twin, what acts is audited.
+
+A view of one tenant has none of this: tokens are the whole store's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ..errors import InvalidInput, QueueFull, StorageError
+from ..ids import ids
+from ..model.access import Identity, NewToken, Recognized, Token, identity_of
+from ..names import check_name
+from ..options import Seconds
+from ..rules.access import SECRET_BYTES, SESSION_PREFIX, check_life, digest, is_secret, make_secret, scopes_of
+from ..storage.ops import access
+from ..storage.ops.audit import audit
+from ..storage.port import Op, Store
+
+logger: Final = logging.getLogger("holdfast.access")
+
+_MOST: Final = 1_000
+
+
+class Access:
+    """Tokens, which programs send along and people log in with, and the sessions of browsers."""
+
+    def __init__(self, store: Callable[[], Store], check_tenant: Callable[[str | None], str]) -> None:
+        self._store = store
+        self._check_tenant = check_tenant
+
+    # -- tokens
+
+    def create(
+        self,
+        name: str,
+        *,
+        role: str | None = None,
+        scopes: Collection[str] | None = None,
+        tenant: str | None = None,
+        expires: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> NewToken:
+        """Make a token; the answer has its secret, which is stored nowhere and never shown again.
+
+        What it is good for is said by a `role` (viewer, operator, admin) or by `scopes`. With a `tenant` it reaches
+        that tenant's part alone. It is good for `expires` seconds, or with None until it is revoked. TokenConflict
+        where a token of that name is in force.
+        """
+        secret, op = self._creating(**_given(locals()))
+        return NewToken(self._store().write(op), secret)
+
+    async def acreate(
+        self,
+        name: str,
+        *,
+        role: str | None = None,
+        scopes: Collection[str] | None = None,
+        tenant: str | None = None,
+        expires: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> NewToken:
+        secret, op = self._creating(**_given(locals()))
+        return NewToken(await self._store().awrite(op), secret)
+
+    def list(self, *, after: Token | None = None, limit: int = 500) -> builtins.list[Token]:
+        """Every token, the oldest first, also those that are over. `after` is the last of the page before."""
+        return self._store().read(_listing(after, limit))
+
+    async def alist(self, *, after: Token | None = None, limit: int = 500) -> builtins.list[Token]:
+        return await self._store().aread(_listing(after, limit))
+
+    def get(self, token: str) -> Token:
+        """A token by its id, or by its name: the one in force, else the newest. NotFound if there is none."""
+        return self._store().read(Op(lambda tx: access.find(tx, token), single=True))
+
+    async def aget(self, token: str) -> Token:
+        return await self._store().aread(Op(lambda tx: access.find(tx, token), single=True))
+
+    def revoke(self, token: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Refuse a token, by its id or name, and its sessions from now on; False if that was so."""
+        return self._store().write(Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason)))
+
+    async def arevoke(self, token: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason)))
+
+    def identify(self, secret: str) -> Identity | None:
+        """Whom a token's secret makes of a caller; None where it is wrong, expired or revoked, without saying which."""
+        if not is_secret(secret):
+            return None
+        store = self._store()
+        found = store.read(_identifying(secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                store.write(_touching(found))
+        return None if found is None else identity_of(found.token, "token")
+
+    async def aidentify(self, secret: str) -> Identity | None:
+        if not is_secret(secret):
+            return None
+        store = self._store()
+        found = await store.aread(_identifying(secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                await store.awrite(_touching(found))
+        return None if found is None else identity_of(found.token, "token")
+
+    # -- sessions
+
+    def login(self, secret: str) -> tuple[str, Identity] | None:
+        """Open a session with a token's secret: the session's own secret, and who it is. None as of `identify`."""
+        # A read first: whoever guesses takes no lock from those who work.
+        if not is_secret(secret) or self._store().read(_identifying(secret)) is None:
+            return None
+        opened, op = _opening(secret)
+        token = self._store().write(op)
+        return None if token is None else (opened, identity_of(token, "session"))
+
+    async def alogin(self, secret: str) -> tuple[str, Identity] | None:
+        if not is_secret(secret) or await self._store().aread(_identifying(secret)) is None:
+            return None
+        opened, op = _opening(secret)
+        token = await self._store().awrite(op)
+        return None if token is None else (opened, identity_of(token, "session"))
+
+    def session(self, session_secret: str) -> Identity | None:
+        """Who has this session; None where there is none, it is over, or its token is no longer good.
+
+        It is over when it was not used for 30 minutes, 12 hours after it was opened, and when it is logged out.
+        """
+        if not is_secret(session_secret, SESSION_PREFIX):
+            return None
+        store = self._store()
+        found = store.read(_resuming(session_secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                store.write(_staying(session_secret))
+        return None if found is None else identity_of(found.token, "session")
+
+    async def asession(self, session_secret: str) -> Identity | None:
+        if not is_secret(session_secret, SESSION_PREFIX):
+            return None
+        store = self._store()
+        found = await store.aread(_resuming(session_secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                await store.awrite(_staying(session_secret))
+        return None if found is None else identity_of(found.token, "session")
+
+    def logout(self, session_secret: str) -> bool:
+        """End a session; False if there is none, or it was ended."""
+        return is_secret(session_secret, SESSION_PREFIX) and self._store().write(_ending(session_secret))
+
+    async def alogout(self, session_secret: str) -> bool:
+        return is_secret(session_secret, SESSION_PREFIX) and await self._store().awrite(_ending(session_secret))
+
+    # -- the record
+
+    def note(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> None:
+        """Record in the audit what somebody tried and was refused, under the name of the action, such as job.cancel."""
+        self._store().write(_noting(actor, action, target, reason, tenant))
+
+    async def anote(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> None:
+        await self._store().awrite(_noting(actor, action, target, reason, tenant))
+
+    def _creating(
+        self,
+        name: str,
+        *,
+        role: str | None,
+        scopes: Collection[str] | None,
+        tenant: str | None,
+        expires: Seconds | None,
+        actor: str,
+        reason: str,
+    ) -> tuple[str, Op[Token]]:
+        secret = make_secret(secrets.token_bytes(SECRET_BYTES))
+        fields: dict[str, Any] = {
+            "id": ids.new(),
+            "name": check_name("the token's name", name),
+            "digest": digest(secret),
+            "scopes": _scopes(role, scopes),
+            "tenant": self._check_tenant(tenant),
+            "expires": check_life(expires),
+        }
+        return secret, Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason))
+
+
+def _listing(after: Token | None, limit: int) -> Op[list[Token]]:
+    if not 1 <= limit <= _MOST:
+        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
+    start = "" if after is None else after.id
+    return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
+
+
+def _identifying(secret: str) -> Op[Recognized | None]:
+    hashed = digest(secret)
+    return Op(lambda tx: access.identify(tx, hashed), single=True)
+
+
+def _touching(found: Recognized) -> Op[None]:
+    return Op(lambda tx: access.touch(tx, found.token.id), single=True, fleeting=True)
+
+
+def _opening(secret: str) -> tuple[str, Op[Token | None]]:
+    opened = make_secret(secrets.token_bytes(SECRET_BYTES), SESSION_PREFIX)
+    token, session = digest(secret), digest(opened)
+    return opened, Op(lambda tx: access.open_session(tx, token, session))
+
+
+def _resuming(secret: str) -> Op[Recognized | None]:
+    hashed = digest(secret)
+    return Op(lambda tx: access.identify_session(tx, hashed), single=True)
+
+
+def _staying(secret: str) -> Op[None]:
+    hashed = digest(secret)
+    return Op(lambda tx: access.touch_session(tx, hashed), single=True, fleeting=True)
+
+
+def _ending(secret: str) -> Op[bool]:
+    hashed = digest(secret)
+    return Op(lambda tx: access.end_session(tx, hashed))
+
+
+def _noting(actor: str, action: str, target: str, reason: str, tenant: str | None) -> Op[None]:
+    return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
+
+
+def _scopes(role: str | None, scopes: Collection[str] | None) -> frozenset[str]:
+    if (role is None) == (scopes is None):
+        raise InvalidInput("say what the token is good for by a role or by scopes: one of them, and not both")
+    if role is not None:
+        return scopes_of(role)
+    if isinstance(scopes, str):
+        raise InvalidInput(f"scopes must be a list of texts, not one; write scopes=[{scopes!r}]")
+    return scopes_of(scopes or ())
+
+
+@contextmanager
+def _at_leisure() -> Iterator[None]:
+    """Nobody is refused because it could not be noted that he was here: a store that is full or busy can be read."""
+    try:
+        yield
+    except (StorageError, QueueFull) as error:
+        logger.debug("a visit was not noted: %s", error)
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "self"}

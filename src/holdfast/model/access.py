@@ -1,0 +1,128 @@
+"""Who may do what over HTTP: tokens, sessions, and whom they make of a caller. Instants are microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+ADMIN: Final = "admin"
+ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "signal", "work", "operate", "admin"]
+SCOPES: Final[tuple[str, ...]] = get_args(ScopeName)
+"""What a token may be good for. `payload` is to see arguments, results, frames and artifacts; `admin` is everything."""
+ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "viewer": frozenset({"read"}),
+        "operator": frozenset({"read", "payload", "enqueue", "signal", "operate"}),
+        ADMIN: frozenset(SCOPES),
+    }
+)
+"""Names for sets of scopes."""
+
+TokenState: TypeAlias = Literal["active", "expired", "revoked"]
+Via: TypeAlias = Literal["token", "session", "local", "host", "nothing"]
+"""How it is known who calls: by a token, by a browser's session, from being on this machine, on the word of the program
+around us; or it is not known."""
+
+_words: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token without its secret, which nobody can read again."""
+
+    id: str
+    name: str
+    scopes: frozenset[str]
+    tenant: str
+    """It reaches this tenant's part alone; "" is the whole store."""
+    created_at: int
+    created_by: str
+    expires_at: int | None
+    last_used_at: int | None
+    """About when, by a minute. A session counts as a use when it is opened."""
+    revoked_at: int | None
+    state: TokenState
+    """As it was when this was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, with its secret: the only time that it is shown."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a browser has of a token after it has logged in."""
+
+    created_at: int
+    seen_at: int
+    """About when it was last used, by a minute."""
+    ended_at: int | None = None
+    """When it was logged out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """A token that a secret or a session stands for, and is good."""
+
+    token: Token
+    noteworthy: bool
+    """Whether it is worth a write that it was used now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who calls, and what he may."""
+
+    name: str
+    scopes: frozenset[str]
+    tenant: str = ""
+    """He reaches this tenant's part alone; "" is the whole store."""
+    via: Via = "token"
+    token_id: str | None = None
+
+    def may(self, scope: str) -> bool:
+        """Whether he may do what needs this scope; an admin may do all."""
+        return scope in self.scopes or ADMIN in self.scopes
+
+    @property
+    def actor(self) -> str:
+        """His name in the audit. No name of a token makes it look like somebody else's."""
+        return f"token:{self.name}" if self.via in ("token", "session") else self.name
+
+    @property
+    def role(self) -> str:
+        """The widest role that his scopes fill."""
+        filled = [role for role in ("admin", "operator", "viewer") if all(self.may(scope) for scope in ROLES[role])]
+        return filled[0] if filled else "limited"
+
+
+LOCAL: Final = Identity("local", ROLES[ADMIN], via="local")
+"""Whoever is on this machine, where nobody is asked for a token."""
+NOBODY: Final = Identity("nobody", frozenset(), via="nothing")
+"""Whoever calls without being known."""
+
+def scopes_in(text: str) -> frozenset[str]:
+    """Scopes as they are stored."""
+    return frozenset(_words(text))
+
+
+def identity_of(token: Token, via: Via) -> Identity:
+    """Whom a token makes of its bearer."""
+    return Identity(token.name, token.scopes, token.tenant, via, token.id)
+
+
+def token_of(row: tuple[Any, ...], state: TokenState) -> Token:
+    """From its columns."""
+    id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at = row[:9]
+    return Token(
+        id=id, name=name, scopes=scopes_in(scopes), tenant=tenant, created_at=created_at, created_by=created_by,
+        expires_at=expires_at, last_used_at=last_used_at, revoked_at=revoked_at, state=state,
+    )  # fmt: skip

@@ -1,0 +1,109 @@
+"""What tokens and sessions are good for, and how long. A secret is a prefix and 256 random bits."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Collection
+from typing import Final
+
+from ..clock import SECOND
+from ..errors import InvalidInput
+from ..model.access import ADMIN, ROLES, SCOPES, Identity, Session, TokenState
+from ..names import check_duration
+
+PREFIX: Final = "hf_"
+"""Of a token's secret, so that people and scanners of leaked secrets know one when they see it."""
+SESSION_PREFIX: Final = "hfs_"
+SECRET_BYTES: Final = 32
+IDLE: Final = 30 * 60 * SECOND
+"""A session that was not used for so long is over."""
+ABSOLUTE: Final = 12 * 3600 * SECOND
+"""No session is good for longer."""
+NOTED_EVERY: Final = 60 * SECOND
+_LONGEST_LIFE: Final = 3_660 * 86_400 * SECOND
+_RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+def scopes_of(given: object) -> frozenset[str]:
+    """The scopes of a role by its name, or those of a list, each of which there must be."""
+    if isinstance(given, str):
+        return _role(given)
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise InvalidInput(f"scopes must be a list of texts, not {type(given).__qualname__}; write scopes=[…]")
+    found = frozenset(check_scope(scope) for scope in given)
+    if not found:
+        raise InvalidInput(f"a token without scopes is good for nothing; give one or more of {', '.join(SCOPES)}")
+    return frozenset(SCOPES) if ADMIN in found else found
+
+
+def check_scope(scope: object) -> str:
+    """InvalidInput where there is no such scope."""
+    if not isinstance(scope, str) or scope not in SCOPES:
+        raise InvalidInput(f"there is no scope {scope!r}; use one or more of {', '.join(SCOPES)}")
+    return scope
+
+
+def role_of(scopes: Collection[str]) -> str | None:
+    """The name for exactly these scopes, if they have one."""
+    found = frozenset(SCOPES) if ADMIN in scopes else frozenset(scopes)
+    return next((name for name, those in ROLES.items() if those == found), None)
+
+
+def may(identity: Identity, scope: str) -> bool:
+    """Whether somebody may do what needs this scope; a scope that there is not is refused, even to an admin."""
+    return identity.may(check_scope(scope))
+
+
+def check_life(expires: object) -> int | None:
+    """How long a token is good for, in microseconds; None is for ever."""
+    if expires is None:
+        return None
+    micros = check_duration("expires", expires)
+    if not 0 < micros <= _LONGEST_LIFE:
+        raise InvalidInput(
+            "expires must be more than 0 seconds and at most ten years; leave it out for a token for ever"
+        )
+    return micros
+
+
+def make_secret(randomness: bytes, prefix: str = PREFIX) -> str:
+    """A secret made of 32 random bytes."""
+    if len(randomness) != SECRET_BYTES:
+        raise InvalidInput(f"a secret is made of {SECRET_BYTES} random bytes, not {len(randomness)}")
+    return prefix + base64.urlsafe_b64encode(randomness).decode().rstrip("=")
+
+
+def is_secret(text: object, prefix: str = PREFIX) -> bool:
+    """Whether it has the form of a secret: what has not need not be looked up."""
+    return isinstance(text, str) and text.startswith(prefix) and bool(_RANDOM.fullmatch(text, len(prefix)))
+
+
+def digest(secret: str) -> str:
+    """What is stored of a secret. So much randomness needs neither salt nor a slow hash: there is nothing to guess."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def state_of(revoked_at: int | None, expires_at: int | None, now: int) -> TokenState:
+    """Only an active token is good for something."""
+    if revoked_at is not None:
+        return "revoked"
+    return "expired" if expires_at is not None and expires_at <= now else "active"
+
+
+def is_open(session: Session, now: int) -> bool:
+    """Whether a session is still good, as far as it depends on itself and not on its token."""
+    used_lately = now - session.seen_at < IDLE
+    return session.ended_at is None and used_lately and now - session.created_at < ABSOLUTE
+
+
+def is_noteworthy(last: int | None, now: int) -> bool:
+    """Whether it is worth a write that something was used now."""
+    return last is None or last <= now - NOTED_EVERY
+
+
+def _role(name: str) -> frozenset[str]:
+    if name not in ROLES:
+        raise InvalidInput(f"there is no role {name!r}; use {', '.join(ROLES)}, or scopes=[…]")
+    return ROLES[name]
