@@ -42,8 +42,13 @@ test-quick: .venv/.dev
 proof: .venv/.dev ## long runs under injected faults
 	$(PYTEST) -m proof --timeout 3600
 
-demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed
+demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 leaves a dashboard up
+ifdef SERVE
+	$(PIP) --editable '.[web]'
+	$(BIN)/holdfast demo --serve
+else
 	$(BIN)/holdfast demo
+endif
 
 bench: .venv/.dev ## figures of both stores beside bare loops, against the goals; ARGS="--quick --only …" goes to it
 	$(BIN)/python -m benchmarks run $(ARGS)

@@ -9,14 +9,15 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .clock import SYSTEM_CLOCK, Clock
 from .engine.admission import Doorkeeper
 from .engine.children import ChildPool
-from .engine.executor import Executor, Middleware
+from .engine.executor import Executor
+from .engine.fanout import pass_on
 from .engine.floor import Floor
 from .engine.inputs import Inputs
 from .engine.introduce import capabilities, introduction, served_queues, versions
@@ -34,11 +35,13 @@ from .ids import token
 from .model.job import Claimed
 from .model.limits import Standing
 from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked, Suspended
+from .model.webhook import QUEUE
 from .storage.ops import hops, insight, upkeep, waking, workers
 from .storage.ops.grants import expire_grants
 from .storage.ops.lookout import look
 from .storage.ops.routes import special_routes
 from .storage.port import Op, Store
+from .tasks import Task
 
 if TYPE_CHECKING:
     from .app import App
@@ -71,10 +74,10 @@ class Drained:
 
 
 async def drain_store(
-    app: App, settings: WorkerSettings, middleware: Sequence[Middleware], clock: Clock | None, *, until_empty: bool
+    app: App, settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], *, until_empty: bool
 ) -> Drained:
     """Run every due job of the settings' queues until nothing is due, or only as many as are due now."""
-    crew = _Crew(app, app.open(), settings, middleware, clock or SYSTEM_CLOCK)
+    crew = _Crew(app, app.open(), settings, tasks, app._clock or SYSTEM_CLOCK)
     for limit in app.declared_limits():
         await app.open().awrite(limit)
     if not until_empty:
@@ -89,12 +92,18 @@ async def drain_store(
 
 def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:
     """Run on an event loop of its own; refused where one runs already."""
+    if _loop_runs_here():
+        work.close()
+        raise ConfigError(f"an event loop runs here, which this call would block; {instead} instead")
+    return asyncio.run(work)
+
+
+def _loop_runs_here() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    work.close()
-    raise ConfigError(f"an event loop runs here, which this call would block; {instead} instead")
+        return False
+    return True
 
 
 class _Crew:
@@ -105,7 +114,7 @@ class _Crew:
         app: App,
         store: Store,
         settings: WorkerSettings,
-        middleware: Sequence[Middleware],
+        tasks: Mapping[str, Task[Any, Any]],
         clock: Clock,
     ) -> None:
         self.id: Final = token()
@@ -113,21 +122,21 @@ class _Crew:
         self._store = store
         self._settings = settings
         self._limit: int | None = None
-        self._tasks = app.tasks
+        self._tasks = tasks
         self._routes = ServedRoutes(
-            served_queues(settings, app.tasks),
-            capabilities(settings, app.tasks),
+            served_queues(settings, tasks),
+            capabilities(settings, tasks),
             strict=bool(settings.queues),
-            versions=versions(app.tasks),
+            versions=versions(tasks),
         )
         self._timekeeper = Timekeeper(clock)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
-        self._floor = Floor(self.id, settings, app.tasks, self._routes, self._timekeeper, self._threads, clock)
+        self._floor = Floor(self.id, settings, tasks, self._routes, self._timekeeper, self._threads, clock)
         self._turns = self._floor.turns = Turns(
             store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
         )
-        self._relays = Relays(store, self._floor, settings, app.tasks, clock, random.random, lambda _: True)
+        self._relays = Relays(store, self._floor, settings, tasks, clock, random.random, lambda _: True)
         self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(
@@ -136,7 +145,7 @@ class _Crew:
             self._threads,
             self._children,
             self._finished,
-            middleware,
+            app._middleware,
             inputs=Inputs(store),
             doorkeeper=Doorkeeper(store, random.random),
         )
@@ -159,10 +168,14 @@ class _Crew:
             self._turns.wake.clear()
             self._turns.hungry = True
             await self._turns.run_once()
-            if self._is_idle() and not await self._carry_on() and not await self._send():
+            if self._is_idle() and not (await self._carry_on() or await self._tell() or await self._send()):
                 return
             if self._floor.runs:
                 await self._turns.wake.wait()
+
+    async def _tell(self) -> bool:
+        """Make the deliveries of webhooks, where they are sent from here; whether there were some."""
+        return QUEUE in self._routes.queues and bool(await pass_on(self._store))
 
     async def _send(self) -> bool:
         """Deliver what is due in the outboxes; whether there was something."""

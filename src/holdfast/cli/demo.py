@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from ..errors import ConfigError
 from .command import NOT_SO, OK, Command, json_option
 from .locate import use_store
 from .output import console_for
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there."
 )
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
+@click.option("--serve", is_flag=True, help="Show a studio at work on the dashboard instead, until interrupted.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Of the dashboard. [default: 8787]")
 @json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def demo(store: str | None, keep: bool, as_json: bool, debug: bool) -> None:
+def demo(store: str | None, keep: bool, serve: bool, port: int, as_json: bool, debug: bool) -> None:
     """Run 2,000 jobs over three queues with a real worker process, which is killed on the way.
 
     Priorities, delays, a dedupe key, retries that succeed, a job that fails for good, one that is cancelled while it
@@ -38,6 +41,9 @@ def demo(store: str | None, keep: bool, as_json: bool, debug: bool) -> None:
     use_store(store or str(folder / "demo.db"))
     console = console_for(stderr=as_json)
     try:
+        if serve:
+            _serve(port, console)
+            return
         summary = _play(folder, console)
     finally:
         if keep:
@@ -47,6 +53,15 @@ def demo(store: str | None, keep: bool, as_json: bool, debug: bool) -> None:
     if as_json:
         click.echo(json.dumps(summary.as_data()))
     raise SystemExit(NOT_SO if summary.faults else OK)
+
+
+def _serve(port: int, console: Console) -> None:
+    try:
+        from ..demo.studio.opening import open_studio
+        from ..demo.studio.tasks import app
+    except ImportError as missing:
+        raise ConfigError(f'{missing.name} is missing; pip install "holdfast[web]"') from missing
+    open_studio(app.config, port, console.print)
 
 
 def _play(folder: Path, console: Console) -> Summary:

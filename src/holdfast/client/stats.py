@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ..clock import SYSTEM_CLOCK
+from ..draining import run_blocking
+from ..engine.meter import Meter
 from ..errors import InvalidInput
 from ..model.stats import (
     COUNTERS,
@@ -117,6 +120,16 @@ class Stats:
     async def astore(self) -> StoreStats:
         store = self._store()
         return _with_wal(*await store.aread(Op(lambda tx: stats.store(tx, store.backend))))
+
+    def roll(self) -> None:
+        """Roll the minutes that have closed, as workers do by themselves. For tests and scripts that `drain`."""
+        run_blocking(self.aroll(), instead="await aroll()")
+
+    async def aroll(self) -> None:
+        """The awaiting twin of `roll`."""
+        meter = Meter(self._store(), lambda: True, SYSTEM_CLOCK)
+        while await meter.run_once() is not None:
+            pass
 
 
 class Errors:
