@@ -64,7 +64,7 @@ class Templates:
         self, request: Request, identity: Identity | None, shows: Mapping[str, Any], flash: object
     ) -> dict[str, Any]:
         mount = mount_of(request.scope)
-        return {
+        context: dict[str, Any] = {
             "url": lambda path="/": mount + path,
             "static": lambda path: f"{mount}/static/{path}?v={VERSION}",
             "store": StoreName.of(self._app),
@@ -76,3 +76,6 @@ class Templates:
             "page": "",
             **shows,
         }
+        # A value, and not an import of each template: a live block is rendered alone, where no import has run.
+        context["ui"] = self._template("macros/kit.html").make_module(context)
+        return context
