@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv check format test test-all test-slow test-quick proof demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-quick proof demo bench bench-peers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,11 +28,16 @@ format: .venv/.dev ## mend what ruff can mend
 test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not extended and not proof"
 
-test-all: .venv/.dev ## also those that need a browser or PgBouncer
+test-all: .venv/.dev chromium ## also those that need a browser
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not proof"
 
+# The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null; }
+
 # Two at once, each with a Postgres of its own: the slow ones mostly wait for processes.
-SLOW := tests/acceptance tests/docs
+SLOW := tests/acceptance tests/docs tests/browser
 test-slow: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" $(SLOW)
 
