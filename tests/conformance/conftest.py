@@ -5,6 +5,7 @@ Stores stay open for the whole run and are emptied before each test; a migrated 
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
 from tests.postgres_server import Databases
 
+from .lease_kit import Elsewhere
 from .world import ByAwrite, InOwnTransaction, World, by_write
 
 BACKENDS = ("file", "memory", "postgres")
@@ -169,3 +171,22 @@ def on_postgres(standing_postgres: World) -> World:
     """An empty store on Postgres, for what needs locks that SQLite has not."""
     standing_postgres.wipe()
     return standing_postgres
+
+
+@pytest.fixture(scope="session")
+def lease_runner() -> Iterator[asyncio.Runner]:
+    """One event loop for all awaiting calls of workers elsewhere."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(params=["blocking", "awaiting"])
+def elsewhere(request: pytest.FixtureRequest, each_store: World, lease_runner: asyncio.Runner) -> Elsewhere:
+    """A worker elsewhere, in both colours."""
+    return Elsewhere(each_store, lease_runner if request.param == "awaiting" else None)
+
+
+@pytest.fixture
+def here(each_store: World) -> Elsewhere:
+    """The same for what does not depend on the colour of the caller."""
+    return Elsewhere(each_store)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
 from ..clock import SYSTEM_CLOCK
+from ..context import JobInfo
 from ..errors import DuplicateArtifact, HoldfastError, OutcomeUnknown
 from ..ids import ids
 from ..model.artifact import INLINE, PART, Artifact, Content
@@ -40,7 +41,8 @@ async def _artifact(durable: Durable, call: Call, name: str, content_type: str, 
         raise DuplicateArtifact(durable.info.id, name)
     found = await durable.find(call)
     if found is None:
-        found = await _Storing(durable, call, name, content_type, source).run()
+        storing = Storing(durable.info, durable.hands.reach(), entry_of(call, None), source, durable.check)
+        found = await storing.run(name, content_type)
     _remember(durable, call, place, found)
     return artifacts.stored_as(found)
 
@@ -51,46 +53,48 @@ def _remember(durable: Durable, call: Call, place: Place, found: Step) -> None:
     durable.keep(found)
 
 
-class _Storing:
-    """One artifact on its way."""
+class Storing:
+    """One artifact on its way. `check` is asked between its parts, and raises where the run is over."""
 
-    def __init__(self, durable: Durable, call: Call, name: str, content_type: str, source: Source) -> None:
-        self._durable = durable
-        self._entry = entry_of(call, None)
-        self._name = name
-        self._content_type = content_type
+    def __init__(self, info: JobInfo, reach: Reach, entry: Step, source: Source, check: Callable[[], None]) -> None:
+        self._info = info
+        self._reach = reach
+        self._entry = entry
         self._source = source
+        self._check = check
+        self._name = self._content_type = ""
         self._first = b""
 
-    async def run(self) -> Step:
-        reach = self._durable.hands.reach()
+    async def run(self, name: str, content_type: str) -> Step:
+        """The entry in the journal that says what is stored: this, or what was stored under its key before."""
+        self._name, self._content_type = name, content_type
         try:
             # One byte more than fits into a row tells whether there are more.
-            self._first = await reach.run(self._source.read, INLINE + 1)
-            if self._durable.is_inline:
-                return await self._measure(reach)
+            self._first = await self._reach.run(self._source.read, INLINE + 1)
+            if not self._info.worker:
+                return await self._measure()
             if len(self._first) <= INLINE:
-                return (await self._record(reach, self._content(data=self._first)))[0]
-            return await self._as_blob(reach)
+                return (await self._record(self._content(data=self._first)))[0]
+            return await self._as_blob()
         finally:
             self._source.close()
 
-    async def _measure(self, reach: Reach) -> Step:
+    async def _measure(self) -> Step:
         """A job that is nowhere stored keeps nothing, but what it gives is read all the same."""
-        while await reach.run(self._source.read, PART):
+        while await self._reach.run(self._source.read, PART):
             pass
         size, sha256 = self._source.size, self._source.sha256
-        made = Artifact(self._durable.info.id, self._name, self._content_type, size, sha256, 0)
+        made = Artifact(self._info.id, self._name, self._content_type, size, sha256, 0)
         return replace(self._entry, value=artifacts.as_text(made), ended_at=SYSTEM_CLOCK.now())
 
-    async def _as_blob(self, reach: Reach) -> Step:
-        info, blob = self._durable.info, ids.new()
+    async def _as_blob(self) -> Step:
+        info, reach, blob = self._info, self._reach, ids.new()
         await reach.write(
             Op(lambda tx: blobs.begin(tx, info.worker, info.id, info.epoch, blob), single=True),
         )
         try:
-            await reach.store.blobs.write(reach, blob, lambda: self._more(reach))
-            recorded, is_new = await self._record(reach, self._content(blob=blob))
+            await reach.store.blobs.write(reach, blob, self._more)
+            recorded, is_new = await self._record(self._content(blob=blob))
         except OutcomeUnknown:
             raise  # It may well be kept. If not, the sweeper finds it.
         except Exception:
@@ -100,21 +104,21 @@ class _Storing:
             await _discard(reach, blob)
         return recorded
 
-    async def _more(self, reach: Reach) -> bytes:
+    async def _more(self) -> bytes:
         """The next part: what was read ahead, then from the source."""
-        self._durable.check()
+        self._check()
         part, self._first = self._first[:PART], self._first[PART:]
         if len(part) < PART:
-            part += await reach.run(self._source.read, PART - len(part))
+            part += await self._reach.run(self._source.read, PART - len(part))
         return part
 
-    async def _record(self, reach: Reach, content: Content) -> tuple[Step, bool]:
-        info, entry = self._durable.info, self._entry
+    async def _record(self, content: Content) -> tuple[Step, bool]:
+        info, entry = self._info, self._entry
 
         async def add(tx: Tx) -> tuple[Step, bool]:
             return await artifacts.add(tx, info.worker, info.id, info.epoch, entry, content)
 
-        return await reach.write(Op(add))
+        return await self._reach.write(Op(add))
 
     def _content(self, **where: Any) -> Content:
         return Content(self._name, self._content_type, self._source.size, self._source.sha256, **where)

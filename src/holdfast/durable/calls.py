@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn, TypeAlias
@@ -19,7 +18,7 @@ from ..names import check_duration, check_instant, check_name
 from ..options import Seconds
 from ..outcomes import JobSignal
 from ..rules.failure import error_text
-from ..rules.replay import Call
+from ..rules.replay import Call, check_call_name
 from ..rules.retry import DEFAULT
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
@@ -34,8 +33,6 @@ Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
 # Reasons to stop for which nothing that the handler asks for counts any more.
 _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
-# Scopes stand before names in keys: such a name could be given the value of another call.
-_LIKE_A_SCOPE: Final = re.compile(r"#[\d.]+/")
 # What a step's own policy does not try again: the run is over, or the step itself says what shall be done.
 _NOT_TRIED_AGAIN: Final = (JobSignal, LeaseLost, StepDiverged, InvalidInput)
 
@@ -168,8 +165,7 @@ class Durable:
     # -- the journal
 
     def number(self, kind: str, name: str, called: str) -> Call:
-        if _LIKE_A_SCOPE.search(name):
-            raise InvalidInput(f"the name {name!r} looks like a call inside of another, as step#1/call; change it")
+        check_call_name(name)
         scope = self._scope + place_of(self).scope
         return self._journal.number(kind, scope + name, called, self.hands.caller())
 

@@ -18,7 +18,7 @@ from ..model.outcome import Outcome, Parked, Snoozed
 from ..rules.failure import error_json
 from ..storage.ops import reserving
 from ..storage.ops.reserving import Runner, Wish, admission_hold
-from ..storage.port import Op, Store
+from ..storage.port import Op, Writes
 from .runs import Run
 
 logger: Final = logging.getLogger("holdfast.engine")
@@ -31,20 +31,24 @@ _SPREAD: Final = 0.1
 class Doorkeeper:
     """Asks the store on behalf of a job that is about to start."""
 
-    def __init__(self, store: Store, random: Callable[[], float]) -> None:
+    def __init__(self, store: Writes, random: Callable[[], float]) -> None:
         self._store = store
         self._random = random
 
     async def admit(self, run: Run) -> Outcome | None:
         """None if it may start; otherwise what becomes of it instead."""
-        limits = JobLimits.decode(run.job.limits or "{}")
-        who = Runner(run.owner, run.job.id, run.job.epoch)
+        return await self.let_in(run.owner, run.job)
+
+    async def let_in(self, owner: str, job: Claimed) -> Outcome | None:
+        """The same for a job in the hands of whichever worker."""
+        limits = JobLimits.decode(job.limits or "{}")
+        who = Runner(owner, job.id, job.epoch)
         wishes = [Wish(admission_hold(name), name, amounts) for name, amounts in (limits.reserve or {}).items()]
         op = Op(lambda tx: reserving.reserve(tx, who, wishes, quota=limits.quota))
         try:
             answer = await self._store.awrite(op)
         except StorageError as error:
-            logger.warning("job %s could not be admitted (%s); it tries again in a second", run.job.id, error)
+            logger.warning("job %s could not be admitted (%s); it tries again in a second", job.id, error)
             return Snoozed(_AFTER_AN_ERROR, "admission")
         return None if answer is None else self._refused(answer, limits.quota or "")
 

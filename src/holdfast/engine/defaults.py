@@ -23,13 +23,13 @@ class QueueDefaults:
     def learn(self, queues: list[QueueSettings]) -> None:
         self._by_queue = {queue.name: queue for queue in queues if queue.retry or queue.timeout}
 
-    def fill(self, job: Claimed, task: Task[Any, Any]) -> Claimed:
-        """The job with its queue's timeout and retry policy where it has none of its own."""
+    def fill(self, job: Claimed, task: Task[Any, Any] | None) -> Claimed:
+        """The job with its queue's timeout and retry policy where it has none of its own. Its task may be unknown."""
         queue = self._by_queue.get(job.queue)
         if queue is None:
             return job
         retry, timeout = job.retry, job.timeout
-        if retry is None and task.task_options.retry is None:
+        if retry is None and (task is None or task.task_options.retry is None):
             retry = queue.retry
         if timeout is None:
             timeout = queue.timeout

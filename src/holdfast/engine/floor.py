@@ -138,10 +138,7 @@ class Floor:
         """The routes that may be claimed from; None if every queue's share is used up."""
         if not self.shares:
             return self._routes.current(), ()
-        running = Counter(run.job.queue for run in self.runs)
-        room = {queue: slots - running[queue] for queue, slots in self.shares.items()}
-        routes, parts = self._routes.within(room, free)
-        return (routes, parts) if parts else (None, ())
+        return self._routes.beside(Counter(run.job.queue for run in self.runs), self.shares, free)
 
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         """Start what was claimed."""
@@ -172,15 +169,8 @@ class Floor:
         """Nobody here knows the task: only workers that do get it from now on."""
         logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
         route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
-        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", self._age_limit(job))))
-
-    def _age_limit(self, job: Claimed) -> int | None:
-        """When a job that nobody runs is too old, unless its own deadline comes first."""
-        max_age = retry.decode(job.retry).max_age
-        if max_age is None:
-            return None
-        limit = job.created_at + round(max_age * SECOND)
-        return limit if job.time_left is None or limit < self._clock.now() + job.time_left else None
+        limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, self._clock.now())
+        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", limit)))
 
     # -- ending
 

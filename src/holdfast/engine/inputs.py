@@ -11,7 +11,7 @@ from ..codec import PAYLOAD_LIMIT
 from ..model.job import Claimed, JobState
 from ..references import MissingInput, decode_inputs, fill
 from ..storage.ops import insight
-from ..storage.port import Op, Store
+from ..storage.port import Op, Reads
 
 LIMIT: Final = 8 * PAYLOAD_LIMIT
 # At first so few that even the largest results are no burden; then as many as what was read promises to fit.
@@ -30,7 +30,7 @@ class UnfitInputs(Exception):
 class Inputs:
     """Reads results from the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Reads) -> None:
         self._store = store
 
     async def fill(self, job: Claimed) -> Claimed:

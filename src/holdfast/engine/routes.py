@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as _random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..model.route import Route
@@ -63,6 +64,14 @@ class ServedRoutes:
     def current(self) -> str:
         """The routes for the next claim."""
         return self._routes(self._order()) if self._weights else self.encoded
+
+    def beside(
+        self, running: Counter[str], shares: Mapping[str, int], free: int
+    ) -> tuple[str | None, tuple[tuple[str, int], ...]]:
+        """The routes of queues of which more may run here than do; None if every queue's share is used up."""
+        room = {queue: slots - running[queue] for queue, slots in shares.items()}
+        routes, parts = self.within(room, free)
+        return (routes, parts) if parts else (None, ())
 
     def within(self, room: Mapping[str, int], free: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         """The routes of queues that have room, and the same in parts where a queue has less room than the worker."""

@@ -7,18 +7,33 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from .. import outcomes
 from ..clock import SECOND
 from ..errors import StepFailed, StreamFull
-from ..model.job import Claimed
 from ..model.outcome import Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
 from .retry import RetryPolicy, is_aged_out, is_exhausted
 
 _MESSAGE_LIMIT: Final = 2_048
 _TRACEBACK_LIMIT: Final = 12 * 1024
+
+
+class Tried(Protocol):
+    """What a decision needs of the job whose run failed."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def max_attempts(self) -> int: ...
+
+    @property
+    def crashes(self) -> int: ...
+
+    @property
+    def created_at(self) -> int: ...
 
 
 class FailureClass(StrEnum):
@@ -67,7 +82,7 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
 
 
-def decide(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
+def decide(failure: Failure, job: Tried, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
     """What becomes of a job whose run failed. `u` in [0, 1) is the caller's randomness."""
     match failure.kind:
         case FailureClass.RATE_LIMITED:
@@ -82,7 +97,7 @@ def decide(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: 
             return _try_again(failure, job, policy, now, u)
 
 
-def _try_again(failure: Failure, job: Claimed, policy: RetryPolicy, now: int, u: float) -> Outcome:
+def _try_again(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u: float) -> Outcome:
     timed_out = failure.kind is FailureClass.TIMEOUT
     if is_exhausted(job.attempt, job.max_attempts):
         return Failed("timeout" if timed_out else "exhausted", failure.error)
@@ -92,7 +107,7 @@ def _try_again(failure: Failure, job: Claimed, policy: RetryPolicy, now: int, u:
     return Retry(round(delay * SECOND), failure.error, outcome="timeout" if timed_out else "failed")
 
 
-def _after_crash(failure: Failure, job: Claimed, policy: RetryPolicy, u: float) -> Outcome:
+def _after_crash(failure: Failure, job: Tried, policy: RetryPolicy, u: float) -> Outcome:
     """Its process died under it, and nothing else ran there: it counts towards the crash cap."""
     if job.crashes + 1 >= CRASH_CAP or is_exhausted(job.attempt, job.max_attempts):
         return Failed("worker_lost", failure.error, convicts=True)

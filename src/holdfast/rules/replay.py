@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import StepDiverged
+from ..errors import InvalidInput, StepDiverged
 from ..model.step import Step
 
 MOST_CALLS: Final = 10_000
 """Durable calls in one job; each of its runs reads them all."""
+# Scopes stand before names in keys: such a name could be given the value of another call.
+_LIKE_A_SCOPE: Final = re.compile(r"#[\d.]+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,13 @@ class Call:
 
 def key_of(kind: str, name: str, nth: int) -> str:
     return f"{kind}:{name}#{nth}"
+
+
+def check_call_name(name: str) -> str:
+    """A name that cannot be taken for that of a call inside of another."""
+    if _LIKE_A_SCOPE.search(name):
+        raise InvalidInput(f"the name {name!r} looks like a call inside of another, as step#1/call; change it")
+    return name
 
 
 def answer(call: Call, recorded: Mapping[str, Step], asked: Collection[str]) -> Step | None:

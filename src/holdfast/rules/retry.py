@@ -92,3 +92,11 @@ def is_exhausted(attempt: int, max_attempts: int) -> bool:
 def is_aged_out(policy: RetryPolicy, created_at: int, now: int, delay: float) -> bool:
     """Whether the next try would come after the job's age limit."""
     return policy.max_age is not None and now + delay * SECOND > created_at + policy.max_age * SECOND
+
+
+def age_limit(policy: RetryPolicy, created_at: int, time_left: int | None, now: int) -> int | None:
+    """When a job that nobody runs is too old, unless its own deadline, `time_left` from now, comes first."""
+    if policy.max_age is None:
+        return None
+    limit = created_at + round(policy.max_age * SECOND)
+    return limit if time_left is None or limit < now + time_left else None

@@ -7,8 +7,6 @@ answer nor in the time.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -19,6 +17,7 @@ from typing import Final
 import msgspec
 
 from ..errors import InvalidInput
+from . import base64url
 
 LONGEST: Final = 1024
 """Bytes of a token."""
@@ -61,8 +60,8 @@ _STAND_IN: Final = Parsed("-", Claims("", "-", 0, "-", 0, "-", True), b"-", byte
 
 def sign(secret: bytes, kid: str, claims: Claims) -> str:
     """The token for these claims: the same each time."""
-    text = f"{_VERSION}.{kid}.{_encode(msgspec.json.encode(claims))}"
-    token = f"{text}.{_encode(_mac(secret, claims.tenant, text.encode()))}"
+    text = f"{_VERSION}.{kid}.{base64url.encode(msgspec.json.encode(claims))}"
+    token = f"{text}.{base64url.encode(_mac(secret, claims.tenant, text.encode()))}"
     if len(token) > LONGEST:
         raise InvalidInput(f"the token would take {len(token):,} bytes of {LONGEST:,}; shorten the waitpoint's name")
     return token
@@ -113,7 +112,8 @@ def _parse(token: str) -> Parsed:
     if version != _VERSION or not _KID.fullmatch(kid):
         raise ValueError
     signed = token[: -len(mac) - 1].encode()
-    parsed = Parsed(kid, msgspec.json.decode(_decode(claims), type=Claims), signed, _decode(mac), is_whole=True)
+    found = msgspec.json.decode(base64url.decode(claims), type=Claims)
+    parsed = Parsed(kid, found, signed, base64url.decode(mac), is_whole=True)
     if len(parsed.mac) != hashlib.sha256().digest_size:
         raise ValueError
     return parsed
@@ -127,18 +127,3 @@ def _derived(secret: bytes, tenant: str) -> bytes:
     """HKDF of one block: a key of its own for this purpose and this tenant."""
     extracted = hmac.digest(bytes(32), secret, "sha256")
     return hmac.digest(extracted, b"holdfast signal " + tenant.encode("utf-8", "surrogatepass") + b"\x01", "sha256")
-
-
-def _encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _decode(text: str) -> bytes:
-    """Strict: of the spellings of one value, such as with other trailing bits, exactly one is accepted."""
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except binascii.Error as exc:
-        raise ValueError from exc
-    if _encode(data) != text:
-        raise ValueError
-    return data

@@ -118,6 +118,18 @@ class Listener(Protocol):
     def close(self) -> None: ...
 
 
+class Reads(Protocol):
+    """Where an operation can be awaited that only reads."""
+
+    async def aread(self, op: Op[T]) -> T: ...
+
+
+class Writes(Protocol):
+    """The same for one that writes."""
+
+    async def awrite(self, op: Op[T]) -> T: ...
+
+
 class Store(Protocol):
     """One database, opened. Safe to use from any thread and any event loop; reopens itself after fork."""
 

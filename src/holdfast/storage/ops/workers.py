@@ -69,7 +69,7 @@ async def deregister(tx: Tx, worker_id: str) -> bool:
 
 async def list_workers(tx: Tx) -> list[Worker]:
     rows = await tx.all(sql.list_workers)
-    return [_worker(row) for row in rows]
+    return [worker_of(row) for row in rows]
 
 
 async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0) -> Rescue:
@@ -103,7 +103,8 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
     return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=any(changed))
 
 
-def _worker(row: Row) -> Worker:
+def worker_of(row: Row) -> Worker:
+    """A worker from its row."""
     fields = list(row)
     fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
     fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))

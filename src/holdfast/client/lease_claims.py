@@ -1,0 +1,136 @@
+"""A claim for a worker elsewhere, which may wait for jobs: the doorbell is a hint, looking is the guarantee."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..clock import SECOND, SYSTEM_CLOCK
+from ..engine.lending import Lent, Preparing, Tasks, lend, routes_of
+from ..model.job import Claimed
+from ..model.lease import LeasedJob
+from ..model.outcome import Failed, Finish
+from ..model.worker import Worker
+from ..rules.failure import error_text
+from ..storage.ops import lending
+from ..storage.ops.grants import expire_grants
+from ..storage.ops.lookout import Lookout, look
+from ..storage.port import Op
+from .lease_reach import Line
+
+_POLL: Final = 2.0
+_SHORTEST: Final = 0.05
+_MOST_ROUNDS: Final = 100
+# Of its lease: a worker that waits for longer without a beat could be taken for lost.
+_LONGEST_SHARE: Final = 0.5
+
+
+async def claim(line: Line, tasks: Tasks, worker_id: str, limit: int, wait: float, token: str) -> list[Ready]:
+    """Jobs that may start now; nothing if none came within the wait."""
+    worker = await line.read(Op(lambda tx: lending.get_worker(tx, worker_id)))
+    claiming = _Claiming(line, tasks, worker, limit, token)
+    # Before the first look: what is enqueued from now on rings.
+    listener = line.store.bell.listen([f"queue:{queue}" for queue in worker.queues])
+    try:
+        until = SYSTEM_CLOCK.monotonic() + min(wait, worker.lease / SECOND * _LONGEST_SHARE)
+        found = await claiming.take(renew=True)
+        while not found and (left := until - SYSTEM_CLOCK.monotonic()) > 0:
+            rang = await line.hear(listener, min(left, _rest(await claiming.look())))
+            if rang or (await claiming.look()).may_claim:
+                found = await claiming.take(renew=False)
+        return found
+    finally:
+        listener.close()
+
+
+class Ready:
+    """A job that may start, and when that was found, by the store's clock."""
+
+    __slots__ = ("arguments", "job", "now")
+
+    def __init__(self, job: Claimed, arguments: dict[str, Any], now: int) -> None:
+        self.job = job
+        self.arguments = arguments
+        self.now = now
+
+    def under(self, handle: str) -> LeasedJob:
+        job = self.job
+        return LeasedJob(
+            handle=handle,
+            id=job.id,
+            task=job.task,
+            queue=job.queue,
+            tenant=job.tenant,
+            arguments=self.arguments,
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            generation=job.generation,
+            timeout=None if job.timeout is None else job.timeout / SECOND,
+            deadline=None if job.time_left is None else self.now + job.time_left,
+            tags=tuple(json.loads(job.tags)) if job.tags else (),
+            trace=job.trace,
+            flow=job.flow,
+            priority=job.priority,
+            created_at=job.created_at,
+        )
+
+
+class _Claiming:
+    """One claim, asked for as often as it takes, under one token."""
+
+    def __init__(self, line: Line, tasks: Tasks, worker: Worker, limit: int, token: str) -> None:
+        self._line = line
+        self._tasks = tasks
+        self._worker = worker
+        self._limit = limit
+        self._token = token
+        self._preparing = Preparing(line, tasks)
+
+    async def look(self) -> Lookout:
+        me, served = self._worker.id, routes_of(self._worker).numbers
+        view = await self._line.read(Op(lambda tx: look(tx, me, served)))
+        if view.grants_over:
+            await self._line.write(Op(expire_grants))
+        return view
+
+    async def take(self, *, renew: bool) -> list[Ready]:
+        """What may start now. Those that are over a limit, or end before they begin, do not hide those behind them."""
+        for _ in range(_MOST_ROUNDS):
+            lent = await self._lend(renew=renew)
+            ready, refused = await self._prepare(lent.jobs, lent.now)
+            if ended := [*lent.ended, *refused]:
+                await self._line.write(Op(lambda tx: lending.finish(tx, self._worker.id, ended)))
+            if ready or not (ended or lent.parked):
+                return ready
+        return []
+
+    async def _lend(self, *, renew: bool) -> Lent:
+        me, limit, token, tasks = self._worker.id, self._limit, self._token, self._tasks
+        # Not fleeting, as our own claims are: the worker may outlive the host of the store, and what it was told.
+        return await self._line.write(Op(lambda tx: lend(tx, me, limit, token, tasks, renew=renew)))
+
+    async def _prepare(self, jobs: Sequence[Claimed], now: int) -> tuple[list[Ready], list[Finish]]:
+        ready: list[Ready] = []
+        ended: list[Finish] = []
+        for job in jobs:
+            prepared = await self._preparing.prepare(self._worker.id, job, now)
+            answer = _read(prepared, now) if isinstance(prepared, Claimed) else prepared
+            if isinstance(answer, Ready):
+                ready.append(answer)
+            else:
+                ended.append(Finish(job.id, job.epoch, answer))
+        return ready, ended
+
+
+def _read(job: Claimed, now: int) -> Ready | Failed:
+    try:
+        return Ready(job, msgspec.json.decode(job.payload, type=dict[str, Any]), now)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return Failed("undecodable", error_text(error))
+
+
+def _rest(view: Lookout) -> float:
+    return _POLL if view.next_due is None else min(_POLL, max(_SHORTEST, view.next_due / SECOND))

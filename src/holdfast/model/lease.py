@@ -1,0 +1,194 @@
+"""What a worker elsewhere gets from the lease API, and what it says: jobs under handles, and how their runs ended.
+
+Durations are seconds, instants are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+LONGEST_WAIT: Final = 30.0
+"""Seconds that one claim may wait for jobs."""
+MOST_CLAIMED: Final = 1_000
+"""Jobs that one claim takes at most."""
+MOST_FRAMES: Final = 2_000
+"""Frames of one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A worker that is known now."""
+
+    worker: str
+    lease: float
+    """So long after its last beat or claim it is given up, and its jobs are rescued."""
+    beat_every: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedJob:
+    """A job in the hands of a worker elsewhere."""
+
+    handle: str
+    """What every call about this run needs."""
+    id: str
+    task: str
+    queue: str
+    tenant: str
+    arguments: dict[str, Any]
+    """By the names of the task's parameters, the results of other jobs in their places."""
+    attempt: int
+    max_attempts: int
+    """0 is without limit."""
+    generation: int
+    timeout: float | None
+    """How long the run may take; the worker ends it."""
+    deadline: int | None
+    """When the job expires."""
+    tags: tuple[str, ...]
+    trace: str | None
+    flow: str | None
+    priority: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A job that the store thinks a worker runs."""
+
+    handle: str
+    id: str
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """The answer to a beat."""
+
+    worker: str
+    jobs: tuple[HeldJob, ...]
+    """All that it owns. What it does not know, because the answer to its claim was lost, it should release."""
+    lost: tuple[str, ...]
+    """Of the handles that it named, those of jobs that are no longer its own: their runs should end at once."""
+
+    @property
+    def cancelled(self) -> tuple[str, ...]:
+        """Handles of the jobs that somebody asked to cancel."""
+        return tuple(job.handle for job in self.jobs if job.cancel_requested)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The store has the outcome."""
+
+    job_id: str
+    state: str
+    """Where the job went: succeeded, failed, ready (it is tried again), blocked, cancelled, expired."""
+    again: bool = False
+    """It was recorded before; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What became of a wait: it is over and the run goes on, or the job is suspended and no longer the worker's."""
+
+    job_id: str
+    state: str
+    """running: the answer is here. suspended: the job comes back by a later claim, and finds the answer then."""
+    how: str = ""
+    """signals, operator or timeout, where the answer is here."""
+    value: Any = None
+    """The payload of the signal, or what the operator gave."""
+    token: str | None = None
+    """Of the waitpoint, while it is waited for."""
+    expires_at: int | None = None
+    again: bool = False
+    """The job was suspended by this very call before; nothing was changed, and the token is not told again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameDraft:
+    """Something to say in a job's stream: text, bytes, or what JSON can say; at most 64 KiB."""
+
+    data: Any
+    kind: str = "output"
+    best_effort: bool = False
+
+
+# -- how a run ended, as its worker says it
+
+
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What went wrong. Long texts are cut."""
+
+    message: str
+    type: str = "Error"
+    traceback: str = ""
+
+
+class Ending(msgspec.Struct, frozen=True, tag_field="outcome", forbid_unknown_fields=True):
+    """One of those below. In JSON, `outcome` says which."""
+
+
+class Done(Ending, frozen=True, tag="done"):
+    """Success."""
+
+    result: Any = None
+
+
+class Retry(Ending, frozen=True, tag="retry"):
+    """It failed: tried again after `delay`, or by the job's own policy; failed for good after its last attempt."""
+
+    error: Problem
+    delay: float | None = None
+
+
+class TimedOut(Ending, frozen=True, tag="timeout"):
+    """The run took longer than its timeout: tried again, as after a failure."""
+
+    error: Problem = Problem("the run took longer than its timeout", "Timeout")
+
+
+class Fail(Ending, frozen=True, tag="fail"):
+    """It failed for good, whatever attempts are left."""
+
+    error: Problem
+
+
+class Snooze(Ending, frozen=True, tag="snooze"):
+    """Run it again after `delay`. Costs no attempt."""
+
+    delay: float
+
+
+class Throttle(Ending, frozen=True, tag="throttle"):
+    """A limit elsewhere refused the work. Costs no attempt; its queue rests meanwhile, unless told otherwise."""
+
+    retry_after: float = 60.0
+    error: Problem = Problem("throttled", "Throttle")
+    cool_queue: bool = True
+
+
+class Park(Ending, frozen=True, tag="park"):
+    """It cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
+
+    error: Problem
+    reason: str = "auth"
+
+
+class Release(Ending, frozen=True, tag="release"):
+    """Handed back unfinished: ready at once, at no cost."""
+
+
+class Cancel(Ending, frozen=True, tag="cancel"):
+    """It stopped because it was asked to."""
+
+
+class Expire(Ending, frozen=True, tag="expire"):
+    """The job's deadline passed while it ran."""
+
+
+AnyEnding: TypeAlias = Done | Retry | TimedOut | Fail | Snooze | Throttle | Park | Release | Cancel | Expire

@@ -1,0 +1,65 @@
+"""Waits of jobs that run elsewhere: answered at once, or suspended, in one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...errors import LeaseLost
+from ...model.outcome import Finish, Recorded, Suspended
+from ...model.wait import Answer, Condition, Opened, Wait
+from ...rules.handles import Lease
+from ..port import Tx
+from . import finishing, steps, suspension
+from .lending import is_own
+from .waitpoints import open_waitpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A waitpoint to open. `expires` is in microseconds from now."""
+
+    key: str
+    name: str
+    expires: int
+    schema: str | None
+    once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The answer, or how the job went to rest, with the waitpoint that it waits for."""
+
+    answer: Answer | None = None
+    opened: Opened | None = None
+    verdict: Recorded | None = None
+
+
+async def open_for(tx: Tx, lease: Lease, opening: Opening) -> Opened:
+    """Open a waitpoint for a run, or tell of the one that it has under that key."""
+    return await open_waitpoint(
+        tx, lease.worker, lease.job_id, lease.epoch, opening.key, opening.name, opening.expires, schema=opening.schema,
+        once=opening.once,
+    )  # fmt: skip
+
+
+async def suspend(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> Rest:
+    """Let a run's job wait, unless the answer is there. LeaseLost where it is no longer this run's."""
+    if not await is_own(tx, lease):
+        return Rest(verdict=await _put_to_rest(tx, lease, wait))
+    if (known := await steps.find(tx, lease.job_id, wait.key)) is not None:
+        return Rest(Answer.decode(known.value or ""))
+    opened = None if opening is None else await open_for(tx, lease, opening)
+    if opened is not None:
+        wait = replace(wait, condition=Condition(waitpoints=(opened.id,)))
+    answer = await suspension.take(tx, lease.worker, lease.job_id, lease.epoch, wait)
+    if answer is not None:
+        return Rest(answer)
+    return Rest(None, opened, await _put_to_rest(tx, lease, wait))
+
+
+async def _put_to_rest(tx: Tx, lease: Lease, wait: Wait) -> Recorded:
+    finish = Finish(lease.job_id, lease.epoch, Suspended(wait))
+    (verdict,) = await finishing.finish(tx, lease.worker, [finish])
+    if not isinstance(verdict, Recorded):
+        raise LeaseLost(f"job {lease.job_id} is no longer this worker's; nothing was changed")
+    return verdict

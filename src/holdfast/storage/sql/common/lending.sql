@@ -1,0 +1,22 @@
+-- name: get_worker
+select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
+       lease_until, lease_until < :now, capabilities, resident, versions
+  from holdfast_worker
+ where id = :id;
+
+-- name: held_jobs
+-- What the store thinks a worker runs, with what the next claim depends on. Index: holdfast_job_owned.
+select id, epoch, generation, attempts, queue, route, alone, cancel_at
+  from holdfast_job
+ where owner = :owner
+ order by id;
+
+-- name: store_id
+select value from holdfast_meta where key = 'store_id';
+
+-- name: insert_store_id
+-- The first to ask decides, once and for all.
+insert into holdfast_meta (key, value) values ('store_id', :value) on conflict (key) do nothing;
+
+-- name: last_position
+select coalesce(max(position), 0) from holdfast_step where job_id = :job_id;

@@ -1,0 +1,152 @@
+"""How runs elsewhere end, and what becomes of their jobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import (
+    InvalidInput,
+    PayloadTooLarge,
+)  # fmt: skip
+from holdfast.model.job import JobState
+from holdfast.model.lease import (
+    Cancel,
+    Done,
+    Expire,
+    Fail,
+    Park,
+    Problem,
+    Release,
+    Retry,
+    Snooze,
+    Throttle,
+    TimedOut,
+)  # fmt: skip
+from holdfast.rules.retry import RetryPolicy
+
+from .lease_kit import Elsewhere
+
+BROKEN = Problem("it broke", "Boom", "at line 1")
+AT_ONCE = RetryPolicy(kind="none")
+
+
+def test_a_success_is_recorded_with_its_result(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    answer = elsewhere.leases.finish(job.handle, Done({"sum": 3}))
+    assert (answer.job_id, answer.state, answer.again) == (job.id, "succeeded", False)
+    assert json.loads(elsewhere.job(job.id).result or "") == {"sum": 3}
+
+
+def test_finishing_again_after_a_lost_answer_says_that_it_was_done(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    for outcome in (Done(1), Done(1), Fail(BROKEN)):
+        answer = elsewhere.leases.finish(job.handle, outcome)
+    assert (answer.state, answer.again) == ("succeeded", True)
+
+
+def test_a_failure_is_tried_again_until_its_attempts_are_used_up(elsewhere: Elsewhere) -> None:
+    worker = elsewhere.worker()
+    job_id = elsewhere.enqueue(max_attempts=2, retry=AT_ONCE)
+    assert elsewhere.leases.finish(elsewhere.take(worker).handle, Retry(BROKEN)).state == "ready"
+    job = elsewhere.take(worker)
+    assert job.attempt == 2
+    assert elsewhere.leases.finish(job.handle, Retry(BROKEN)).state == "failed"
+    assert elsewhere.job(job_id).reason == "exhausted"
+    assert json.loads(elsewhere.job(job_id).error or "") == {
+        "type": "Boom", "message": "it broke", "traceback": "at line 1",
+    }  # fmt: skip
+    assert [attempt.outcome for attempt in elsewhere.world.history(job_id)] == ["failed", "exhausted"]
+
+
+def test_the_wait_before_a_retry_is_the_workers_the_jobs_or_the_queues(here: Elsewhere) -> None:
+    worker = here.worker()
+    fixed = RetryPolicy(kind="fixed", initial=40, jitter="none")
+    here.app.queues.set("default", retry=RetryPolicy(kind="fixed", initial=70, jitter="none"))
+    for options, outcome, seconds in (
+        ({}, Retry(BROKEN, 5), 5),
+        ({"retry": fixed}, Retry(BROKEN), 40),
+        ({}, Retry(BROKEN), 70),
+        ({}, TimedOut(), 70),
+    ):
+        job_id = here.enqueue(priority=1, **options)
+        job = here.take(worker)
+        assert job.id == job_id
+        here.leases.finish(job.handle, outcome)
+        assert here.job(job_id).not_before == here.world.now + seconds * SECOND
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "reason", "attempts"),
+    [
+        (Fail(BROKEN), JobState.FAILED, "permanent", 1),
+        (Snooze(10), JobState.READY, "snooze", 0),
+        (Throttle(10), JobState.READY, "throttle", 0),
+        (Park(BROKEN), JobState.BLOCKED, "auth", 0),
+        (Release(), JobState.READY, "released", 0),
+        (Cancel(), JobState.CANCELLED, "cancelled", 1),
+        (Expire(), JobState.EXPIRED, "deadline", 1),
+        (TimedOut(), JobState.READY, "retry", 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_outcome_leads_where_it_says(
+    elsewhere: Elsewhere, outcome: Any, state: JobState, reason: str, attempts: int
+) -> None:
+    _, job = elsewhere.running()
+    assert elsewhere.leases.finish(job.handle, outcome).state == str(state)
+    stored = elsewhere.job(job.id)
+    assert (stored.state, stored.reason, stored.attempts) == (state, reason, attempts)
+
+
+def test_a_throttled_job_cools_its_queue_unless_told_otherwise(here: Elsewhere) -> None:
+    worker, job = here.running()
+    here.leases.finish(job.handle, Throttle(10, cool_queue=False))
+    here.enqueue()
+    other = here.take(worker)
+    here.leases.finish(other.handle, Throttle(10))
+    here.enqueue()
+    assert here.leases.claim(worker, 10) == []
+
+
+def test_whatever_a_job_ends_with_after_a_cancel_only_a_success_stands(here: Elsewhere) -> None:
+    worker = here.worker()
+    for outcome, state in ((Done(), "succeeded"), (Retry(BROKEN), "cancelled"), (Release(), "cancelled")):
+        job_id = here.enqueue()
+        job = here.take(worker)
+        here.app.jobs.cancel(job_id)
+        assert here.leases.finish(job.handle, outcome).state == state
+
+
+def test_what_cannot_be_an_outcome_is_refused_and_the_job_goes_on(here: Elsewhere) -> None:
+    _, job = here.running()
+    for outcome, error in (
+        (Done(float("nan")), InvalidInput), (Done("x" * 300_000), PayloadTooLarge), (Snooze(-1), InvalidInput),
+        (Throttle(float("inf")), InvalidInput), (Fail(Problem("", "a\nb")), InvalidInput), (object(), InvalidInput),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            here.leases.finish(job.handle, outcome)
+    assert here.job(job.id).state is JobState.RUNNING
+
+
+def test_hostile_errors_are_stored_as_text_within_their_limits(here: Elsewhere) -> None:
+    _, job = here.running()
+    here.leases.finish(job.handle, Fail(Problem("\x00\ud800" + "x" * 100_000, traceback="y" * 100_000)))
+    stored = json.loads(here.job(job.id).error or "")
+    assert len(stored["message"]) == 2_048 and len(stored["traceback"]) <= 12 * 1024
+
+
+def test_leaving_hands_back_what_is_held_at_no_cost(elsewhere: Elsewhere) -> None:
+    worker, other = elsewhere.worker(), elsewhere.worker()
+    ids = [elsewhere.enqueue() for _ in range(3)]
+    first = elsewhere.leases.claim(worker, 3)
+    assert elsewhere.leases.deregister(worker) == 3
+    assert elsewhere.leases.deregister(worker) == 0
+    assert [row.id for row in elsewhere.app.workers.list()] == [other]
+    again = elsewhere.leases.claim(other, 3)
+    assert [(job.id, job.attempt) for job in again] == [(job_id, 1) for job_id in ids]
+    assert elsewhere.leases.finish(first[0].handle, Done()).again, "handing back was its outcome"
+    assert elsewhere.job(ids[0]).state is JobState.RUNNING

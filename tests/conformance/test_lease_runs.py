@@ -1,0 +1,207 @@
+"""What a run elsewhere says, spends, leaves behind and waits for."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import (
+    DuplicateArtifact,
+    InvalidInput,
+    LeaseLost,
+    PayloadMismatch,
+    SpendConflict,
+)  # fmt: skip
+from holdfast.model.job import JobState
+from holdfast.model.lease import (
+    Done,
+    FrameDraft,
+    Problem,
+    Retry,
+)  # fmt: skip
+from holdfast.rules.retry import RetryPolicy
+from holdfast.storage.ops import waking
+
+from .lease_kit import Elsewhere
+
+BROKEN = Problem("it broke", "Boom", "at line 1")
+AT_ONCE = RetryPolicy(kind="none")
+
+
+# -- what a run says
+
+
+def test_frames_can_be_read_by_anybody(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    frames = [
+        FrameDraft("hello"),
+        FrameDraft(b"\x00", "raw"),
+        FrameDraft({"a": 1}, "data"),
+        FrameDraft("…", "live", True),
+    ]
+    assert elsewhere.leases.emit(job.handle, frames) == "3.1"
+    elsewhere.leases.finish(job.handle, Done())
+    found = list(elsewhere.app.stream(job.id))
+    assert [(frame.kind, frame.data) for frame in found] == [
+        ("output", "hello"), ("raw", b"\x00"), ("data", {"a": 1}), ("live", "…"),
+    ]  # fmt: skip
+    assert {frame.attempt for frame in found} == {1}
+
+
+def test_a_batch_that_is_sent_again_is_stored_once(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    for batch in (1, 1, 2, 1, 2):
+        cursor = elsewhere.leases.emit(job.handle, [FrameDraft(f"of {batch}")], batch=batch)
+    elsewhere.leases.progress(job.handle, 10, batch=3)
+    assert cursor == "2.0"
+    assert [frame.data for frame in elsewhere.app.streams.read(job.id).frames] == ["of 1", "of 2"]
+
+
+def test_progress_and_summary_can_be_seen(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    elsewhere.leases.progress(job.handle, 50, "half", "load")
+    elsewhere.leases.progress(job.handle, 60)
+    seen = elsewhere.app.streams.progress(job.id)
+    assert (seen.percent, seen.message, seen.stage) == (60.0, "half", "load")
+    assert elsewhere.leases.summarize(job.handle, {"pages": 3}) == 1
+    assert elsewhere.app.streams.summary(job.id).document == {"pages": 3}
+
+
+def test_a_stranger_to_frames_is_refused(here: Elsewhere) -> None:
+    _, job = here.running()
+    for frames in ([FrameDraft("x" * 70_000)], [FrameDraft("x", "superseded")], [FrameDraft(b"")] * 2_001):
+        with pytest.raises(InvalidInput):
+            here.leases.emit(job.handle, frames)
+    with pytest.raises(InvalidInput):
+        here.leases.emit(job.handle, [], batch=0)
+
+
+# -- what a run spends and leaves
+
+
+def test_a_spend_counts_once_for_each_key_also_in_a_later_run(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running(retry=AT_ONCE)
+    elsewhere.app.budgets.set("team", {"tokens": 10, "usd": 1})
+    assert not elsewhere.leases.spend(job.handle, "team", {"tokens": 4}, key="call-1").again
+    assert elsewhere.leases.spend(job.handle, "team", {"tokens": 4}, key="call-1").again
+    with pytest.raises(SpendConflict):
+        elsewhere.leases.spend(job.handle, "team", {"tokens": 5}, key="call-1")
+    elsewhere.leases.finish(job.handle, Retry(BROKEN))
+    again = elsewhere.take(worker)
+    assert elsewhere.leases.spend(again.handle, "team", {"tokens": 4}, key="call-1").again
+    spent = elsewhere.leases.spend(again.handle, "team", {"tokens": 40}, key="call-2")
+    assert [crossed.kind for crossed in spent.crossed] == ["hard"]
+    assert elsewhere.app.budgets.get("team")["tokens"].spent == 44
+    with pytest.raises(LeaseLost):
+        elsewhere.leases.spend(job.handle, "team", {"tokens": 1}, key="call-3")
+
+
+@pytest.mark.parametrize("size", [0, 11, 700_000])
+def test_an_artifact_can_be_read_and_is_stored_once(elsewhere: Elsewhere, size: int) -> None:
+    _, job = elsewhere.running()
+    data = b"x" * size
+    made = elsewhere.leases.artifact(job.handle, "report.bin", data, content_type="image/png")
+    assert (made.size, made.content_type) == (size, "image/png")
+    assert elsewhere.leases.artifact(job.handle, "report.bin", io.BytesIO(data), content_type="image/png") == made
+    assert elsewhere.app.artifacts.read(job.id, "report.bin") == data
+    for other in (b"other", b"y" * 700_000):
+        with pytest.raises(DuplicateArtifact):
+            elsewhere.leases.artifact(job.handle, "report.bin", other, content_type="image/png")
+    assert [found.name for found in elsewhere.app.artifacts.list(job.id)] == ["report.bin"]
+
+
+def test_a_later_run_finds_what_an_earlier_one_recorded(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running(retry=AT_ONCE)
+    elsewhere.leases.record_step(job.handle, "load", {"rows": 3})
+    elsewhere.leases.artifact(job.handle, "load", b"of the same name")
+    elsewhere.leases.finish(job.handle, Retry(BROKEN))
+    again = elsewhere.take(worker)
+    steps = {step.key: step.value for step in elsewhere.leases.steps(again.handle)}
+    assert json.loads(steps["step:load#1"] or "") == {"rows": 3}
+    kept = elsewhere.leases.record_step(again.handle, "load", {"rows": 4})
+    assert json.loads(kept.value or "") == {"rows": 3}
+    assert [step.position for step in elsewhere.leases.steps(again.handle)] == [1, 2]
+
+
+# -- waits
+
+
+def test_a_suspended_job_comes_back_with_its_signal(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    rest = elsewhere.leases.suspend(job.handle, "approved")
+    assert (rest.state, rest.token, rest.again) == ("suspended", None, False)
+    assert elsewhere.leases.suspend(job.handle, "approved").again
+    assert elsewhere.leases.beat(worker, [job.handle]).lost == (job.handle,)
+    assert elsewhere.leases.claim(worker, 1) == []
+    elsewhere.app.signal(job.id, "approved", {"by": "ann"})
+    again = elsewhere.take(worker)
+    assert (again.id, again.attempt) == (job.id, 1)
+    answer = elsewhere.leases.suspend(again.handle, "approved")
+    assert (answer.state, answer.how, answer.value) == ("running", "signals", {"by": "ann"})
+    assert elsewhere.leases.finish(again.handle, Done()).state == "succeeded"
+
+
+def test_a_signal_that_came_before_lets_the_run_go_on_at_once(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running()
+    elsewhere.app.signal(job.id, "approved", 7)
+    elsewhere.app.signal(job.id, "approved", 8)
+    assert elsewhere.leases.suspend(job.handle, "approved").value == 7
+    assert elsewhere.leases.suspend(job.handle, "approved").value == 7
+    assert elsewhere.leases.suspend(job.handle, "approved", step_name="second").value == 8
+    assert elsewhere.leases.suspend(job.handle, "approved", step_name="third").state == "suspended"
+
+
+def test_a_waitpoint_is_answered_by_its_token_alone(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    schema = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}}
+    opened = elsewhere.leases.waitpoint(job.handle, "review", expires=600, schema=schema)
+    rest = elsewhere.leases.suspend(job.handle, "review", waitpoint=True, expires=600, schema=schema)
+    assert (rest.state, rest.token, rest.expires_at) == ("suspended", opened.token, opened.expires_at)
+    with pytest.raises(PayloadMismatch):
+        elsewhere.app.signal(opened.token, payload={"ok": "yes"})
+    elsewhere.app.signal(opened.token, payload={"ok": True})
+    again = elsewhere.take(worker)
+    answer = elsewhere.leases.suspend(again.handle, "review", waitpoint=True, expires=600, schema=schema)
+    assert (answer.how, answer.value) == ("signals", {"ok": True})
+
+
+def test_an_operator_and_a_timeout_can_end_a_wait(here: Elsewhere) -> None:
+    worker, job = here.running()
+    here.leases.suspend(job.handle, "never")
+    here.app.signals.resume(job.id, "go on")
+    again = here.take(worker)
+    assert here.leases.suspend(again.handle, "never").value == "go on"
+    here.leases.suspend(again.handle, "ever", timeout=5, on_timeout="resume")
+    here.world.clock.advance(6)
+    here.world.run(waking.wake_due)
+    assert here.leases.suspend(here.take(worker).handle, "ever").how == "timeout"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": 5}, {"pattern": "(a+)+$"}, {"$ref": "#"}, {"anyOf": [{"properties": {"a": {"multipleOf": 0}}}]},
+        {"required": "a"}, [1], {"enum": 3}, {"x": "y" * 20_000}, {"minLength": -1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_schema_that_could_harm_a_sender_is_refused(here: Elsewhere, schema: Any) -> None:
+    _, job = here.running()
+    with pytest.raises(InvalidInput):
+        here.leases.waitpoint(job.handle, "review", schema=schema)
+
+
+def test_wrong_terms_of_a_wait_are_refused(here: Elsewhere) -> None:
+    _, job = here.running()
+    for wrong in (
+        {"on_timeout": "explode"},
+        {"timeout": -1},
+        {"step_name": "a#1/b"},
+        {"waitpoint": True, "expires": -1},
+    ):
+        with pytest.raises(InvalidInput):
+            here.leases.suspend(job.handle, "approved", **wrong)
+    assert here.job(job.id).state is JobState.RUNNING
