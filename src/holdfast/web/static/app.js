@@ -1,0 +1,28 @@
+// Starts what each page has. Every part works on whatever is in the document, and is told of what comes later.
+import { mountCharts } from "./js/charts.js";
+import { watchConfirms } from "./js/confirm.js";
+import { watchCopies } from "./js/copy.js";
+import { watchKeys } from "./js/keys.js";
+import { followPage } from "./js/live.js";
+import { watchMenus } from "./js/menus.js";
+import { watchSelections } from "./js/selection.js";
+import { watchTheme } from "./js/theme.js";
+import { keepTimes, writeTimes } from "./js/times.js";
+import { settleToasts } from "./js/toast.js";
+
+function mount(root) {
+  writeTimes(root);
+  mountCharts(root);
+  watchSelections(root);
+}
+
+watchTheme();
+watchMenus();
+watchCopies();
+watchConfirms();
+watchKeys();
+keepTimes();
+settleToasts();
+mount(document);
+followPage(mount);
+document.addEventListener("htmx:load", (event) => mount(event.detail.elt));

@@ -1,0 +1,65 @@
+// One connection for the whole page. It is closed while nobody looks, and comes back with growing patience.
+import { become } from "./morph.js";
+
+const FIRST_WAIT = 1000;
+const LONGEST_WAIT = 30000;
+const WORDS = { on: "Live", wait: "Connecting", off: "Not connected", none: "" };
+
+const line = { source: null, wait: FIRST_WAIT, timer: 0, mount: () => {} };
+
+export function followPage(mount) {
+  line.mount = mount;
+  if (!document.body.dataset.live || !document.querySelector("[data-live-id]")) return;
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  // A page kept for "back" must not hold a connection.
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && open());
+  if (!document.hidden) open();
+}
+
+function open() {
+  clearTimeout(line.timer);
+  if (line.source) return;
+  show("wait");
+  const source = new EventSource(document.body.dataset.live);
+  line.source = source;
+  source.addEventListener("open", () => {
+    line.wait = FIRST_WAIT;
+    show("on");
+  });
+  source.addEventListener("part", (event) => receive(JSON.parse(event.data)));
+  source.addEventListener("error", again);
+}
+
+function again() {
+  close();
+  show("off");
+  if (document.hidden) return;
+  // Spread out, so that a restarted server is not met by all pages at once.
+  line.timer = setTimeout(open, line.wait * (0.75 + Math.random() / 2));
+  line.wait = Math.min(line.wait * 2, LONGEST_WAIT);
+}
+
+function close() {
+  clearTimeout(line.timer);
+  line.source?.close();
+  line.source = null;
+}
+
+function receive({ id, html }) {
+  for (const element of document.querySelectorAll(`[data-live-id="${CSS.escape(id)}"]`)) {
+    become(element, html);
+    line.mount(element);
+    element.dispatchEvent(new CustomEvent("holdfast:live", { bubbles: true }));
+  }
+}
+
+function show(state) {
+  const pulse = document.querySelector("[data-pulse]");
+  if (!pulse) return;
+  pulse.hidden = false;
+  if (pulse.dataset.state === state) return;
+  pulse.dataset.state = state;
+  pulse.title = WORDS[state];
+  pulse.querySelector(".pulse-text").textContent = WORDS[state];
+}
