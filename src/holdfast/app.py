@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
@@ -44,6 +45,7 @@ from .engine.executor import Middleware
 from .errors import ConfigError
 from .flows.flow import Flow
 from .handle import Job
+from .model.webhook import QUEUE as WEBHOOKS
 from .model.webhook import TASK as DELIVER
 from .names import check_name
 from .opening import open_store
@@ -210,6 +212,15 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         """A worker inside this program: `with app.worker():` or `async with app.worker():`. It handles no signals."""
         worker = self.settings(**settings).worker
         return EmbeddedWorker(self, self.open(), worker, self._middleware, self._clock)
+
+    def keeper(self, **settings: Any) -> EmbeddedWorker:
+        """A worker that runs none of the app's tasks and does what is beside them, where workers are elsewhere.
+
+        It rescues the jobs of lost workers, fires schedules, ends waits, keeps limits and numbers, prunes, and delivers
+        webhooks. `with app.keeper():` or `async with app.keeper():`.
+        """
+        worker = self.settings(**{"concurrency": 5, **settings, "queues": (WEBHOOKS,), "weights": ()}).worker
+        return EmbeddedWorker(self, self.open(), worker, (), self._clock, tasks=MappingProxyType(self._built_in))
 
     def settings(self, **flags: Any) -> configuration.Config:
         """The settings in force when these are added, which win over all others; None leaves one as it is."""

@@ -145,7 +145,7 @@ class _Trial:
         """Run what is due; False if the worker was killed."""
         self.mortal.is_armed = True
         try:
-            await self.app.adrain()
+            await self.app.adrain(webhooks=False)
         except Killed:
             return False
         finally:

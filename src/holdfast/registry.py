@@ -21,7 +21,7 @@ from .options import Captured, Isolate, Seconds, TaskOptions
 from .outbound.policy import Policy, parse
 from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
-from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task
+from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
 from .tenancy import Tenants
 
 P = ParamSpec("P")
@@ -98,6 +98,13 @@ class Registry(Enqueuer):
         options["requires"] = check_capabilities("requires", options.get("requires", ()))
         return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
 
+    def elsewhere(self, name: str) -> Task[..., Any]:
+        """The task of that name, or one as `declare` makes it that is not kept: for names that come from outside."""
+        known = self._tasks.get(name)
+        if known is None and name in self._built_in:
+            raise UnknownTask(f"task {name!r} is Holdfast's own; it is enqueued by Holdfast alone")
+        return known or UndeclaredTask(self, None, name, TaskOptions())
+
     def inventory(self, name: str, fetch: Fetch, *, every: Seconds = 30, timeout: Seconds = 10) -> Inventory:
         """What exists elsewhere, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
 
@@ -144,9 +151,12 @@ class Registry(Enqueuer):
         self._require_known(request.complete())
 
     def _require_known(self, request: JobRequest[Any]) -> None:
-        if request.task.name not in self._tasks:
+        if request.task.name not in self._tasks and not isinstance(request.task, UndeclaredTask):
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
         self._tenants.check(request.options.tenant)
         if request.options.webhook is not None:
-            parse(request.options.webhook, self.outbound)
+            self._check_url(request.options.webhook)
+
+    def _check_url(self, url: str) -> None:
+        parse(url, self.outbound)

@@ -47,3 +47,15 @@ def test_retry_makes_what_waits_due(app: App, run: Run) -> None:
     app.drain()
     assert answer(run("outbox", "retry", "cloud", "--json")) == {"outbox": "cloud", "due": 3}
     assert "0 entries of cloud" in run("outbox", "retry", "cloud").output
+
+
+def test_with_a_tenant_it_is_about_that_tenants_entries(app: App, run: Run) -> None:
+    _abandon(app)
+    app.scoped("acme").outbox("cloud").put("theirs", kind="bill")
+    app.drain()
+    (listed,) = answer(run("outbox", "list", "--tenant", "acme", "--json"))["outboxes"]
+    assert (listed["name"], listed["abandoned"]) == ("cloud", 1)
+    assert answer(run("outbox", "retry", "cloud", "--tenant", "acme", "--json"))["due"] == 0
+    drained = answer(run("outbox", "drain", "cloud", "--tenant", "acme", "--apply", "--json"))
+    assert drained["kinds"] == {"bill": 1}
+    assert (app.outbox.list()[0].abandoned, app.outbox.list()[0].pending) == (3, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from holdfast import App
 
 from .kit import Run, answer
@@ -18,6 +20,8 @@ def test_an_endpoint_is_made_rotated_disabled_enabled_and_deleted_and_it_is_reco
     assert made["secret"] not in rotated
     assert "job.failed, tagged vip" in run("webhooks", "list").output
     (listed,) = answer(run("webhooks", "list", "--json"))["endpoints"]
+    assert datetime.fromisoformat(listed["created_at"]) <= datetime.fromisoformat(listed["updated_at"])
+    assert listed["succeeded_at"] is None
     assert "secret" not in listed
     assert answer(run("webhooks", "disable", made["id"], "--reason", "moved", "--json")) == {"changed": True}
     assert answer(run("webhooks", "disable", made["id"], "--json")) == {"changed": False}
@@ -37,6 +41,8 @@ def test_a_test_delivery_is_in_the_log_and_can_be_sent_at_once(app: App, run: Ru
     endpoint = app.webhooks.add(URL)
     sent = answer(run("webhooks", "test", endpoint.id, "--json"))
     (logged,) = answer(run("webhooks", "log", endpoint.id, "--json"))["deliveries"]
+    at = datetime.fromisoformat(logged["at"])
+    assert (at.tzinfo, logged["at"][-1], logged["finished_at"]) == (UTC, "Z", None)
     assert (logged["id"], logged["event"], logged["state"]) == (sent["id"], "webhook.test", "ready")
     assert sent["id"] in run("webhooks", "log", endpoint.id).output
     assert answer(run("webhooks", "replay", sent["id"], "--json")) == {"replayed": False}
@@ -55,3 +61,20 @@ def test_a_tenant_has_endpoints_of_its_own(app: App, run: Run) -> None:
 def test_a_url_into_the_own_network_is_refused(run: Run) -> None:
     refused = answer(run("webhooks", "add", "https://10.0.0.1/", "--json"), code=2)
     assert refused["error"]["code"] == "url_refused"
+
+
+def test_the_queue_of_deliveries_is_told_apart_and_shown_only_where_it_was_used(app: App, run: Run) -> None:
+    with app.worker():
+        assert "webhooks" not in run("stats").output + run("queues", "list").output
+        assert "webhooks (built in)" in run("workers", "list").output
+    app.webhooks.test(app.webhooks.add(URL).id)
+    for shown in ("queues", "list"), ("stats",):
+        assert "webhooks (built in)" in run(*shown).output
+        assert "webhooks" in [queue["name"] for queue in answer(run(*shown, "--json"))["queues"]]
+
+
+def test_what_names_a_webhook_among_the_tags_of_a_job_is_not_shown_as_one(app: App, run: Run) -> None:
+    job = app.tasks["mail"].options(webhook=URL, webhook_events=["job.failed"], tags=["vip"]).enqueue()
+    (shown,) = answer(run("jobs", "show", job.id, "--json"))["jobs"]
+    assert shown["tags"] == ["vip"]
+    assert "webhook" not in run("jobs", "show", job.id).output

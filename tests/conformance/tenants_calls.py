@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import holdfast
-from holdfast import App, FlowFilter, JobFilter
+from holdfast import App, FlowFilter, JobFilter, Outgoing
 from holdfast.client.scoped import Scoped
 from holdfast.context import JobInfo, Stop
 from holdfast.errors import HoldfastError
@@ -43,7 +43,9 @@ class Method:
     def of(self, view: Scoped) -> Callable[..., Any]:
         found: Any = view
         for name in self.path.split("."):
+            name, _, called_with = name.removesuffix(")").partition("(")
             found = getattr(found, name)
+            found = found(called_with) if called_with else found
         return found  # type: ignore[no-any-return]
 
     @property
@@ -55,7 +57,9 @@ class Method:
 
 
 def _anybody() -> Scoped:
-    return App(":memory:").scoped(US)
+    app = App(":memory:")
+    app.declare_destination("cloud")
+    return app.scoped(US)
 
 
 def survey() -> list[Method]:
@@ -70,6 +74,7 @@ def survey() -> list[Method]:
             seen.add(id(part))
             found += [f"{name}.{inner}" for inner, one in sorted(_public(part)) if callable(one)]
             found += [f"{name}.__call__"] if callable(part) else []
+    found += [f"outbox(cloud).{inner}" for inner, one in _public(view.outbox("cloud")) if callable(one)]
     return [Method(path) for path in sorted(found)]
 
 
@@ -180,9 +185,21 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "target": lambda s: [*_handles(s), s.them.token],
     "audit:target": lambda s: [s.them.jobs["held"]],
     "flow_id": lambda s: [s.them.flow],
+    "flow_ids": lambda s: [[s.them.flow, MISSING]],
+    "names": lambda s: [["theirs", "nightly", f"{THEM}/nightly"]],
+    "webhooks:ids": lambda s: [[s.them.endpoint, MISSING]],
+    "waitpoint": lambda s: [one.id for one in s.app.signals.pending(tenant=THEM)],
+    "outbox:names": lambda s: [["cloud", "theirs"]],
     "endpoint_id": lambda s: [s.them.endpoint],
     "delivery_id": lambda s: [s.them.delivery],
     "url": lambda s: ["https://example.org/"],
+    "outbox:name": lambda s: ["cloud", "theirs"],
+    "older_than": lambda s: [0],
+    "apply": lambda s: [True],
+    "outbox(cloud):data": lambda s: ["Oak"],
+    "outbox(cloud):events": lambda s: [["Oak"], [Outgoing("Oak", id="mine")]],
+    "outbox(cloud):id": lambda s: ["mine"],
+    "outbox(cloud):kind": lambda s: ["order"],
     "webhooks:after": lambda s: s.app.scoped(THEM).webhooks.list(),
     "webhooks:before": lambda s: [s.them.delivery],
     "fingerprint": lambda s: [s.them.fingerprint],
@@ -223,6 +240,8 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "ids": lambda s: [_jobs(s)],
     "all": lambda s: [True],
     "priority": lambda s: [9],
+    "jobs.move:queue": lambda s: ["elsewhere"],
+    "jobs.amove:queue": lambda s: ["elsewhere"],
     "jobs.bulk:priority": lambda s: [],
     "jobs.abulk:priority": lambda s: [],
     "worker": lambda s: ["somebody"],

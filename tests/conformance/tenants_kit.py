@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast import App, Context, JobFilter
+from holdfast import App, Context, JobFilter, OutboxEvent, Park, Rejected
 from holdfast.client.scoped import Scoped
 
 from .world import World
@@ -66,6 +66,7 @@ def set_up(world: World, loop: asyncio.Runner) -> Stage:
     tokens: dict[str, str] = {}
     _tasks(app, tokens)
     them, us = (_furnish(app, world, tenant, word, tokens) for tenant, word in ((THEM, WORD), (US, "Oak")))
+    _park(app, them)
     return Stage(world, app, them, us, loop)
 
 
@@ -90,6 +91,21 @@ def _tasks(app: App, tokens: dict[str, str]) -> None:
         tokens[ctx.tenant] = link.token
         return str(await ctx.wait_for(link))
 
+    @app.destination("cloud")
+    def cloud(events: list[OutboxEvent]) -> Rejected:
+        if events[0].data.startswith("later"):
+            raise Park("nobody has logged in")
+        return Rejected({event.id: event.data for event in events if event.data.startswith("no")})
+
+
+def _park(app: App, them: Belongings) -> None:
+    """What waits in an outbox until somebody acts; last, because a success would let it go."""
+    entries = [app.scoped(tenant).outbox("cloud").put(f"later {word}") for tenant, word in ((THEM, WORD), (US, "Oak"))]
+    app.drain(queues=["outbox.cloud"])
+    assert entries[0] is not None
+    them.jobs["parked"] = entries[0].id
+    them.secrets.add(entries[0].id)
+
 
 def _say(word: str) -> str:
     return word
@@ -110,19 +126,21 @@ def _furnish(app: App, world: World, tenant: str, word: str, tokens: dict[str, s
     with view.flow("pair") as flow:
         first = flow.add(tasks["talk"].job(word))
         flow.add(tasks["talk"].options(delay=3600).job(word), after=first)
-    app.drain()
+    app.drain(webhooks=False)
     made |= {
         "delayed": view.enqueue(tasks["talk"].options(delay=3600).job(word)),
         "held": view.enqueue(tasks["talk"].job(word)),
         "ready": view.enqueue(tasks["talk"].job(word)),
         "running": view.enqueue(tasks["talk"].options(queue=f"busy-{tenant}").job(word)),
     }
+    made |= {"sent": view.outbox("cloud").put(word, id="mine"), "rejected": view.outbox("cloud").put(f"no {word}")}
+    app.drain(queues=["outbox.cloud"])
     view.jobs.hold(made["held"], actor=f"operator of {word}")
     view.jobs.grant(made["ready"], worker=f"worker of {word}")
     view.signals.send(made["suspended"].id, "note", word)
     view.schedules.run_now("nightly")
     world.claim(world.worker(queues=[f"busy-{tenant}"]), queues=[f"busy-{tenant}"])
-    kinds = view.errors.list()
+    kinds = view.errors.list(task="fail")
     endpoint = view.webhooks.add(f"https://{word.lower()}.example.com/{word}")
     delivery = view.webhooks.test(endpoint.id)
     found = Belongings({kind: job.id for kind, job in made.items()}, flow.id, tokens[tenant], kinds[0].fingerprint)

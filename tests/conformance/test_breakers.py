@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -376,10 +376,11 @@ def test_jobs_without_a_breaker_cost_no_statement(each_store: World, monkeypatch
     world.add(limits=JobLimits(key=key_lane("", "a"), capacity=1).encode())
     me = world.worker()
 
-    async def refuse(*_: Any) -> None:
-        raise AssertionError("a breaker was read")
+    async def refuse(_: Any, scopes: Collection[str]) -> dict[str, Any]:
+        assert not scopes, "a breaker was read"
+        return {}
 
-    monkeypatch.setattr(breakers, "_read", refuse)
+    monkeypatch.setattr(breakers, "_read_all", refuse)
     for job in claim(world, me):
         world.finish(me, job, Done("1"))
 
@@ -396,7 +397,7 @@ def test_what_workers_ask_about_breakers_does_not_read_the_table_of_jobs(each_st
     if analyzed and world.backend == "postgres":
         world.sql("analyze holdfast_job")
         world.sql("analyze holdfast_breaker")
-    for statement in (sql.get_breaker, sql.list_breakers, sql.restless_breakers):
-        for plan in plans(world, statement, {"scope": "b1"}):
+    for statement in (sql.get_breaker, sql.get_breakers, sql.list_breakers, sql.restless_breakers):
+        for plan in plans(world, statement, {"scope": "b1", "scopes": '["b1", "b2"]'}):
             assert not FULL_SCAN.search(plan), f"{statement.name}:\n{plan}"
             assert "holdfast_job_parked" in plan, f"{statement.name}:\n{plan}"

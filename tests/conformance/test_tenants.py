@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import NotFound
+from holdfast.model.outbox import OutboxCounts
 
 from .conftest import Ground
 from .tenants_calls import MISSING, Method, ask, calls_of, random_call, spoken, survey, without_ids
@@ -84,7 +85,9 @@ def test_a_view_shows_what_is_its_own(stage: Stage) -> None:
     assert view.errors.show(own.fingerprint).message == "Zebra"
     assert {record.action for record in view.audit.list()} >= {"job.hold"}
     assert [one.name for one in view.budgets.list()] == ["team"]
-    assert {queue.name for queue in view.queues.list()} == {"default", "busy-alpha", "webhooks"}
+    assert {queue.name for queue in view.queues.list()} == {"default", "busy-alpha", "webhooks", "outbox.cloud"}
+    assert view.outbox.list() == [OutboxCounts("cloud", parked=1, delivered=1, abandoned=1)]
+    assert view.outbox.drain("cloud").total == 1
     assert [one.id for one in view.webhooks.list()] == [own.endpoint]
     told = view.events.read(limit=1000)
     assert {event.tenant for event in told} == {"alpha"}

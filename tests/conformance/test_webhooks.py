@@ -17,6 +17,7 @@ from holdfast.rules.signing import new_secret
 from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.storage.ops import control, endpoints, events, fanout, webhooks
 from holdfast.storage.port import Op, Tx
+from holdfast.storage.statements import sql
 
 from .world import ERROR, World
 
@@ -90,6 +91,24 @@ def test_two_leaders_at_once_make_each_delivery_once(two_worlds: tuple[World, Wo
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lead, (first, second)))
     assert sorted(map(str, told(first))) == sorted(jobs)
+
+
+def test_of_many_endpoints_only_those_are_read_that_may_hear(world: World) -> None:
+    add(world, "all")
+    add(world, "failures", events_wanted=["job.failed"])
+    add(world, "flows", events_wanted=["flow", "operator"])
+    add(world, "acme", tenant="acme", events_wanted=["job", "flow"])
+    add(world, "other", tenant="other")
+    add(world, "called", tenant="acme", called=True)
+    world.run(endpoints.disable, add(world, "silent").id, "moving")
+
+    async def read(tx: Tx) -> set[str]:
+        rows = await tx.all(sql.hearing_webhooks, tenants='["", "acme"]', words='["job", "job.succeeded"]')
+        return {row[0] for row in rows}
+
+    assert world.store.read(Op(read)) == {"all", "acme"}
+    succeed(world, tenant="acme")
+    assert pass_on(world) == 2
 
 
 def test_an_endpoint_hears_from_its_making_on_and_not_while_it_is_disabled(world: World) -> None:

@@ -54,6 +54,6 @@ def test_every_exit_code_is_on_the_page() -> None:
         assert f"\n| {code} | " in PAGE
 
 
-def test_every_command_takes_json_but_the_worker() -> None:
+def test_every_command_takes_json_but_those_that_run_on() -> None:
     without = [path for path, found in EVERY if not any("--json" in parameter.opts for parameter in found.params)]
-    assert without == ["holdfast worker"]
+    assert without == ["holdfast worker", "holdfast serve"]

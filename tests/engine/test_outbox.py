@@ -168,3 +168,48 @@ def test_what_cannot_be_said_in_json_is_refused_at_once(small_shop: Shop) -> Non
             outbox.put(wrong)
     with pytest.raises(holdfast.InvalidInput, match="too many"):
         outbox.put_many(range(10_001))
+
+
+def test_what_is_put_in_a_view_is_the_tenants_and_its_ids_are_its_own(shop: Shop, sent: list[OutboxEvent]) -> None:
+    whole, acme, odd = shop.app, shop.app.scoped("acme"), shop.app.scoped("Big & Co: acme")
+    for app, data in ((whole, 1), (acme, 2), (odd, 3), (acme, 2)):
+        app.outbox("cloud").put(data, id="acme:7")
+    acme.outbox("cloud").put_many([4, Outgoing(5, id="8")], kind="note")
+    shop.app.drain()
+    assert {(event.tenant, event.id, event.data) for event in sent if event.data != 4} == {
+        ("", "acme:7", 1), ("acme", "acme:7", 2), ("Big & Co: acme", "acme:7", 3), ("acme", "8", 5),
+    }  # fmt: skip
+    assert [one.delivered for one in acme.outbox.list()] == [3]
+    assert [one.delivered for one in whole.outbox.list()] == [5]
+    with pytest.raises(holdfast.InvalidInput, match="leave tenant= out"):
+        acme.outbox("cloud").put(6, tenant="other")
+
+
+def test_a_view_tries_again_and_revives_what_is_its_own(shop: Shop) -> None:
+    answers = [holdfast.Fail("no"), ConnectionError("down")]
+
+    @shop.app.destination("cloud", batch=2)
+    async def cloud(events: list[OutboxEvent]) -> None:
+        raise answers[0] if events[0].kind == "bad" else answers[1]
+
+    for tenant in ("acme", "other"):
+        shop.app.scoped(tenant).outbox("cloud").put(1, kind="bad")
+        shop.app.drain()
+        shop.app.scoped(tenant).outbox("cloud").put(2)
+        shop.app.drain()
+    acme = shop.app.scoped("acme")
+    assert acme.outbox.retry("cloud", actor="ada") == 1
+    assert dict(acme.outbox.drain("cloud", apply=True).by_kind) == {"bad": 1}
+    due = shop.app.jobs.find(holdfast.JobFilter(queue="outbox.cloud", state=holdfast.JobState.READY))
+    assert sorted(job.tenant for job in due if job.not_before <= shop.clock.now()) == ["acme", "acme"]
+    assert shop.app.scoped("other").outbox.list()[0].abandoned == 1
+    assert {"outbox.retry", "outbox.drain"} <= {record.action for record in acme.audit.list()}
+    assert not shop.app.scoped("other").audit.list(target_kind="outbox")
+
+
+def test_the_cap_of_an_outbox_is_for_all_tenants_together(small_shop: Shop) -> None:
+    small_shop.app.declare_destination("cloud", cap=3)
+    for tenant in ("a", "b", "c"):
+        small_shop.app.scoped(tenant).outbox("cloud").put(1)
+    with pytest.raises(holdfast.OutboxFull):
+        small_shop.app.scoped("a").outbox("cloud").put(2)

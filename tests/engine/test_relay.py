@@ -199,6 +199,52 @@ async def test_a_batch_that_does_not_is_handed_back_at_no_cost(shop: Shop) -> No
     assert (entry.state, entry.reason, entry.attempts) == ("ready", "shutdown", 0)
 
 
+def hang_at(shop: Shop, last: str) -> asyncio.Event:
+    """A destination that refuses what is bad and never answers to the last; set when that has come alone."""
+    reached = asyncio.Event()
+
+    @shop.app.destination("cloud")
+    async def deliver(events: list[OutboxEvent]) -> None:
+        if [event.data for event in events] == [last]:
+            reached.set()
+            await asyncio.Event().wait()
+        if any("bad" in event.data for event in events):
+            raise holdfast.DeliveryFailed(422)
+
+    return reached
+
+
+@live
+async def test_what_was_answered_before_a_shutdown_is_recorded_and_only_the_rest_is_handed_back(shop: Shop) -> None:
+    reached = hang_at(shop, "next")
+    async with shop.working():
+        jobs = await shop.app.outbox("cloud").aput_many(["bad", "good", "also bad", "next", "last"])
+        await reached.wait()
+    entries = [await job.astatus() for job in jobs]
+    assert [entry.state for entry in entries] == ["failed", "succeeded", "failed", "ready", "ready"]
+    assert {(entry.reason, entry.attempts) for entry in entries[3:]} == {("shutdown", 0)}
+
+
+@live
+async def test_what_is_refused_is_handed_back_too_where_a_shutdown_comes_before_a_success(shop: Shop) -> None:
+    reached = hang_at(shop, "good")
+    async with shop.working():
+        jobs = await shop.app.outbox("cloud").aput_many(["bad", "good"])
+        await reached.wait()
+    assert {(await job.astatus()).reason for job in jobs} == {"shutdown"}
+
+
+@live
+async def test_an_answer_that_comes_with_the_end_of_the_grace_counts(shop: Shop) -> None:
+    @shop.app.destination("cloud")
+    async def last(events: list[OutboxEvent]) -> None:
+        worker.relays.stop("shutdown")
+
+    async with shop.working() as worker:
+        (job,) = await shop.app.outbox("cloud").aput_many(["a"])
+        assert (await shop.until_ended(job)).state == "succeeded"
+
+
 @live
 async def test_a_worker_that_is_fenced_hands_its_batch_back_and_goes_on_after_its_next_beat(shop: Shop) -> None:
     sink = Sink(shop, holds=True)

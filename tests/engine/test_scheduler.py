@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
@@ -13,8 +14,10 @@ import pytest
 from holdfast import App, InvalidInput
 from holdfast.clock import SECOND
 from holdfast.engine.scheduler import Scheduler
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, UrlRefused
 from holdfast.model.schedule import Schedule
+from holdfast.outbound.policy import Policy
+from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.tasks import Task
 
 from .worker_kit import Shop, live
@@ -51,6 +54,39 @@ async def test_it_rests_until_the_next_tick_and_never_longer_than_five_seconds(s
     shop.clock.advance(2.75)
     assert await at_work.run_once() == 5.0
     assert len(await shop.app.jobs.afind()) == 1
+
+
+@live
+async def test_the_jobs_of_a_schedule_tell_the_webhook_that_its_task_was_given(shop_at_noon: Shop) -> None:
+    shop, url = shop_at_noon, "https://hooks.example.com/in?of=report"
+    report = declare(shop.app).options(webhook=url, webhook_events=["job.failed"], tags=["mine"])
+    shop.app.cron("* * * * *", name="declared")(report)
+    await shop.app.schedules.aensure()
+    await shop.app.schedules.acreate("created", report.job(), cron="* * * * *")
+    await shop.app.scoped("acme").schedules.acreate("theirs", report, cron="* * * * *")
+    shop.clock.advance(60)
+    await scheduler(shop).run_once()
+
+    assert len(jobs := await shop.app.jobs.afind()) == 3
+    for tenant, n in (("", 2), ("acme", 1)):
+        endpoint = called_endpoint(tenant, url)
+        tags = json.dumps(["mine", *call_tags(endpoint, ["job.failed"])])
+        assert [job.tenant for job in jobs if job.tags == tags] == [tenant] * n
+        assert (await shop.app.webhooks.aget(endpoint)).called
+
+
+def test_a_webhook_that_may_not_be_told_is_refused_when_the_schedule_is_made(small_shop: Shop) -> None:
+    app = small_shop.app
+    inside = declare(app).options(webhook="https://10.0.0.1/")
+    with pytest.raises(UrlRefused):
+        app.schedules.create("inside", inside, every=60)
+    app.every(60, name="inside")(inside)
+    with pytest.raises(UrlRefused):
+        app.schedules.ensure()
+    with pytest.raises(UrlRefused):
+        app.declarations()
+    app.outbound = Policy(allow_private=["10.0.0.0/8"])
+    assert app.schedules.ensure() == ["inside"]
 
 
 @live

@@ -354,6 +354,7 @@ def test_a_secret_too_short_and_nonsense_are_refused(small_shop: Shop) -> None:
         {"events": []},
         {"events": "job"},
         {"events": ["nonsense"]},
+        {"events": ["job.faild"]},
         {"concurrency": 0},
     ):
         with pytest.raises(InvalidInput):

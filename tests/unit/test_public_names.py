@@ -8,11 +8,14 @@ import inspect
 import itertools
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import holdfast
+import holdfast.outbound
 import holdfast.testing
+import holdfast.webhooks
 from holdfast import config, errors
 from holdfast.engine.settings import WorkerSettings
 
@@ -77,6 +80,13 @@ def test_each_public_method_says_what_it_does(public: type) -> None:
 def test_each_tool_for_tests_says_what_it_does() -> None:
     assert holdfast.testing.__all__ == sorted(holdfast.testing.__all__)
     assert all(getattr(holdfast.testing, name).__doc__ for name in holdfast.testing.__all__)
+
+
+@pytest.mark.parametrize("module", [holdfast.webhooks, holdfast.outbound])
+def test_each_name_of_a_public_module_says_what_it_is(module: ModuleType) -> None:
+    assert module.__all__ == sorted(module.__all__)
+    assert all(getattr(module, name).__doc__ for name in module.__all__)
+    assert {"Delivery", "Endpoint", "Sending"} <= set(holdfast.webhooks.__all__)
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:

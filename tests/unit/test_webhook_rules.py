@@ -20,6 +20,7 @@ from holdfast.rules.webhooks import (
     Told,
     call_tags,
     called_endpoint,
+    check_call_kinds,
     check_kinds,
     hears,
     instant,
@@ -122,10 +123,16 @@ def test_tries_follow_the_schedule_and_a_receiver_may_ask_for_more() -> None:
     assert wait_before_next(3, 1 * SECOND, 0.0) == SCHEDULE[3]
 
 
-@pytest.mark.parametrize("wrong", ["job", [], ["nonsense"], ["job."], ["job.failed\n"], ["JOB"]])
+@pytest.mark.parametrize("wrong", ["job", [], ["nonsense"], ["job."], ["job.failed\n"], ["JOB"], ["job.faild"]])
 def test_kinds_that_can_never_come_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         check_kinds(wrong)
+
+
+def test_who_is_named_by_a_job_cannot_ask_for_what_is_not_told_of_jobs() -> None:
+    assert check_call_kinds(["job.failed", "job", "job"]) == ("job.failed", "job")
+    with pytest.raises(InvalidInput, match="'flow' is not told of a job"):
+        check_call_kinds(["job.failed", "flow"])
 
 
 def test_an_instant_is_written_as_iso_8601() -> None:

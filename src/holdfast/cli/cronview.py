@@ -8,10 +8,10 @@ from typing import Any
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.schedule import Schedule
-from ..rules.blueprint import local_time
+from ..rules.blueprint import local_time, webhook_of
+from ..shapes.schedules import of_schedule
 from .operator import for_people
-from .output import instant, print_facts, print_table
-from .shapes import decoded
+from .output import instant, plain, print_facts, print_table
 
 
 def print_schedules(found: Sequence[Schedule]) -> None:
@@ -33,6 +33,7 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
             ("task", s.task),
             ("arguments", s.payload),
             ("queue", s.queue),
+            ("webhook", webhook_of(s.options)),
             ("missed", f"all, up to {s.max_missed:,}" if s.missed == "all" else s.missed),
             ("overlap", s.overlap),
             ("jitter", for_people(s.jitter / SECOND) if s.jitter else None),
@@ -50,35 +51,7 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
 
 
 def schedule_data(schedule: Schedule) -> dict[str, Any]:
-    s = schedule
-    return {
-        "name": s.name,
-        "state": str(s.state),
-        "cron": s.expression,
-        "every": None if s.every is None else s.every / SECOND,
-        "zone": s.zone,
-        "task": s.task,
-        "arguments": decoded(s.payload),
-        "tick_argument": s.tick_argument,
-        "queue": s.queue,
-        "options": decoded(s.options),
-        "missed": s.missed,
-        "max_missed": s.max_missed,
-        "overlap": s.overlap,
-        "jitter": s.jitter / SECOND,
-        "cooldown": s.cooldown / SECOND,
-        "next_tick": instant(s.next_tick),
-        "last_tick": instant(s.last_tick),
-        "fired": s.fired,
-        "skipped": s.skipped,
-        "last_job": s.last_job,
-        "last_error": s.last_error,
-        "origin": s.origin,
-        "edited": list(s.edited),
-        "version": s.version,
-        "created_at": instant(s.created_at),
-        "updated_at": instant(s.updated_at),
-    }
+    return plain(of_schedule(schedule))
 
 
 def _when(schedule: Schedule) -> str:

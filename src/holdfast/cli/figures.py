@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ..client.stats import Throughput
-from ..model.stats import LABELS, ErrorGroup, QueueStats, StoreStats, WorkerStats
-from .output import instant
+from ..model.stats import ErrorGroup, QueueStats, StoreStats, WorkerStats
+from ..model.webhook import QUEUE as WEBHOOKS
+from ..shapes.figures import of_error, of_error_whole, of_throughput
+from ..shapes.queues import of_queue_stats
+from .output import plain
 
 
 def age(seconds: float | None) -> str:
@@ -34,6 +38,20 @@ def share(value: float | None) -> str:
     return "" if value is None else f"{value:.0%}"
 
 
+def queue_name(name: str) -> str:
+    """A queue's name for people, who made all of them but one."""
+    return f"{name} (built in)" if name == WEBHOOKS else name
+
+
+def queue_names(names: Sequence[str]) -> str:
+    return ", ".join(map(queue_name, names))
+
+
+def worth_showing(queues: Sequence[QueueStats]) -> list[QueueStats]:
+    """Those that people made, and the one for webhooks where it was ever used: every worker serves it."""
+    return [queue for queue in queues if queue.name != WEBHOOKS or any(queue.counts.values())]
+
+
 def number(queue: QueueStats, label: str) -> str:
     """A count; ~ marks an estimate."""
     count = queue.count(label)
@@ -41,39 +59,11 @@ def number(queue: QueueStats, label: str) -> str:
 
 
 def queue_data(queue: QueueStats) -> dict[str, Any]:
-    return {
-        "name": queue.name,
-        "state": queue.state,
-        "counts": {label: queue.count(label) for label in LABELS},
-        "estimated": sorted(queue.estimated),
-        "oldest_due_age": queue.oldest_due_age,
-        "running": queue.running,
-        "slots": queue.slots,
-        "workers": queue.workers,
-        "utilisation": queue.utilisation,
-        "paused": queue.is_paused,
-        "cooling": queue.cooling,
-        "capacity": queue.capacity,
-    }
+    return plain(of_queue_stats(queue))
 
 
 def throughput_data(rate: Throughput) -> dict[str, Any]:
-    return {
-        "queue": rate.queue,
-        "per_minute": {name: rate.per_minute(name) for name in sorted(rate.counts)},
-        "worst_minute": {
-            name: {
-                "minute": instant(point.minute),
-                "count": point.count,
-                "mean": (point.sum or 0.0) / point.count if point.count else None,
-                "p50": point.p50,
-                "p95": point.p95,
-                "p99": point.p99,
-                "max": point.max,
-            }
-            for name, point in sorted(rate.latencies.items())
-        },
-    }
+    return plain(of_throughput(rate))
 
 
 def store_data(health: StoreStats) -> dict[str, Any]:
@@ -87,5 +77,4 @@ def worker_vitals(worker: WorkerStats) -> tuple[str, str, str]:
 
 
 def error_data(group: ErrorGroup, *, whole: bool = False) -> dict[str, Any]:
-    data = asdict(group) | {"first_seen": instant(group.first_seen), "last_seen": instant(group.last_seen)}
-    return data if whole else {name: value for name, value in data.items() if name != "traceback"}
+    return plain(of_error_whole(group) if whole else of_error(group))

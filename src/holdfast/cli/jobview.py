@@ -13,6 +13,7 @@ from ..clock import SECOND
 from ..model.job import Attempt, JobRecord
 from ..model.stream import Progress
 from ..rules.explain import Explanation, Reason
+from ..rules.webhooks import own_tags
 from .output import STATE_STYLES, console_for, instant, print_facts, print_table
 from .shapes import decoded, error_line, last_error
 from .streams import progress_line
@@ -71,7 +72,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -
             ("crashes", job.crashes or None),
             ("suspect", "yes: its worker was lost, so it runs apart" if job.suspect else None),
             ("generation", job.generation or None),
-            ("tags", ", ".join(decoded(job.tags) or [])),
+            ("tags", ", ".join(own_tags(decoded(job.tags) or []))),
             ("arguments", _json(job.payload)),
             ("result", _json(job.result)),
             ("error", error_line(last_error(job))),

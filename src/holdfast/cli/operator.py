@@ -50,6 +50,11 @@ def tenant_option(command: F) -> F:
     return click.option("--tenant", metavar="NAME", help="Of this tenant. [default: of none]")(command)
 
 
+def view_option(command: F) -> F:
+    """`--tenant`, where without it all tenants are meant."""
+    return click.option("--tenant", metavar="NAME", help="Only what is this tenant's.")(command)
+
+
 def whoami() -> str:
     """The user and the host of this process."""
     try:

@@ -6,9 +6,11 @@ from dataclasses import asdict
 
 import click
 
+from ..app import App
+from ..client.outboxes import Outboxes
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
+from .operator import Duration, actor_option, reason_option, view_option
 from .output import print_json, print_table, say
 
 
@@ -18,11 +20,12 @@ def outbox() -> None:
 
 
 @outbox.command("list", cls=Command)
+@view_option
 @json_option
 @target_options
-def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """How each outbox stands that has entries."""
-    found = find_app(app_name, store).outbox.list()
+    found = _outboxes(find_app(app_name, store), tenant).list()
     if as_json:
         print_json({"outboxes": [asdict(counts) for counts in found]})
         return
@@ -33,13 +36,16 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 
 @outbox.command(cls=Command)
 @click.argument("name")
+@view_option
 @actor_option
 @reason_option
 @json_option
 @target_options
-def retry(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+def retry(
+    name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
+) -> None:
     """Try now what waits for its time or is parked. What is being sent is not touched."""
-    due = find_app(app_name, store).outbox.retry(name, **who)
+    due = _outboxes(find_app(app_name, store), tenant).retry(name, **who)
     say({"outbox": name, "due": due}, f"{due:,} entries of {name} are due now", as_json)
 
 
@@ -47,14 +53,17 @@ def retry(name: str, app_name: str | None, store: str | None, as_json: bool, deb
 @click.argument("name")
 @click.option("--older-than", type=Duration(), default="0", help="Only those put so long ago, such as 30d.")
 @click.option("--apply", is_flag=True, help="Do it; otherwise it is only shown.")
+@view_option
 @actor_option
 @reason_option
 @json_option
 @target_options
 def drain(
+    *,
     name: str,
     older_than: float,
     apply: bool,
+    tenant: str | None,
     app_name: str | None,
     store: str | None,
     as_json: bool,
@@ -62,7 +71,7 @@ def drain(
     **who: str,
 ) -> None:
     """Show abandoned entries by kind; with --apply they are tried again."""
-    report = find_app(app_name, store).outbox.drain(name, older_than=older_than, apply=apply, **who)
+    report = _outboxes(find_app(app_name, store), tenant).drain(name, older_than=older_than, apply=apply, **who)
     if as_json:
         print_json({"outbox": name, "applied": apply, "kinds": dict(report.by_kind), "left": report.left})
         return
@@ -72,3 +81,7 @@ def drain(
         click.echo("they are pending again" if apply else "nothing was changed; repeat with --apply")
     if report.left:
         click.echo(f"{report.left:,} were replayed too often and stay abandoned")
+
+
+def _outboxes(app: App, tenant: str | None) -> Outboxes:
+    return app.outbox if tenant is None else app.scoped(tenant).outbox

@@ -13,12 +13,13 @@ from ..errors import InvalidInput
 from ..model.queue import QueueSettings
 from ..names import check_queue
 from ..rules.retry import RetryPolicy
+from ..shapes.queues import of_queue_brief, of_queue_settings
 from .command import EXIT_CODES, Command, json_option, target_options
+from .figures import queue_name
 from .grants import stranded_data, warn_of
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import print_facts, print_json, print_table
-from .shapes import decoded
+from .output import plain, print_facts, print_json, print_table
 
 _SHOWN: Final = (
     "ready", "delayed", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired", "skipped",
@@ -44,7 +45,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         print_json({"queues": [_view_data(view) for view in found], "stranded": stranded_data(stranded)})
         return
     shown = [name for name in _SHOWN if any(q.counts.get(name) for q in found)]
-    rows = [(q.name, q.state, *(_number(q, name) for name in shown), _age(q)) for q in found]
+    rows = [(queue_name(q.name), q.state, *(_number(q, name) for name in shown), _age(q)) for q in found]
     print_table(("queue", "state", *(f"{name}#" for name in shown), "oldest due#"), rows, empty="no queues")
     warn_of(stranded)
 
@@ -145,14 +146,7 @@ def set_(
 
 def settings_data(settings: QueueSettings) -> dict[str, Any]:
     """A queue's settings for programs; durations in seconds."""
-    return {
-        "name": settings.name,
-        "state": str(settings.state),
-        "retry": decoded(settings.retry),
-        **{field: seconds(getattr(settings, field)) for field in _DURATIONS},
-        "cap": settings.cap,
-        "events": settings.events or "outcomes",
-    }
+    return plain(of_queue_settings(settings))
 
 
 def _number_of(text: str) -> int:
@@ -170,13 +164,7 @@ def _policy(text: str) -> RetryPolicy:
 
 
 def _view_data(view: QueueView) -> dict[str, Any]:
-    return {
-        "name": view.name,
-        "state": view.state,
-        "jobs": view.counts,
-        "estimated": sorted(view.estimated),
-        "oldest_due": view.oldest_due,
-    }
+    return plain(of_queue_brief(view))
 
 
 def _number(view: QueueView, label: str) -> object:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.stats import QueueStats
-from .figures import age, number, share, size, worker_vitals
+from .figures import age, number, queue_name, queue_names, share, size, worker_vitals, worth_showing
 from .output import cell, instant
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _HEAD: Final = 4
 
 def draw(view: View, now: str, height: int | None) -> Group:
     """One frame of at most that many lines."""
-    rows = _shares(height, (len(view.queues), len(view.workers), len(view.errors)))
+    rows = _shares(height, (len(worth_showing(view.queues)), len(view.workers), len(view.errors)))
     tables = (_queues(view, rows[0]), _workers(view, rows[1]), _errors(view, rows[2]))
     return Group(_title(view, now), "", tables[0], "", tables[1], "", tables[2])
 
@@ -49,8 +49,10 @@ def _title(view: View, now: str) -> Text:
 
 def _queues(view: View, most: int) -> Table:
     table = _table(*_QUEUE_COLUMNS)
-    for queue in sorted(view.queues, key=lambda queue: (-(queue.oldest_due_age or -1), queue.name))[:most]:
-        table.add_row(cell(queue.name), cell(_state(queue)), *(Text(text) for text in _queue_cells(view, queue)))
+    shown = worth_showing(view.queues)
+    for queue in sorted(shown, key=lambda queue: (-(queue.oldest_due_age or -1), queue.name))[:most]:
+        name, cells = cell(queue_name(queue.name)), (Text(text) for text in _queue_cells(view, queue))
+        table.add_row(name, cell(_state(queue)), *cells)
     return _or_nothing(table, "no queues")
 
 
@@ -73,7 +75,7 @@ def _workers(view: View, most: int) -> Table:
     table = _table("worker", "state", "queues", "slots#", "cpu#", "memory#", "claim p99#", "last beat#")
     for worker in view.workers[:most]:
         cpu, memory, claim = worker_vitals(worker)
-        cells = (", ".join(worker.queues), str(worker.slots), cpu, memory, claim, f"{age(worker.beat_age)} ago")
+        cells = (queue_names(worker.queues), str(worker.slots), cpu, memory, claim, f"{age(worker.beat_age)} ago")
         table.add_row(cell(worker.name), cell(worker.state), *(Text(text) for text in cells))
     return _or_nothing(table, "no workers")
 

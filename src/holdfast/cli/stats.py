@@ -7,7 +7,7 @@ import click
 from ..client.stats import Throughput
 from ..model.stats import LABELS, QueueStats, StoreStats
 from .command import Command, json_option, target_options
-from .figures import age, number, queue_data, share, size, store_data, throughput_data
+from .figures import age, number, queue_data, queue_name, share, size, store_data, throughput_data, worth_showing
 from .locate import find_app
 from .output import console_for, print_json, print_table
 
@@ -36,7 +36,7 @@ def stats(queue: str | None, minutes: int, app_name: str | None, store: str | No
             }
         )
         return
-    _show_queues(queues)
+    _show_queues(worth_showing(queues) if queue is None else queues)
     _show_rates(rates, minutes)
     _show_store(health)
 
@@ -45,7 +45,7 @@ def _show_queues(queues: list[QueueStats]) -> None:
     shown = [label for label in LABELS if any(queue.count(label) for queue in queues)]
     rows = [
         (
-            queue.name,
+            queue_name(queue.name),
             state_of(queue),
             *(number(queue, label) for label in shown),
             age(queue.oldest_due_age),
@@ -67,7 +67,7 @@ def _show_rates(rates: list[Throughput], minutes: int) -> None:
     console.print(f"\nper minute, over the last {minutes} closed; latencies of the worst of them", style="bold")
     rows = [
         (
-            rate.queue,
+            queue_name(rate.queue),
             *(f"{rate.per_minute(name):.4g}" for name in ("enqueued", "started", "succeeded", "failed", "retried")),
             *(_spread(rate, name) for name in ("wait", "run", "total")),
         )

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from ..clock import SECOND
 from ..model.webhook import Delivery, Endpoint
+from ..shapes.webhooks import of_delivery, of_endpoint, of_new_endpoint
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option, tenant_option
-from .output import instant, print_json, print_table, say
+from .operator import Duration, actor_option, reason_option, tenant_option, view_option
+from .output import instant, plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -47,7 +47,7 @@ def add(
 
 
 @webhooks.command("list", cls=Command)
-@tenant_option
+@view_option
 @json_option
 @target_options
 def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
@@ -115,13 +115,14 @@ def log(
             instant(one.at, exact=False),
             one.state,
             one.attempts,
+            instant(one.next_at, exact=False),
             one.status,
             one.ms,
             one.error,
         )
         for one in found
     ]
-    columns = ("id", "event", "job", "at", "state", "tries#", "status#", "ms#", "said…")
+    columns = ("id", "event", "job", "at", "state", "tries#", "next", "status#", "ms#", "said…")
     print_table(columns, rows, empty="no deliveries")
 
 
@@ -187,48 +188,18 @@ def delete(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 
 
 def endpoint_data(endpoint: Endpoint) -> dict[str, Any]:
-    """An endpoint for programs, with its secret only where that is new; instants are seconds."""
-    facts = {
-        "id": endpoint.id,
-        "tenant": endpoint.tenant,
-        "url": endpoint.url,
-        "events": endpoint.events,
-        "tags": endpoint.tags,
-        "called": endpoint.called,
-        "state": endpoint.state,
-        "reason": endpoint.reason,
-        "concurrency": endpoint.concurrency,
-        "succeeded_at": _seconds(endpoint.succeeded_at),
-        "created_at": _seconds(endpoint.created_at),
-    }
-    return {**facts, "secret": endpoint.secret} if endpoint.secret else facts
+    """An endpoint for programs, with its secret only where that is new."""
+    return plain(of_new_endpoint(endpoint) if endpoint.secret else of_endpoint(endpoint))
 
 
 def delivery_data(delivery: Delivery) -> dict[str, Any]:
     """A delivery for programs."""
-    return {
-        "id": delivery.id,
-        "endpoint": delivery.endpoint,
-        "message": delivery.message,
-        "event": delivery.kind,
-        "job": delivery.job,
-        "at": _seconds(delivery.at),
-        "state": delivery.state,
-        "attempts": delivery.attempts,
-        "next_at": _seconds(delivery.next_at),
-        "status": delivery.status,
-        "ms": delivery.ms,
-        "error": delivery.error,
-    }
+    return plain(of_delivery(delivery))
 
 
 def _hears(endpoint: Endpoint) -> str:
     kinds = "jobs that name it" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
-
-
-def _seconds(micros: int | None) -> float | None:
-    return None if micros is None else micros / SECOND
 
 
 def _say_secret(endpoint: Endpoint, text: str, as_json: bool) -> None:

@@ -8,11 +8,13 @@ import click
 
 from ..clock import SECOND
 from ..model.control import Lease
+from ..shapes.workers import worker_state
 from .command import EXIT_CODES, Command, json_option, target_options
+from .figures import queue_names
 from .locate import find_app
 from .operator import actor_option
 from .output import instant, print_json, print_table
-from .shapes import worker_data, worker_state
+from .shapes import worker_data
 
 
 @click.group(epilog=EXIT_CODES)
@@ -33,7 +35,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         (
             worker.name,
             worker_state(worker),
-            ", ".join(worker.queues),
+            queue_names(worker.queues),
             worker.concurrency,
             instant(worker.started_at, exact=False),
             instant(worker.beat_at, exact=False),

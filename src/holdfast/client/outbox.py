@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -35,6 +36,7 @@ class Outbox:
         jobs: Jobs,
         enqueuer: Enqueuer,
         tenant_of: Callable[[str | None], str],
+        gauge: Gauge,
     ) -> None:
         self.name: Final = destination.short
         self._destination = destination
@@ -42,7 +44,7 @@ class Outbox:
         self._jobs = jobs
         self._enqueuer = enqueuer
         self._tenant_of = tenant_of
-        self._gauge = Gauge(destination.wants.cap)
+        self._gauge = gauge
 
     def put(
         self,
@@ -130,8 +132,7 @@ class Outbox:
         options = CallOptions(tenant=tenant or None, connection=connection)
         if event.id is not None:
             body["id"] = check_name("the event's id", event.id)
-            # Ids are those of jobs, and of all tenants and destinations; an event's own is its destination's.
-            named = ":".join((self.name, tenant, event.id) if tenant else (self.name, event.id))
+            named = f"{self.name}:{_own_id(event.id, tenant)}"
             options = CallOptions(tenant=tenant or None, connection=connection, id=named)
         return JobRequest(self._destination, codec.encode(body, what="the event"), options)
 
@@ -176,3 +177,8 @@ class Outbox:
             self._gauge.learn(done.entries, self._store())
         name = self._destination.name
         return [Job(self._jobs, answer.id, created=answer.created, task=name) for answer in done.answers]
+
+
+def _own_id(event_id: str, tenant: str) -> str:
+    """An event's id as a part of its job's, of which all tenants have the same ones: none can take another's."""
+    return event_id if not tenant else hashlib.sha256(f"{tenant}\x1f{event_id}".encode()).hexdigest()[:32]

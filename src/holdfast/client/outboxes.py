@@ -6,13 +6,13 @@ Each method has an awaiting twin, and what acts is audited.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..clock import SECOND
 from ..destinations import Destination
 from ..errors import ConfigError
-from ..model.outbox import DrainReport, OutboxCounts, queue_of
+from ..model.outbox import DrainReport, OutboxAges, OutboxCounts, queue_of
 from ..names import check_name
 from ..options import Seconds
 from ..rules.durations import check_span
@@ -20,8 +20,10 @@ from ..storage.ops import outboxes as ops
 from ..storage.port import Op, Store
 from ..tasks import Task
 from .enqueuer import Enqueuer
+from .gauge import Gauge
 from .jobs import Jobs
 from .outbox import Outbox
+from .scope import EVERYTHING, Scope
 
 
 class Outboxes:
@@ -34,12 +36,17 @@ class Outboxes:
         enqueuer: Enqueuer,
         tasks: Mapping[str, Task[Any, Any]],
         tenant_of: Callable[[str | None], str],
+        gauges: dict[str, Gauge] | None = None,
+        scope: Scope = EVERYTHING,
     ) -> None:
+        """`gauges` are those of all who put into the same outboxes: their caps are for all tenants together."""
         self._store = store
         self._jobs = jobs
         self._enqueuer = enqueuer
         self._tasks = tasks
         self._tenant_of = tenant_of
+        self._gauges: dict[str, Gauge] = {} if gauges is None else gauges
+        self._scope = scope
         self._known: dict[str, Outbox] = {}
 
     def __call__(self, name: str) -> Outbox:
@@ -52,43 +59,66 @@ class Outboxes:
                     f"there is no destination {name!r}, only {known or 'none'}; "
                     "if it is implemented elsewhere, name it by app.declare_destination"
                 )
-            found = Outbox(destination, self._store, self._jobs, self._enqueuer, self._tenant_of)
+            gauge = self._gauges.setdefault(name, Gauge(destination.wants.cap))
+            found = Outbox(destination, self._store, self._jobs, self._enqueuer, self._tenant_of, gauge)
             self._known[name] = found
         return found
 
+    def _within(self, scope: Scope, jobs: Jobs, enqueuer: Enqueuer) -> Outboxes:
+        """The same outboxes as one tenant sees them."""
+        return Outboxes(
+            self._store, jobs, enqueuer, self._tasks, lambda given: scope.of(given) or "", self._gauges, scope
+        )
+
     def list(self) -> builtins.list[OutboxCounts]:
         """How each outbox stands that has entries."""
-        return self._store().read(Op(ops.counts))
+        return self._store().read(self._listing())
 
     async def alist(self) -> builtins.list[OutboxCounts]:
-        return await self._store().aread(Op(ops.counts))
+        return await self._store().aread(self._listing())
+
+    def ages(self, names: Sequence[str]) -> dict[str, OutboxAges]:
+        """When the oldest entry of each of these outboxes was put; of all tenants together."""
+        self._scope.whole("how old the entries of an outbox are")
+        return self._store().read(_ages(names))
+
+    async def aages(self, names: Sequence[str]) -> dict[str, OutboxAges]:
+        self._scope.whole("how old the entries of an outbox are")
+        return await self._store().aread(_ages(names))
 
     def retry(self, name: str, *, actor: str = "app", reason: str = "") -> int:
         """Retry now: what waits for its time or is parked becomes due; how many. What is being sent is not touched."""
-        return self._store().write(_retry(name, actor, reason))
+        return self._store().write(self._retrying(name, actor, reason))
 
     async def aretry(self, name: str, *, actor: str = "app", reason: str = "") -> int:
-        return await self._store().awrite(_retry(name, actor, reason))
+        return await self._store().awrite(self._retrying(name, actor, reason))
 
     def drain(
         self, name: str, *, older_than: Seconds | str = 0, apply: bool = False, actor: str = "app", reason: str = ""
     ) -> DrainReport:
         """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again."""
-        op = _drain(name, older_than, apply, actor, reason)
+        op = self._draining(name, older_than, apply, actor, reason)
         return self._store().write(op) if apply else self._store().read(op)
 
     async def adrain(
         self, name: str, *, older_than: Seconds | str = 0, apply: bool = False, actor: str = "app", reason: str = ""
     ) -> DrainReport:
-        op = _drain(name, older_than, apply, actor, reason)
+        op = self._draining(name, older_than, apply, actor, reason)
         return await (self._store().awrite(op) if apply else self._store().aread(op))
 
+    def _listing(self) -> Op[builtins.list[OutboxCounts]]:
+        return Op(lambda tx: ops.counts(tx, self._scope.tenant))
 
-def _retry(name: str, actor: str, reason: str) -> Op[int]:
-    outbox = check_name("the outbox's name", name)
-    return Op(lambda tx: ops.retry_now(tx, outbox, actor=actor, reason=reason))
+    def _retrying(self, name: str, actor: str, reason: str) -> Op[int]:
+        outbox = check_name("the outbox's name", name)
+        return Op(lambda tx: ops.retry_now(tx, outbox, self._scope.tenant, actor=actor, reason=reason))
+
+    def _draining(self, name: str, older_than: Seconds | str, apply: bool, actor: str, reason: str) -> Op[DrainReport]:
+        outbox, older = check_name("the outbox's name", name), round(check_span("older_than", older_than) * SECOND)
+        tenant = self._scope.tenant
+        return Op(lambda tx: ops.drain(tx, outbox, older, tenant, apply=apply, actor=actor, reason=reason))
 
 
-def _drain(name: str, older_than: Seconds | str, apply: bool, actor: str, reason: str) -> Op[DrainReport]:
-    outbox, older = check_name("the outbox's name", name), round(check_span("older_than", older_than) * SECOND)
-    return Op(lambda tx: ops.drain(tx, outbox, older, apply=apply, actor=actor, reason=reason))
+def _ages(names: Sequence[str]) -> Op[dict[str, OutboxAges]]:
+    asked = [check_name("the outbox's name", name) for name in names]
+    return Op(lambda tx: ops.ages(tx, asked))

@@ -151,7 +151,7 @@ def _cooldown(interval: int | None) -> int:
 
 def _repeatable(request: JobRequest[Any]) -> JobRequest[Any]:
     call = request.options
-    given = {"id": call.id, "at": call.at, "delay": call.delay, "connection": call.connection, "webhook": call.webhook}
+    given = {"id": call.id, "at": call.at, "delay": call.delay, "connection": call.connection}
     if once := [name for name, value in given.items() if value is not None]:
         raise InvalidInput(f"{', '.join(once)} cannot be said of a job that comes again and again; leave it out")
     if isinstance(call.deadline, datetime):

@@ -14,12 +14,13 @@ from ..errors import ConfigError, InvalidInput
 from ..model.schedule import Backfill, Missed, Overlap, RanNow, Schedule, ScheduleSpec, ScheduleState, Timing
 from ..names import check_instant
 from ..options import Seconds
-from ..rules.blueprint import local_time
+from ..rules.blueprint import local_time, webhook_of
 from ..rules.ticks import ticks_after
 from ..storage.ops import firing, schedules
 from ..storage.ops.schedules import Operator
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest, Task
+from .pastruns import ScheduledRuns
 from .plans import Policies, call_of, changed, payload_for, plan
 
 logger: Final = logging.getLogger("holdfast")
@@ -27,7 +28,7 @@ logger: Final = logging.getLogger("holdfast")
 _MOST_SHOWN: Final = 1_000
 
 
-class Schedules:
+class Schedules(ScheduledRuns):
     """The schedules of one app. Names are those of their tasks unless said otherwise."""
 
     def __init__(
@@ -35,10 +36,13 @@ class Schedules:
         store: Callable[[], Store],
         tasks: Mapping[str, Task[Any, Any]],
         register: Callable[[Callable[..., Any]], Task[Any, Any]],
+        check_url: Callable[[str], object],
     ) -> None:
+        """`check_url` refuses a webhook that may not be told of jobs."""
         self._store = store
         self._tasks = tasks
         self._register = register
+        self._check_url = check_url
         self._declared: dict[str, ScheduleSpec] = {}
 
     # -- in code
@@ -92,6 +96,7 @@ class Schedules:
 
     def declarations(self) -> builtins.list[Op[None]]:
         """What a worker runs against the store when it starts."""
+        self._check_webhooks(self.declared)
         return [Op(self._ensure)] if self._declared else []
 
     async def _ensure(self, tx: Tx) -> None:
@@ -100,7 +105,14 @@ class Schedules:
 
     def _ensuring(self) -> Op[builtins.list[str]]:
         specs = self.declared
+        self._check_webhooks(specs)
         return Op(lambda tx: schedules.ensure_schedules(tx, specs))
+
+    def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
+        # Not when they are declared: what the app allows may be said below that in the code.
+        for spec in specs:
+            if (url := webhook_of(spec.options)) is not None:
+                self._check_url(url)
 
     def _decorator(
         self, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], timing: dict[str, Any]
@@ -147,12 +159,21 @@ class Schedules:
         `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
         rather than a job, `kwargs` are its arguments.
         """
-        return self._store().write(_creating(name, job, when, Operator(actor, reason)))
+        return self._store().write(self._creating(name, job, when, Operator(actor, reason)))
 
     async def acreate(
         self, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
     ) -> Schedule:
-        return await self._store().awrite(_creating(name, job, when, Operator(actor, reason)))
+        return await self._store().awrite(self._creating(name, job, when, Operator(actor, reason)))
+
+    def _creating(
+        self, name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator
+    ) -> Op[Schedule]:
+        timing = {key: value for key, value in when.items() if key != "kwargs"}
+        request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
+        spec = plan(name, request, tick_argument=tick, **timing)
+        self._check_webhooks([spec])
+        return Op(lambda tx: schedules.create_schedule(tx, spec, by))
 
     def edit(
         self,
@@ -244,13 +265,6 @@ class Schedules:
         timing = Timing(expression=cron, every=None, zone=zone)
         found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
         return [local_time(tick, zone) for tick in found]
-
-
-def _creating(name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator) -> Op[Schedule]:
-    timing = {key: value for key, value in when.items() if key != "kwargs"}
-    request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
-    spec = plan(name, request, tick_argument=tick, **timing)
-    return Op(lambda tx: schedules.create_schedule(tx, spec, by))
 
 
 def _backfilling(name: str, start: datetime, end: datetime, dry_run: bool, by: Operator) -> Op[Backfill]:

@@ -20,6 +20,7 @@ from .enqueuer import Enqueuer
 from .events import Events
 from .flows import Flows
 from .jobs import Jobs
+from .outboxes import Outboxes
 from .quotas import Quotas
 from .scope import Scope
 from .signals import Signals
@@ -117,6 +118,11 @@ class Scoped:
             on_success=on_success,
             on_failure=on_failure,
         )
+
+    @property
+    def outbox(self) -> Outboxes:
+        """`scoped.outbox("cloud")` puts events of this tenant; the rest is about those alone."""
+        return self._app.outbox._within(self._scope, self.jobs, self._enqueuer)
 
     def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id; another tenant's is not found."""

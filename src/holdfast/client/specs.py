@@ -29,7 +29,7 @@ from ..options import CallOptions, TaskOptions
 from ..rules.amounts import check_reserve
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
-from ..rules.webhooks import call_tags, called_endpoint, check_kinds
+from ..rules.webhooks import call_tags, called_endpoint, check_call_kinds
 from ..tasks import JobRequest
 
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
@@ -109,7 +109,7 @@ def _webhook(call: CallOptions, tenant: str) -> tuple[tuple[str, str] | None, tu
             raise InvalidInput("webhook_events needs a webhook, the URL that is told of them")
         return None, ()
     endpoint = called_endpoint(tenant if call.tenant is None else call.tenant, call.webhook)
-    kinds = check_kinds(call.webhook_events) if call.webhook_events else ()
+    kinds = check_call_kinds(call.webhook_events) if call.webhook_events else ()
     return (endpoint, call.webhook), call_tags(endpoint, kinds)
 
 

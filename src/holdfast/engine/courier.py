@@ -25,6 +25,7 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 Answer: TypeAlias = "Failure | Mapping[str, Failure]"
 """What a call came to: a failure of all, or those events that were not taken; none is success."""
+Known: TypeAlias = "list[tuple[OutboxEvent, Failure | None]]"
 
 _LONGEST_BODY: Final = 64 * 1024
 
@@ -45,17 +46,23 @@ class Courier:
     def close(self) -> None:
         self._threads.close()
 
-    async def deliver(self, events: Sequence[OutboxEvent]) -> tuple[Answer, dict[str, Failure | None]]:
-        """What the first call came to, and the fate of each event by its job; None is delivered."""
+    async def deliver(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, dict[str, Failure | None]]:
+        """What the first call came to, and the fate of each event by its job; None is delivered.
+
+        Whatever is certain is in `known` at once: this may be cancelled between two calls.
+        """
         answer = await self._send(events)
         if not isinstance(answer, Failure):
-            return answer, {event.job: answer.get(event.id) for event in events}
+            known.extend((event, answer.get(event.id)) for event in events)
+            return answer, {event.job: failure for event, failure in known}
         if answer.kind is not FailureClass.PERMANENT:
             return answer, {event.job: answer for event in events}
-        return answer, await self._isolate(events, answer)
+        return answer, await self._isolate(events, answer, known)
 
-    async def _isolate(self, events: Sequence[OutboxEvent], refusal: Failure) -> dict[str, Failure | None]:
-        steps = isolate(events, refusal)
+    async def _isolate(
+        self, events: Sequence[OutboxEvent], refusal: Failure, known: Known
+    ) -> dict[str, Failure | None]:
+        steps = isolate(events, refusal, known)
         try:
             event = next(steps)
             while True:

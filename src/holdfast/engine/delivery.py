@@ -15,7 +15,7 @@ from ..model.outcome import Done, Failed, Outcome, Parked, Rerouted, Snoozed, Th
 from ..model.route import Route
 from ..rules.failure import Failure, FailureClass, error_json, error_text
 from ..rules.outbox import STRIKES, fate, is_strike, next_look, read_event
-from .courier import Answer, Courier
+from .courier import Answer, Courier, Known
 
 logger: Final = logging.getLogger("holdfast.engine")
 
@@ -48,15 +48,21 @@ class Delivery:
         """Whether another batch may be sent. After a failure one at a time tries whether the destination is back."""
         return not (self.rest or self._courier.exhausted or (self.strikes and under_way))
 
-    async def make(self, jobs: Sequence[Claimed]) -> Outcomes:
-        """Deliver what can be delivered; the outcome of every entry."""
+    async def make(self, jobs: Sequence[Claimed], known: Known) -> Outcomes:
+        """Deliver what can be delivered; the outcome of every entry. `known` fills up, for `cut_short`."""
         events, outcomes = self._sort(jobs)
         self.parks = False
         if events:
-            answer, fates = await self._send(events)
+            answer, fates = await self._send(events, known)
             self._learn(answer, fates)
             outcomes += self._judge([job for job in jobs if job.id in fates], fates)
         return outcomes
+
+    def cut_short(self, jobs: Sequence[Claimed], known: Known, others: Outcome) -> Outcomes:
+        """The outcome of every entry of a batch that was stopped: of those that were answered, their own."""
+        fates = {event.job: failure for event, failure in known}
+        answered = self._judge([job for job in jobs if job.id in fates], fates)
+        return [*answered, *((job, others) for job in jobs if job.id not in fates)]
 
     def give_up(self, work: asyncio.Task[Any]) -> None:
         """Wait no longer for a delivery. It is kept until it has unwound."""
@@ -67,9 +73,9 @@ class Delivery:
     def close(self) -> None:
         self._courier.close()
 
-    async def _send(self, events: Sequence[OutboxEvent]) -> tuple[Answer, Mapping[str, Failure | None]]:
+    async def _send(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, Mapping[str, Failure | None]]:
         # Apart, so that a function that cancels itself does not pass for a worker that stops.
-        work = asyncio.create_task(self._courier.deliver(events))
+        work = asyncio.create_task(self._courier.deliver(events, known))
         try:
             await asyncio.wait((work,))
         finally:

@@ -23,6 +23,21 @@ _ROUNDS: Final = 20
 """So many transactions in a row, then others have their turn."""
 # Enough for a fleet that ends thousands of jobs a second to be told of them in batches.
 _BETWEEN_LOOKS: Final = 0.05
+# While what happens is of no interest to anybody, such as the ends of deliveries themselves.
+_BETWEEN_VAIN_LOOKS: Final = 0.25
+
+
+async def pass_on(store: Store) -> int:
+    """Pass on all that there is, whoever leads; how many deliveries were made."""
+    made = 0
+    while await store.aread(Op(fanout.is_behind)):
+        passed = await store.awrite(Op(fanout.fan_out))
+        made += passed.made
+        moved = await store.awrite(Op(events.relay)) if passed.waits else 0
+        if not (passed.rows or moved):
+            # Another is at it.
+            break
+    return made
 
 
 class Fanout:
@@ -43,16 +58,30 @@ class Fanout:
         self._not_before = self._clock.monotonic() + _BETWEEN_LOOKS
         if not await self._store.aread(Op(fanout.is_behind)):
             return None
+        made, pause = await self._pass_on()
+        if not made and pause != 0:
+            self._not_before = self._clock.monotonic() + _BETWEEN_VAIN_LOOKS
+        return pause
+
+    async def _pass_on(self) -> tuple[int, float | None]:
+        """How many deliveries were made, and when to look again."""
+        # What is told meanwhile waits for the next look. Looked for at once, it cost a worker that only delivered 72
+        # commits a second on Postgres and 39 on SQLite, of a row or two of the log each; now they are 10 and 4.
+        made, moved = 0, 0
         for _ in range(_ROUNDS):
             passed = await self._store.awrite(Op(fanout.fan_out))
             self._tell(passed)
-            if passed.waits:
-                if not await self._store.awrite(Op(events.relay)) and not passed.rows:
-                    # Somebody else moves them, and rings when that is done.
-                    return _BETWEEN_LOOKS
-            elif not passed.rows:
-                return None
-        return 0.0
+            made += passed.made
+            if passed.more:
+                continue
+            if not passed.waits:
+                return made, None
+            if 0 < moved < events.MOVED_AT_ONCE:
+                return made, _BETWEEN_LOOKS
+            if not (moved := await self._store.awrite(Op(events.relay))):
+                # Somebody else moves them, and rings when that is done.
+                return made, _BETWEEN_LOOKS
+        return made, 0.0
 
     async def hear(self, wake: Callable[[], None]) -> None:
         """Wake when something was told, or an endpoint made."""

@@ -26,6 +26,7 @@ from ..storage.ops import claims, outbox
 from ..storage.ops.claims import ClaimRequest, encode_routes
 from ..storage.ops.outbox import Taken
 from ..storage.port import Op, Store
+from .courier import Known
 from .delivery import Delivery
 from .turns import Turns
 
@@ -262,7 +263,9 @@ class Relay:
     async def _outcomes(self, batch: Batch) -> list[tuple[Claimed, Outcome]]:
         if self._home.closing or self._home.fenced:
             batch.stop("shutdown" if self._home.closing else "fenced")
-        work = asyncio.create_task(self.delivery.make(batch.jobs))
+            return [(job, Released(batch.why)) for job in batch.jobs]
+        known: Known = []
+        work = asyncio.create_task(self.delivery.make(batch.jobs, known))
         stopped = asyncio.create_task(batch.stopped.wait())
         try:
             await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -270,8 +273,9 @@ class Relay:
             stopped.cancel()
             if not work.done():
                 self.delivery.give_up(work)
-        if batch.why or not work.done():
-            return [(job, Released(batch.why)) for job in batch.jobs]
+        if not work.done():
+            # What was answered is not sent again.
+            return self.delivery.cut_short(batch.jobs, known, Released(batch.why))
         try:
             return work.result()
         except Exception as error:

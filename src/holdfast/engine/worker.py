@@ -114,7 +114,7 @@ class Worker:
             *self.chores.start(),
         ]
         self._errands = [asyncio.ensure_future(job) for job in work]
-        queues = ", ".join(worth_telling(self.routes.queues))
+        queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:

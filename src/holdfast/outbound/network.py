@@ -97,9 +97,14 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def connect(address: str, port: int, timeout: float | None) -> httpcore2.AsyncNetworkStream:
-    backend: Any = httpcore2.AnyIOBackend()
-    stream: httpcore2.AsyncNetworkStream = await backend.connect_tcp(address, port, timeout)
-    return Line(stream)
+    try:
+        async with asyncio.timeout(timeout):
+            _, line = await asyncio.get_running_loop().create_connection(Line, address, port)
+    except TimeoutError:
+        raise httpcore2.ConnectTimeout(f"{address} did not answer in time") from None
+    except OSError as error:
+        raise httpcore2.ConnectError(str(error)) from error
+    return line
 
 
 def pool_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> httpcore2.AsyncConnectionPool:

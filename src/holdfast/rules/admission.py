@@ -34,8 +34,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def stands_in_others(self) -> bool:
-        """Whether it counts in lanes besides the one that it brings along."""
-        return len(self.holds) > len(self.capacities)
+        """Whether it counts in lanes besides the one that it brings along; the claim has noted that and its breaker."""
+        return len(self.lanes) > len(self.capacities)
 
 
 @dataclass(frozen=True, slots=True)

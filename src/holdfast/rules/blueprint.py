@@ -32,6 +32,15 @@ def options_of(spec: JobSpec) -> str:
     return json.dumps({"route": route, **kept}, sort_keys=True)
 
 
+def webhook_of(options: str) -> str | None:
+    """The URL that is told what becomes of each job; None too where the options cannot be read."""
+    try:
+        _, url = json.loads(options)["webhook"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return str(url)
+
+
 def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
     """The job for one tick. InvalidInput where the row is not what any version writes."""
     try:

@@ -17,14 +17,17 @@ Fates: TypeAlias = "list[tuple[R, Failure | None]]"
 """Each row with what became of it; None is success."""
 
 
-def isolate(rows: Sequence[R], refusal: Failure) -> Generator[R, Failure | None, list[tuple[R, Failure | None]]]:
+def isolate(
+    rows: Sequence[R], refusal: Failure, known: list[tuple[R, Failure | None]] | None = None
+) -> Generator[R, Failure | None, list[tuple[R, Failure | None]]]:
     """Asks for one row after the other to be sent alone, and is told how that went; the fate of each row.
 
-    `refusal` is how the whole batch was refused.
+    `refusal` is how the whole batch was refused. `known` fills up with the fates that nothing can change any more, for
+    whoever has to stop half-way.
     """
     if len(rows) == 1:
         return [(rows[0], refusal)]
-    fates: list[tuple[R, Failure | None]] = []
+    fates = [] if known is None else known
     held: list[tuple[R, Failure]] = []
     proven = False
     for n, row in enumerate(rows):
@@ -40,7 +43,7 @@ def isolate(rows: Sequence[R], refusal: Failure) -> Generator[R, Failure | None,
         else:
             held.append((row, failure))
         if proven and held:
-            fates += held
+            fates.extend(held)
             held = []
     return [*fates, *((row, _as_transient(failure)) for row, failure in held)]
 

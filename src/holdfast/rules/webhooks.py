@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.event import Event
+from ..model.event import check_kinds as check_known
 from ..model.webhook import CALLED_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
@@ -23,6 +24,7 @@ BODY_LIMIT: Final = 20_000
 RESULT_LIMIT: Final = 16_000
 _ERROR_LIMIT: Final = 2_048
 _ARTIFACTS: Final = 32
+_UNSAID: Final = ("job",)
 _ORIGIN: Final = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,8 +50,21 @@ def hears(endpoint: Endpoint, event: Event) -> bool:
         return False
     if endpoint.called:
         return endpoint.tenant == event.tenant and _is_called(endpoint, event)
-    kinds = ("job",) if endpoint.events is None else endpoint.events
-    return _is_among(event.kind, kinds) and (endpoint.tags is None or not set(endpoint.tags).isdisjoint(event.tags))
+    return hears_kind(endpoint, event.kind) and (endpoint.tags is None or not set(endpoint.tags).isdisjoint(event.tags))
+
+
+def hears_kind(endpoint: Endpoint, kind: str) -> bool:
+    """Whether an endpoint that no job names is told of events of a kind, of some of them at least."""
+    return _is_among(kind, _UNSAID if endpoint.events is None else endpoint.events)
+
+
+def wanted_by(kinds: Iterable[str]) -> list[str]:
+    """What endpoints ask for that hear any of these kinds: the kinds, and their beginnings."""
+    found: set[str] = set()
+    for kind in set(kinds):
+        words = kind.split(".")
+        found.update(".".join(words[:n]) for n in range(1, len(words) + 1))
+    return sorted(found)
 
 
 def called_by(events: Iterable[Event]) -> list[str]:
@@ -82,7 +97,18 @@ def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
         raise InvalidInput("events is empty: nothing would ever be told; leave it out for all that is told of jobs")
     if wrong := [kind for kind in kinds if not _KIND.fullmatch(kind)]:
         raise InvalidInput(f"{wrong[0]!r} is no kind of event; use such as 'job.failed', 'job' or 'flow'")
+    check_known(list(kinds))
     return tuple(dict.fromkeys(kinds))
+
+
+def check_call_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Kinds of events that are about a job: all that one who is named by a job can hear."""
+    checked = check_kinds(kinds)
+    if wrong := [kind for kind in checked if kind != "job" and not kind.startswith("job.")]:
+        raise InvalidInput(
+            f"{wrong[0]!r} is not told of a job; use such as 'job.failed', or app.webhooks.add for all else"
+        )
+    return checked
 
 
 def message(message_id: str, event: Event, told: Told | None) -> str:

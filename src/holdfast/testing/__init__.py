@@ -37,19 +37,32 @@ def inline(app: App) -> AbstractContextManager[App]:
     return app.inline()
 
 
-def drain(app: App, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1) -> Drained:
+def drain(
+    app: App,
+    *,
+    queues: Sequence[str] | None = None,
+    until_empty: bool = True,
+    concurrency: int = 1,
+    webhooks: bool = True,
+) -> Drained:
     """Run every due job in this process until nothing is due; how many runs ended in which way.
 
-    Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start.
+    Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start. Outboxes and
+    webhooks are delivered as well, for real; `webhooks=False` sends no webhook.
     """
-    return app.drain(queues=queues, until_empty=until_empty, concurrency=concurrency)
+    return app.drain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
 
 
 async def adrain(
-    app: App, *, queues: Sequence[str] | None = None, until_empty: bool = True, concurrency: int = 1
+    app: App,
+    *,
+    queues: Sequence[str] | None = None,
+    until_empty: bool = True,
+    concurrency: int = 1,
+    webhooks: bool = True,
 ) -> Drained:
     """The awaiting twin of `drain`."""
-    return await app.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency)
+    return await app.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
 
 
 def explore(

@@ -75,7 +75,7 @@ async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimReq
     standing = request.standing if request else Standing()
     done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
     taken, others_wait = await _take(tx, request) if request else ([], False)
-    claimed, parked = await balance(tx, done.freed, taken, standing)
+    claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
     if request and request.routing:
         claimed = await note(tx, request.owner, request.routing, claimed)
     if standing.loud:

@@ -12,8 +12,9 @@ from ...errors import Corruption
 from ...ids import ids
 from ...model.event import Chunk, Event, events_of
 from ...model.job import JobSpec
-from ...model.webhook import Endpoint, endpoint_of
-from ...rules.webhooks import RESULT_LIMIT, Told, called_by, hears, message
+from ...model.webhook import TASK, Endpoint, endpoint_of
+from ...rules.audience import Audience
+from ...rules.webhooks import RESULT_LIMIT, Told, called_by, message, wanted_by
 from ..port import Tx
 from ..statements import sql
 from . import events
@@ -33,6 +34,8 @@ class Passed:
     made: int = 0
     """Deliveries."""
     rows: int = 0
+    more: bool = False
+    """Whether the log may have further rows."""
     waits: bool = False
     """Whether rows have been committed that are not in the log yet."""
     unreadable: tuple[int, ...] = ()
@@ -64,7 +67,8 @@ async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
     made = await _make(tx, await _pairs(tx, told))
     await send(tx, made)
     await tx.one(sql.move_webhook_mark, seq=last)
-    return Passed(len(made), last - mark, page.waits, unreadable, max(0, page.pruned_to - mark))
+    more = len(page.chunks) >= rows or last < page.chunks[-1].seq
+    return Passed(len(made), last - mark, more, page.waits, unreadable, max(0, page.pruned_to - mark))
 
 
 def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int, ...], int]:
@@ -85,20 +89,17 @@ def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int
 
 
 async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
-    called = called_by(event for _, event in told)
-    rows = await tx.all(sql.hearing_webhooks)
-    if called:
+    # What deliveries tell of themselves, which half of the log may be, is for nobody.
+    heard = [(seq, event) for seq, event in told if event.task != TASK]
+    if not heard:
+        return []
+    tenants = json.dumps(sorted({"", *(event.tenant for _, event in heard)}))
+    words = json.dumps(wanted_by(event.kind for _, event in heard))
+    rows = await tx.all(sql.hearing_webhooks, tenants=tenants, words=words)
+    if called := called_by(event for _, event in heard):
         rows += await tx.all(sql.called_webhooks, ids=json.dumps(called))
-    hearing: defaultdict[str, list[Endpoint]] = defaultdict(list)
-    for row in rows:
-        hearing[row[1]].append(endpoint_of(row))
-    return [
-        (endpoint, event)
-        for seq, event in told
-        for tenant in dict.fromkeys(("", event.tenant))
-        for endpoint in hearing.get(tenant, ())
-        if seq > endpoint.after and hears(endpoint, event)
-    ]
+    audience = Audience(endpoint_of(row) for row in rows)
+    return [(endpoint, event) for seq, event in heard for endpoint in audience.of(event) if seq > endpoint.after]
 
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:

@@ -45,6 +45,8 @@ class Record:
 
     verdicts: list[Verdict]
     freed: list[str]
+    closed: Collection[str] = ()
+    """Circuit breakers that were found closed."""
 
 
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict]:
@@ -70,12 +72,11 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
     items, rows = [*done, *rest], [*succeeded, *settled]
     await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
     freed = [row[-1] for row in rows if row and row[-1]]
-    if freed:
-        await breakers.judge(tx, finishes, items, rows)
+    closed = await breakers.judge(tx, finishes, items, rows) if freed else ()
     if not rest and None not in succeeded:
-        return Record([_SUCCEEDED] * len(finishes), freed)
+        return Record([_SUCCEEDED] * len(finishes), freed, closed)
     found = {(item.id, item.epoch): row for item, row in zip(items, rows, strict=True)}
-    return Record([await _verdict(tx, item, found[item.id, item.epoch]) for item in finishes], freed)
+    return Record([await _verdict(tx, item, found[item.id, item.epoch]) for item in finishes], freed, closed)
 
 
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:

@@ -29,11 +29,11 @@ _decode_holds = msgspec.json.Decoder(list[str]).decode
 
 
 async def balance(
-    tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: Standing
+    tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: Standing, closed: Collection[str] = ()
 ) -> tuple[list[Claimed], int]:
     """Give back the slots of finished jobs and take those of claimed ones; the jobs that may start, and how many not.
 
-    `freed` are the `holds` of jobs that have just left the running state.
+    `freed` are the `holds` of jobs that have just left the running state, `closed` breakers that were found to be so.
     """
     # What most turns are: nothing to give back, nobody limited.
     if not freed and not standing.lanes and not any(job.limits for job in claimed):
@@ -46,7 +46,7 @@ async def balance(
     )
     lanes = await _lock_all(tx, {*left, *(lane for one in candidates for lane in one.lanes)}, candidates)
     room = {lane.key: lane.capacity - lane.running + left[lane.key] for lane in lanes if lane.capacity is not None}
-    gates = await breakers.gates(tx, candidates)
+    gates = await breakers.gates(tx, candidates, closed)
     tokens = await rates.lock(tx, {one.scope for one in candidates if one.scope is not None})
     verdicts = admit(candidates, room | gates, {scope: int(there) for scope, (there, _) in tokens.items()})
     await rates.spend(tx, tokens, Counter(one.scope for one in verdicts.accepted if one.scope is not None))
@@ -130,7 +130,7 @@ async def _lock(tx: Tx, keys: Collection[str]) -> list[Lane]:
 
 
 async def _write(tx: Tx, verdicts: Verdicts) -> None:
-    # The claim has noted a job's own lane already; those of its task and queue are added here.
+    # The claim has noted a job's own lane and its breaker already; the lanes of its task and queue are added here.
     held = [{"id": one.job.id, "holds": json.dumps(one.holds)} for one in verdicts.accepted if one.stands_in_others]
     if held:
         await tx.one(sql.hold_lanes, held=json.dumps(held))

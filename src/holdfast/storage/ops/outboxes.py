@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
 from ...model.bulk import Action, Fate, Order
-from ...model.outbox import PREFIX, DrainReport, OutboxCounts, queue_of
+from ...model.outbox import PREFIX, DrainReport, OutboxAges, OutboxCounts, queue_of
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Tx
 from ..statements import sql
 from . import bulk
 from .audit import audit
 from .counting import count_jobs
+from .tenancy import counts as counts_of
 
 _WHERE = {
     "ready": "pending", "delayed": "pending", "running": "sending", "blocked": "parked", "succeeded": "delivered",
@@ -21,40 +24,55 @@ _WHERE = {
 }  # fmt: skip
 
 
-async def counts(tx: Tx) -> list[OutboxCounts]:
-    """How each outbox stands that has entries."""
+async def counts(tx: Tx, tenant: str | None = None) -> list[OutboxCounts]:
+    """How each outbox stands that has entries, of all or of one tenant."""
     found: dict[str, Counter[str]] = {}
-    for count in await count_jobs(tx):
+    for count in await (count_jobs(tx) if tenant is None else counts_of(tx, tenant)):
         if count.queue.startswith(PREFIX):
             place = found.setdefault(count.queue.removeprefix(PREFIX), Counter())
             place[_WHERE.get(count.label, "other")] += count.jobs
     return [OutboxCounts(name, **places) for name, places in sorted(found.items())]
 
 
-async def retry_now(tx: Tx, name: str, *, actor: str, reason: str) -> int:
+async def ages(tx: Tx, names: Sequence[str]) -> dict[str, OutboxAges]:
+    """When the oldest entry was put, of each outbox and place."""
+    queues = json.dumps([queue_of(name) for name in names])
+    return {
+        queue.removeprefix(PREFIX): OutboxAges(*found)
+        for queue, *found in await tx.all(sql.oldest_entries, queues=queues)
+    }
+
+
+async def retry_now(tx: Tx, name: str, tenant: str | None = None, *, actor: str, reason: str) -> int:
     """Make everything due that waits for its time or is parked; how many. What is being sent is not touched."""
     queue = queue_of(name)
-    due = len(await tx.all(sql.hasten_entries, queue=queue)) + len(await tx.all(sql.release_parked, queue=queue))
-    cooled = await tx.one(sql.end_cooling, queue=queue)
+    hastened = await tx.all(sql.hasten_entries, queue=queue, tenant=tenant)
+    due = len(hastened) + len(await tx.all(sql.release_parked, queue=queue, tenant=tenant))
+    # That a destination rests concerns every tenant, so none of them can end it.
+    cooled = tenant is None and await tx.one(sql.end_cooling, queue=queue) is not None
     if due or cooled:
         tx.ring(f"queue:{queue}")
-        await audit(tx, actor=actor, action="outbox.retry", target=name, reason=reason, after={"entries": due})
+        said = {"action": "outbox.retry", "target": name, "reason": reason}
+        await audit(tx, actor=actor, **said, after={"entries": due}, tenant=tenant)
     return due
 
 
-async def drain(tx: Tx, name: str, older: int, *, apply: bool, actor: str, reason: str) -> DrainReport:
+async def drain(
+    tx: Tx, name: str, older: int, tenant: str | None = None, *, apply: bool, actor: str, reason: str
+) -> DrainReport:
     """Abandoned entries of at least that age, by kind; with `apply` they are pending again, all in this transaction."""
     queue = queue_of(name)
-    rows = await tx.all(sql.abandoned_entries, queue=queue, older=older)
+    rows = await tx.all(sql.abandoned_entries, queue=queue, older=older, tenant=tenant)
     by_kind = Counter(_kind(payload) for _, payload, _ in rows)
     left = sum(generation >= MAX_GENERATION for *_, generation in rows)
     if apply and rows:
-        order = Order(Action.RETRY, only_state="failed", only_queue=queue)
+        order = Order(Action.RETRY, only_states=("failed",), only_queue=queue, only_tenant=tenant)
         ids = [row[0] for row in rows]
         fates = await bulk.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
         left = sum(fate is not Fate.RETRIED for fate in fates.values())
         kinds = dict(sorted(by_kind.items()))
-        await audit(tx, actor=actor, action="outbox.drain", target=name, reason=reason, after={"kinds": kinds})
+        said = {"action": "outbox.drain", "target": name, "reason": reason}
+        await audit(tx, actor=actor, **said, after={"kinds": kinds}, tenant=tenant)
     return DrainReport(name, dict(sorted(by_kind.items())), applied=apply, left=left)
 
 

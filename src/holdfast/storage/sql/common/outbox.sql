@@ -2,7 +2,7 @@
 -- Retry now: what would come due later. Index: holdfast_job_queued.
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
- where queue = :queue and due = 0
+ where queue = :queue and due = 0 and (cast(:tenant as text) is null or tenant = :tenant)
 returning id;
 
 -- name: release_parked
@@ -11,6 +11,7 @@ update holdfast_job
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'retry', not_before = :now, rank = :now
  where queue = :queue and state = 'blocked'
    and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
+   and (cast(:tenant as text) is null or tenant = :tenant)
 returning id;
 
 -- name: end_cooling
@@ -34,7 +35,7 @@ select id from holdfast_job
 -- Index: holdfast_job_unsuccessful.
 select id, payload, generation from holdfast_job
  where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = :queue
-   and created_at <= :now - :older
+   and created_at <= :now - :older and (cast(:tenant as text) is null or tenant = :tenant)
  order by id;
 
 -- name: note_order

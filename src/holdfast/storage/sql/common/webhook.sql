@@ -21,13 +21,6 @@ select id, tenant, url, events, tags, called, state, reason, concurrency, after_
  order by id
  limit :n;
 
--- name: hearing_webhooks
--- Index: holdfast_webhook_hears.
-select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
-  from holdfast_webhook
- where state = 'active' and called = 0
- order by id;
-
 -- name: any_webhook
 select id from holdfast_webhook where state = 'active' limit 1;
 

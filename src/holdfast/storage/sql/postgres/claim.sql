@@ -14,7 +14,8 @@ update holdfast_job
 -- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. By an array: joined to
 -- `head`, a generic plan that does not know n reads the whole table. The worker's row is locked in share, so that a
 -- rescue of this worker either sees these rows or stops the claim.
--- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each).
+-- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each). A breaker is
+-- noted here too: by hold_lanes, every job that has one was written twice.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
@@ -33,7 +34,10 @@ with me as materialized (
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = '[' || (limits::json -> 'key')::text || ']',
+       holds = case when strpos(limits, '"breaker"') > 0
+                    then nullif('[' || concat_ws(',', (limits::json -> 'key')::text,
+                                '"breaker:' || substr((limits::json -> 'breaker')::text, 2)) || ']', '[]')
+                    else '[' || (limits::json -> 'key')::text || ']' end,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
@@ -59,7 +63,10 @@ with me as materialized (
 update holdfast_job as job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = '[' || (limits::json -> 'key')::text || ']', alone = :alone,
+       holds = case when strpos(limits, '"breaker"') > 0
+                    then nullif('[' || concat_ws(',', (limits::json -> 'key')::text,
+                                '"breaker:' || substr((limits::json -> 'breaker')::text, 2)) || ']', '[]')
+                    else '[' || (limits::json -> 'key')::text || ']' end, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,

@@ -17,7 +17,10 @@ update holdfast_job
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end,
+       holds = case when limits ->> '$.breaker' is null
+                    then case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end
+                    when limits ->> '$.key' is null then json_array('breaker:' || (limits ->> '$.breaker'))
+                    else json_array(limits ->> '$.key', 'breaker:' || (limits ->> '$.breaker')) end,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid
@@ -41,7 +44,10 @@ returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
-       holds = case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end, alone = :alone,
+       holds = case when limits ->> '$.breaker' is null
+                    then case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end
+                    when limits ->> '$.key' is null then json_array('breaker:' || (limits ->> '$.breaker'))
+                    else json_array(limits ->> '$.key', 'breaker:' || (limits ->> '$.breaker')) end, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where rowid in (
        select job.rowid

@@ -3,6 +3,14 @@
 -- name: hold_webhook_mark
 select seq from holdfast_event_mark where name = 'webhooks';
 
+-- name: hearing_webhooks
+-- Those of these tenants that ask for one of these words. Index: holdfast_webhook_tenant.
+select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
+  from holdfast_webhook
+ where tenant in (select value from json_each(:tenants)) and state = 'active' and called = 0
+   and exists (select 1 from json_each(coalesce(events, '["job"]')) as word
+                where word.value in (select value from json_each(:words)));
+
 -- name: called_webhooks
 select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
   from holdfast_webhook
@@ -43,3 +51,21 @@ select job_id, url from holdfast_callback where job_id in (select value from jso
 
 -- name: forget_callbacks
 delete from holdfast_callback where job_id in (select value from json_each(:ids));
+
+-- name: newest_deliveries
+-- Of each endpoint. Index: holdfast_delivery_endpoint.
+select w.id, d.at, job.state
+  from json_each(:ids) as one
+  join holdfast_webhook as w on w.id = one.value and (cast(:tenant as text) is null or w.tenant = :tenant)
+  join holdfast_delivery as d
+    on d.endpoint = w.id
+   and d.job_id >= coalesce((select job_id from holdfast_delivery where endpoint = w.id
+                              order by job_id desc limit 1 offset :last), '')
+  join holdfast_job as job on job.id = d.job_id
+ order by w.id, d.job_id desc;
+
+-- name: breakers_of_webhooks
+select w.id, b.threshold, b.open_for, b.failures, b.opened_at, b.open_until, :now
+  from json_each(:ids) as one
+  join holdfast_webhook as w on w.id = one.value and (cast(:tenant as text) is null or w.tenant = :tenant)
+  join holdfast_breaker as b on b.scope = 'webhook:' || w.id;
