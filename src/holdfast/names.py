@@ -23,7 +23,8 @@ MAX_ATTEMPTS: Final = 1000
 UNLIMITED: Final = 0
 MIN_PRIORITY: Final = -32768
 MAX_PRIORITY: Final = 32767
-# The year 9999, so that every stored instant can be read back as a datetime.
+# The years 1 to 9999, so that every stored instant can be read back as a datetime.
+MIN_INSTANT: Final = -62_135_596_800 * SECOND
 MAX_INSTANT: Final = 253_402_300_799 * SECOND
 
 # Control characters, halves of surrogate pairs, and the separators that end a line or paragraph.
@@ -117,7 +118,10 @@ def check_instant(what: str, value: object) -> int:
         raise InvalidInput(f"{what} must be a datetime, not {_kind(value)}")
     if value.utcoffset() is None:
         raise InvalidInput(f"{what} has no time zone; pass an aware datetime, such as datetime.now(UTC)")
-    return (value - _EPOCH) // _MICROSECOND
+    micros = (value - _EPOCH) // _MICROSECOND
+    if not MIN_INSTANT <= micros <= MAX_INSTANT:
+        raise InvalidInput(f"{what} is {value.isoformat()}, which in UTC is not in the years 1 to 9999")
+    return micros
 
 
 def check_priority(value: object) -> int:

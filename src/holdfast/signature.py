@@ -101,7 +101,25 @@ class Signature:
                 return self._encode_checked(bound)
         return codec.encode(bound, what=self._payload, limit=self.limit)
 
-    def encode_with_references(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, list[Use]]:
+    def accept(self, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> str:
+        """The same for arguments that were read from JSON, by name or in order, where text may stand for a datetime."""
+        bound = self.bind(arguments, {}) if isinstance(arguments, (list, tuple)) else self.bind((), arguments)
+        text = codec.encode(bound, what=self._payload, limit=self.limit)
+        exact = self._exact
+        for name, value in bound.items():
+            expected = exact.get(name, object)
+            if type(value) is not expected and expected is not object:
+                self._require_decodable(text)
+                break
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        """What it takes by name, as JSON Schema; types that have none of their own may be anything."""
+        return msgspec.json.schema(self._decoder.type, schema_hook=_foreign_schema)
+
+    def encode_with_references(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, from_json: bool = False
+    ) -> tuple[str, list[Use]]:
         """The same for arguments among which results are that are not there yet: null stands in their places.
 
         An argument with such a result in it is checked when that is there, the others now.
@@ -111,7 +129,7 @@ class Signature:
         later = {use.at[0] for use in uses}
         for name, value in bound.items():
             if name not in later and type(value) is not self._exact.get(name, object):
-                self._check_one(name, value)
+                self._check_one(name, value, from_json=from_json)
         return codec.encode(payload, what=self._payload, limit=self.limit), uses
 
     def decode(self, text: str | bytes, context: object = None) -> Arguments:
@@ -151,8 +169,9 @@ class Signature:
             raise InvalidArguments(f"task {self.name!r} is implemented elsewhere; pass its arguments by name")
         return dict(kwargs)
 
-    def _check_one(self, name: str, value: Any) -> None:
-        self._refuse_text(name, value)
+    def _check_one(self, name: str, value: Any, *, from_json: bool) -> None:
+        if not from_json:
+            self._refuse_text(name, value)
         text = codec.encode(value, what=self._payload, limit=self.limit)
         try:
             codec.decoder(self._hints.types.get(name, Any)).decode(text)
@@ -168,11 +187,14 @@ class Signature:
         for name, value in bound.items():
             self._refuse_text(name, value)
         text = codec.encode(bound, what=self._payload, limit=self.limit)
+        self._require_decodable(text)
+        return text
+
+    def _require_decodable(self, text: str) -> None:
         try:
             self._decoder.decode(text)
         except msgspec.ValidationError as exc:
             raise InvalidArguments(f"task {self.name!r}: {codec.explain(exc)}; it takes {self}") from exc
-        return text
 
     def _spread(self, values: tuple[Any, ...]) -> Arguments:
         parameters = self._hints.parameters.parameters.values()
@@ -241,6 +263,12 @@ def _require_readable(task: str, name: str, hint: Any) -> None:
     except (TypeError, NameError, ValueError) as exc:
         advice = "annotate it with a type that JSON can tell apart, or with Any"
         raise ConfigError(f"task {task!r}: the annotation of {name} cannot be read from JSON: {exc}; {advice}") from exc
+
+
+def _foreign_schema(type: Any) -> dict[str, Any]:
+    """Of a type that msgspec does not know: a pydantic model describes itself."""
+    described = getattr(type, "model_json_schema", None)
+    return described() if described is not None else {}
 
 
 def _result_decoder(hint: Any) -> msgspec.json.Decoder[Any]:

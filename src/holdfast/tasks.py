@@ -104,6 +104,16 @@ class Task(Generic[P, R]):
             payload, uses = self.signature.encode_with_references(args, kwargs)
             return JobRequest(self, payload, self.call_options, tuple(uses))
 
+    def read(self, arguments: Mapping[str, Any] | list[Any], options: CallOptions | None = None) -> JobRequest[R]:
+        """`job` for arguments that were read from JSON, by name or in order; checked as a worker will read them."""
+        wanted = options or self.call_options
+        try:
+            return JobRequest(self, self.signature.accept(arguments), wanted)
+        except UnexpectedReference:
+            args, kwargs = ((), arguments) if isinstance(arguments, Mapping) else (arguments, {})
+            payload, uses = self.signature.encode_with_references(args, kwargs, from_json=True)
+            return JobRequest(self, payload, wanted, tuple(uses))
+
     def handle(self, job_id: str) -> Job[R]:
         """The handle of a job of this task that was enqueued before, perhaps elsewhere."""
         return self.app.handle(job_id, task=self.name)
@@ -195,6 +205,10 @@ class SyncTask(Task[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return _direct(self)(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+class UndeclaredTask(Task[P, R]):
+    """A task that is known by its name alone: `app.elsewhere`."""
 
 
 def _direct(task: Task[Any, Any]) -> Callable[..., Any]:

@@ -143,7 +143,7 @@ def test_force_ends_what_runs(world: World) -> None:
     assert world.job(running.id).state is JobState.CANCELLED
 
 
-@pytest.mark.parametrize("only", [{"only_state": "failed"}, {"only_queue": "gone"}])
+@pytest.mark.parametrize("only", [{"only_states": ("failed",)}, {"only_queue": "gone"}])
 def test_what_left_the_filter_since_it_was_chosen_is_not_meant(world: World, only: dict[str, Any]) -> None:
     placed = world.place(JobState.FAILED)
     world.run(control.replay, placed.id)

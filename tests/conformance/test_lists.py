@@ -30,6 +30,9 @@ INDEXES = {
     "find_waiting": "holdfast_job_waiting",
     "find_unsuccessful": "holdfast_job_unsuccessful",
     "find_ended": "holdfast_job_history",
+    "find_of_flow": "holdfast_job_member",
+    "find_by_id": "holdfast_job_",
+    "narrow_ids": "holdfast_job_1|holdfast_job_pkey",
     "queued_by_queue": "holdfast_job_queued",
     "running_by_queue": "holdfast_job_owned",
     "waiting_by_queue": "holdfast_job_waiting",
@@ -46,6 +49,7 @@ VALUES: dict[str, Any] = {
     "state": "failed", "queue": "q1", "task": "t1", "before": "z", "n": 50, "after": 1_700_000_000_099_000, "skip": 0,
     "kept": SECOND, "now": 1_700_000_500_000_000, "ids": '["1", "2"]', "target_kind": "queue", "target": "mail",
 }  # fmt: skip
+OWN_VALUES: dict[str, dict[str, Any]] = {"find_of_flow": {"flow": "f1"}, "find_by_id": {"prefix": "0"}}
 
 
 def found(world: World, **wanted: Any) -> list[str]:
@@ -81,6 +85,49 @@ def test_times_and_reasons_narrow_too(world: World) -> None:
     assert found(world, created_before=now) == found(world, finished_before=now) == [first]
     assert found(world, older_than=10 * SECOND) == [first]
     assert found(world, older_than=0, state="cancelled") == [second]
+
+
+def test_tags_texts_priorities_and_attempts_narrow_too(each_store: World) -> None:
+    world = each_store
+    plain = world.add(payload='{"n": 1}')
+    marked = world.add(payload='{"name": "Ada"}', tags='["blue", "b"]', priority=7)
+    broken = world.place(JobState.FAILED).id
+    world.sql("update holdfast_job set error = :error where id = :id", error='{"type": "Ada"}', id=broken)
+    assert found(world, tag="blue") == found(world, tag="b", priority=7) == found(world, priority=7) == [marked]
+    assert found(world, tag="blu") == found(world, text="ada") == found(world, priority=8) == []
+    assert found(world, text="Ada") == [broken, marked]
+    assert found(world, min_attempts=1) == [broken]
+    assert found(world, min_attempts=0) == [broken, marked, plain]
+
+
+def test_flows_workers_ids_and_several_states_narrow_too(each_store: World) -> None:
+    world = each_store
+    owner = world.worker()
+    waiting = [world.add(), world.add(id="abc-1", explicit_id=True), world.add(id="abc-2", explicit_id=True)]
+    failed, expired = world.place(JobState.FAILED).id, world.place(JobState.EXPIRED).id
+    world.sql("update holdfast_job set flow = 'f', member = id where id in (:a, :b)", a=waiting[0], b=failed)
+    running = world.take(owner)
+    assert found(world, worker=owner) == [running.id]
+    assert found(world, worker="nobody") == found(world, flow="g") == found(world, id="b") == []
+    assert found(world, flow="f") == sorted([waiting[0], failed], reverse=True)
+    assert found(world, flow="f", state="failed") == [failed]
+    assert found(world, id="abc") == ["abc-2", "abc-1"]
+    assert found(world, id="abc-2") == ["abc-2"]
+    assert found(world, states=("failed", "expired")) == sorted([failed, expired], reverse=True)
+
+
+def test_a_search_that_no_index_answers_looks_at_so_many_and_says_where_to_go_on(
+    each_store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 2)
+    made = ids.many(7)
+    each_store.enqueue(*(spec(id=id, tags='["x"]' if n < 2 else None) for n, id in enumerate(made)))
+    first = each_store.run(insight.search_jobs, JobFilter(tag="x"), 4)
+    assert (first.jobs, first.next) == ((), made[3])
+    rest = each_store.run(insight.search_jobs, JobFilter(tag="x", before=first.next), 4)
+    assert ([job.id for job in rest.jobs], rest.next) == ([made[1], made[0]], None)
+    one = each_store.run(insight.search_jobs, JobFilter(tag="x", before=first.next, limit=1), 4)
+    assert ([job.id for job in one.jobs], one.next) == ([made[1]], made[1])
 
 
 def test_the_oldest_due_job_is_told_and_future_ones_are_not_due(world: World) -> None:
@@ -137,7 +184,8 @@ def test_on_postgres_no_list_count_or_purge_reads_the_whole_table(
 ) -> None:
     statement: Statement = getattr(sql, name)
     text, names = statement.asyncpg_clocked
-    values = ", ".join(_literal(VALUES.get(parameter)) for parameter in names)
+    given = VALUES | OWN_VALUES.get(name, {})
+    values = ", ".join(_literal(given.get(parameter)) for parameter in names)
     with closing(crowd_on_postgres.connect()) as connection:
         # Neither of the two plans may be bad: the driver comes to use the one that does not know the values.
         # But for the one whose range is all that matters; there the server sees that its value pays.
@@ -158,7 +206,8 @@ def test_on_sqlite_no_list_count_or_purge_reads_the_whole_table(on_sqlite: World
     statement: Statement = getattr(sql, name)
     with closing(on_sqlite.connect()) as connection:
         parameters = set(re.findall(r"(?<![:\w]):([a-z_]\w*)", statement.sqlite))
-        values = {parameter: VALUES.get(parameter) for parameter in parameters}
+        given = VALUES | OWN_VALUES.get(name, {})
+        values = {parameter: given.get(parameter) for parameter in parameters}
         plan = "\n".join(row[3] for row in connection.execute(f"explain query plan {statement.sqlite}", values))
     assert re.search(index, plan), plan
     assert not re.search(r"SCAN (holdfast_job|job|found)\b(?! USING (COVERING )?INDEX holdfast_job_)", plan), plan

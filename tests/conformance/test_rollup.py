@@ -226,6 +226,23 @@ def test_an_error_is_counted_once_however_often_and_by_whomever_it_is_looked_at(
     assert [group.count for group in known(world)] == [1]
 
 
+def test_the_newest_failed_runs_are_told_with_where_their_jobs_are_now(world: World) -> None:
+    owner = world.worker()
+    first = run_job(world, owner, Retry(3600 * SECOND, error()))
+    world.clock.advance(60)
+    since = world.now
+    second = run_job(world, owner, Failed("permanent", error()), tenant="acme")
+    run_job(world, owner, Done("1"))
+    rows = world.run(errors.recent, tenant=None, since=0, n=10)
+    assert [(row[1], row[6], row[7]) for row in rows] == [
+        (second, "permanent", "failed"),
+        (first, "failed", "ready"),
+    ]
+    assert [row[1] for row in world.run(errors.recent, tenant=None, since=since, n=10)] == [second]
+    assert [row[1] for row in world.run(errors.recent, tenant="acme", since=0, n=10)] == [second]
+    assert world.run(errors.recent, tenant="globex", since=0, n=10) == []
+
+
 def test_pages_of_errors_that_ended_at_one_instant_lose_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "PAGE", 3)
     owner = world.worker()

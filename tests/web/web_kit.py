@@ -32,6 +32,10 @@ class Site:
         """One request, whatever its answer."""
         return self._runner.run(self._client.request(method, path, **how))
 
+    async def acall(self, method: str, path: str, **how: Any) -> httpx2.Response:
+        """The same, for what runs on the loop of the site."""
+        return await self._client.request(method, path, **how)
+
     def get(self, path: str, **how: Any) -> Any:
         """The JSON of a GET that succeeds."""
         return self._good(self.call("GET", f"/api/v1{path}", **how))
@@ -40,10 +44,37 @@ class Site:
         """The JSON of a POST that succeeds."""
         return self._good(self.call("POST", f"/api/v1{path}", json={} if body is None else body, **how))
 
+    def put(self, path: str, body: Any) -> Any:
+        """The JSON of a PUT that succeeds."""
+        return self._good(self.call("PUT", f"/api/v1{path}", json=body))
+
+    def patch(self, path: str, body: Any) -> Any:
+        """The JSON of a PATCH that succeeds."""
+        return self._good(self.call("PATCH", f"/api/v1{path}", json=body))
+
+    def delete(self, path: str) -> Any:
+        """The JSON of a DELETE that succeeds."""
+        return self._good(self.call("DELETE", f"/api/v1{path}"))
+
+    def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """The status and the message of a request that does not succeed."""
+        how = {} if method in ("GET", "DELETE") else {"json": {} if body is None else body}
+        answer = self.call(method, f"/api/v1{path}", **how)
+        assert answer.status_code >= 400, f"{answer.status_code}: {answer.text}"
+        return answer.status_code, answer.json()["error"]["message"]
+
     def as_role(self, role: str, *, tenant: str | None = None) -> Site:
         """The same site with authentication, called with a token of this role."""
         token = self.app.access.create(f"{role}-{tenant or 'all'}", role=role, tenant=tenant).secret
         return Site(self.app, self._runner, token, **{**self._settings, "auth": "required"})
+
+    def with_settings(self, **settings: Any) -> Site:
+        """Another site of the same app."""
+        return Site(self.app, self._runner, **{**self._settings, **settings})
+
+    def with_token(self, secret: str) -> Site:
+        """The same site with authentication, called with this token."""
+        return Site(self.app, self._runner, secret, **{**self._settings, "auth": "required"})
 
     def as_nobody(self) -> Site:
         """The same site with authentication, called without a token."""

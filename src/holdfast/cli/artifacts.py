@@ -6,15 +6,15 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..errors import InvalidInput
 from ..model.artifact import Artifact
+from ..shapes.artifacts import of_artifact
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .output import instant, print_json, print_table
+from .output import instant, plain, print_json, print_table
 
 
 @click.group(epilog=EXIT_CODES)
@@ -30,7 +30,7 @@ def list_(job_id: str, app_name: str | None, store: str | None, as_json: bool, d
     """The artifacts of a job, without their bytes."""
     found = find_app(app_name, store).artifacts.list(job_id)
     if as_json:
-        print_json({"artifacts": [artifact_data(artifact) for artifact in found]})
+        print_json({"artifacts": [plain(of_artifact(artifact)) for artifact in found]})
         return
     rows = [(a.name, a.content_type, a.size, instant(a.created_at, exact=False), a.sha256) for a in found]
     print_table(("name", "type", "bytes#", "created", "sha256"), rows, empty="no artifacts")
@@ -68,11 +68,7 @@ def get(
     elif not as_json:
         _print(found, app.artifacts.open(job_id, name, start=start, length=length), asked=output == "-")
     if as_json:
-        print_json(artifact_data(found) | {"output": output})
-
-
-def artifact_data(artifact: Artifact) -> dict[str, Any]:
-    return artifact.as_data() | {"created_at": instant(artifact.created_at)}
+        print_json(plain(of_artifact(found)) | {"output": output})
 
 
 def _save(pieces: Iterator[bytes], path: Path, *, force: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ..model.audit import AuditRecord
+from ..shapes.audit import of_record
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .output import instant, print_json, print_table
-from .shapes import decoded
+from .output import instant, plain, print_json, print_table
 
 
 @click.group(epilog=EXIT_CODES)
@@ -50,14 +50,4 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def _data(record: AuditRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "at": instant(record.at),
-        "actor": record.actor,
-        "action": record.action,
-        "target_kind": record.target_kind,
-        "target": record.target,
-        "reason": record.reason,
-        "before": decoded(record.before),
-        "after": decoded(record.after),
-    }
+    return plain(of_record(record))

@@ -8,10 +8,11 @@ import click
 
 from ..clock import SECOND
 from ..model.limits import Breaker
+from ..shapes.limits import of_breaker
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import instant, print_json, print_table, say
+from .output import plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -110,15 +111,4 @@ def how_it_stands(breaker: Breaker) -> str:
 
 def breaker_data(breaker: Breaker) -> dict[str, Any]:
     """A breaker for programs; durations in seconds."""
-    return {
-        "scope": breaker.scope,
-        "state": breaker.state,
-        "failures": breaker.failures,
-        "threshold": breaker.threshold,
-        "open_for": breaker.open_for / SECOND,
-        "opened_at": instant(breaker.opened_at),
-        "open_until": instant(breaker.open_until),
-        "trial": breaker.trial[0] if breaker.trial and breaker.trial_runs else None,
-        "openings": breaker.openings,
-        "origin": breaker.origin,
-    }
+    return plain(of_breaker(breaker))

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from ..client.budgets import Budgets
-from ..model.budget import Budget, BudgetLine
+from ..model.budget import Budget
+from ..shapes.budgets import of_budget
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, for_people, reason_option, tenant_option
-from .output import instant, print_json, print_table, say
+from .output import plain, print_json, print_table, say
 
 
 class Limit(click.ParamType[Any]):
@@ -153,35 +154,7 @@ def delete(
 
 def budget_data(budget: Budget) -> dict[str, Any]:
     """A budget for programs; amounts as text, because they are exact."""
-    return {
-        "name": budget.name,
-        "tenant": budget.tenant,
-        "within": budget.within,
-        "every": budget.every,
-        "cron": budget.cron,
-        "zone": budget.zone,
-        "next_reset": instant(budget.next_reset),
-        "reset_at": instant(budget.reset_at),
-        "resets": budget.resets,
-        "breached_at": instant(budget.breached_at),
-        "blocked": budget.blocked,
-        "origin": budget.origin,
-        "dimensions": [_line_data(line) for line in budget.lines],
-    }
-
-
-def _line_data(line: BudgetLine) -> dict[str, Any]:
-    return {
-        "dimension": line.dimension,
-        "limit": None if line.limit is None else f"{line.limit:f}",
-        "soft": None if line.soft is None else f"{line.soft:f}",
-        "spent": f"{line.spent:f}",
-        "reserved": f"{line.reserved:f}",
-        "left": None if line.left is None else f"{line.left:f}",
-        "lifetime": f"{line.lifetime:f}",
-        "soft_breaches": line.soft_breaches,
-        "hard_breaches": line.hard_breaches,
-    }
+    return plain(of_budget(budget))
 
 
 def _rows(budget: Budget) -> list[tuple[Any, ...]]:

@@ -10,10 +10,11 @@ import click
 from ..app import App
 from ..errors import NotFound
 from ..model.bulk import Action, BulkReport, Fate
+from ..shapes.bulk import of_report
 from .command import CONFLICT, NOT_FOUND, OK, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
-from .output import print_json
+from .output import plain, print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,7 +76,7 @@ def act(app: App, action: str, ids: Sequence[str], chosen: dict[str, Any], *, as
         **options,
     )
     if as_json:
-        print_json(_data(report))
+        print_json(plain(of_report(report)))
     else:
         _tell(app, report)
     raise SystemExit(next((_CODES[fate] for fate in report.by_id.values() if fate in _CODES), OK))
@@ -117,17 +118,6 @@ def _standing(app: App, job_id: str) -> str:
 
 def _phrase(fate: Fate) -> str:
     return {Fate.NOT_REQUEUED: "not requeued: a newer job holds the dedupe key"}.get(fate, str(fate).replace("_", " "))
-
-
-def _data(report: BulkReport) -> dict[str, Any]:
-    return {
-        "action": str(report.action),
-        "dry_run": report.dry_run,
-        "chosen": report.chosen,
-        "changed": report.changed,
-        "fates": {str(fate): n for fate, n in report.fates.items()},
-        "results": [{"id": job_id, "outcome": str(fate)} for job_id, fate in report.by_id.items()],
-    }
 
 
 def _command(name: str, text: str, *extra: Callable[[Any], Any]) -> click.Command:

@@ -17,8 +17,8 @@ from ..database import Database
 from ..errors import HoldfastError
 from ..model.worker import Worker
 from ..opening import filesystem_of
+from ..shapes.workers import worker_state
 from ..version import VERSION
-from .shapes import worker_state
 
 Weight = Literal["ok", "note", "problem"]
 Facts = Mapping[str, object]

@@ -9,10 +9,10 @@ from typing import Any, Final
 import click
 
 from ..app import App
-from ..config import Config, known_settings, origins
 from ..database import Database
 from ..errors import ConfigError, HoldfastError, NotFound
 from ..opening import database_file, redacted
+from ..shapes.store import of_facts, of_settings
 from . import checks
 from .checks import Check
 from .command import NOT_SO, OK, Command, describe, json_option, target_options
@@ -64,7 +64,7 @@ def _examine(app: App, report: Report) -> None:
     try:
         with Database(app.config) as database:
             facts = database.describe()
-            report.store = {name: redacted(value) if isinstance(value, str) else value for name, value in facts.items()}
+            report.store = of_facts(facts)
             report.capabilities = database.capabilities().as_data()
             report.checks += checks.check_facts(facts)
             report.checks += checks.check_clock(database)
@@ -78,15 +78,8 @@ def _examine(app: App, report: Report) -> None:
 
 
 def _settings(app: App, flags: dict[str, str]) -> list[tuple[str, object, str]]:
-    sources = origins(app._code) | flags
-    return [(name, _value(app.config, name), sources[name]) for name in known_settings()]
-
-
-def _value(config: Config, name: str) -> object:
-    if name == "store":
-        return redacted(config.store)
-    value = getattr(config, name) if hasattr(config, name) else getattr(config.worker, name)
-    return list(value) if isinstance(value, tuple) else value
+    found = of_settings(app.config, app._code, flags)
+    return [(name, setting.value, setting.source) for name, setting in found.items()]
 
 
 def _data(report: Report) -> dict[str, Any]:

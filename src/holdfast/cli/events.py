@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from ..model.event import Event
+from ..shapes.events import of_event
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .output import instant
+from .output import instant, json_line, plain
 
 
 @click.group(epilog=EXIT_CODES)
@@ -39,7 +39,7 @@ def tail(
     feed = find_app(app_name, store).events(kinds=kinds or None, **wanted)
     try:
         for count, event in enumerate(feed, 1):
-            click.echo(json.dumps(data(event), ensure_ascii=False) if as_json else line(event))
+            click.echo(json_line(plain(of_event(event))) if as_json else line(event))
             if count == limit:
                 return
     except KeyboardInterrupt:
@@ -54,10 +54,3 @@ def line(event: Event) -> str:
     facts = [event.task, *(f"{name} {value}" for name, value in named.items() if value)]
     told = ", ".join(str(fact) for fact in (*facts, event.reason, event.detail.get("name")) if fact)
     return f"{instant(event.at, exact=False)}  {event.kind:<18}  {who}  {told}".rstrip()
-
-
-def data(event: Event) -> dict[str, Any]:
-    """An event for programs."""
-    fields = {name: getattr(event, name) for name in event.__struct_fields__}
-    fields |= {"at": instant(event.at), "tags": list(event.tags)}
-    return {name: value for name, value in fields.items() if value not in (None, "", [], {}, 0)}

@@ -66,7 +66,7 @@ def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json
     """Which member waits for which: on the screen, or for Graphviz or Mermaid to draw."""
     found = find_app(app_name, store).flows.graph(flow)
     if as_json:
-        print_json({"id": found.flow.id} | graph_data(found))
+        print_json(graph_data(found))
     elif form == "text":
         print_graph(found)
     else:

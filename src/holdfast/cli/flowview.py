@@ -10,7 +10,8 @@ import click
 from rich.text import Text
 
 from ..model.flow import EdgeRecord, FlowGraph, FlowRecord, FlowStatus, MemberRecord
-from .output import STATE_STYLES, console_for, instant, print_facts, print_table
+from ..shapes.flows import of_flow, of_graph
+from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_table
 
 _ORDER: Final = (
     "ready", "running", "suspended", "blocked", "succeeded", "failed", "cancelled", "expired", "skipped",
@@ -27,32 +28,12 @@ _COLOURS: Final = {
 
 
 def flow_data(flow: FlowRecord) -> dict[str, Any]:
-    """A flow for programs. The names here are a promise."""
-    return {
-        "id": flow.id,
-        "name": flow.name,
-        "tenant": flow.tenant,
-        "state": str(flow.state),
-        "members": flow.members,
-        "live": flow.live,
-        "revision": flow.revision,
-        "cancel_policy": flow.cancel_policy,
-        "cancel_reason": flow.cancel_reason,
-        "cancel_requested_at": instant(flow.cancel_at),
-        "created_at": instant(flow.created_at),
-        "finished_at": instant(flow.finished_at),
-    }
+    """A flow for programs."""
+    return plain(of_flow(flow))
 
 
 def graph_data(graph: FlowGraph) -> dict[str, Any]:
-    names = _names(graph)
-    return {
-        "members": [_member_data(member) for member in graph.members],
-        "edges": [
-            {"from": names[e.upstream], "to": names[e.downstream], "on": e.policy, "applied": e.applied, "met": e.met}
-            for e in graph.edges
-        ],
-    }
+    return plain(of_graph(graph))
 
 
 def print_flows(flows: Sequence[FlowRecord], more: str | None) -> None:
@@ -153,24 +134,6 @@ def in_order(graph: FlowGraph) -> list[tuple[MemberRecord, int]]:
             if not missing[child]:
                 free.append(child)
     return sorted(((member, depth[member.id]) for member in graph.members), key=lambda item: (item[1], item[0].id))
-
-
-def _member_data(member: MemberRecord) -> dict[str, Any]:
-    return {
-        "id": member.id,
-        "name": member.name,
-        "task": member.task,
-        "queue": member.queue,
-        "state": str(member.state),
-        "reason": member.reason,
-        "attempts": member.attempts,
-        "needs": member.mode,
-        "needed": member.needed,
-        "rest": member.rest,
-        "created_at": instant(member.created_at),
-        "started_at": instant(member.started_at),
-        "finished_at": instant(member.finished_at),
-    }
 
 
 def _upstreams(graph: FlowGraph) -> defaultdict[str, list[EdgeRecord]]:

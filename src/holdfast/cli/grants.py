@@ -10,11 +10,12 @@ import click
 from ..app import App
 from ..model.grant import Grant, Stranded
 from ..rules.reach import Reason
+from ..shapes.queues import of_stranded
 from .acting import Answer, act_on_each
 from .command import OK, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import instant, print_json, print_table
+from .output import instant, plain, print_json, print_table
 
 
 @click.command(cls=Command)
@@ -85,7 +86,7 @@ def warn_of(stranded: Sequence[Stranded]) -> None:
 
 
 def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:
-    return [{"queue": item.queue, "job": item.job_id, "code": item.code, "text": item.text} for item in stranded]
+    return [plain(of_stranded(item)) for item in stranded]
 
 
 def reason_data(reasons: Mapping[str, Reason], job_id: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from ..app import App
 from ..errors import HoldfastError
 from ..model.answers import CancelResult, DeleteResult, JobFilter
 from ..model.job import JobState
+from ..shapes.explaining import of_explanation
 from .acting import Answer, act_on_each, failed
 from .artifacts import artifacts
 from .bulk import act, bulk_options, hold, is_bulk, move, priority, release
@@ -29,7 +30,7 @@ from .grants import grant, grants, reason_data, withdraw
 from .jobview import print_explanation, print_job, print_jobs
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import print_json
+from .output import plain, print_json
 from .shapes import job_brief, job_whole
 from .steps import fork, print_steps, step_data
 from .streams import progress_data, tail
@@ -94,8 +95,7 @@ def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json
         found = app.jobs.explain(job_id)
         if not as_json:
             print_explanation(found)
-        reasons = [{"code": reason.code, "text": reason.text} for reason in found.reasons]
-        return {"id": job_id, "state": str(found.job.state), "reasons": reasons}
+        return plain(of_explanation(found))
 
     _look(ids, one, "jobs", as_json=as_json)
 

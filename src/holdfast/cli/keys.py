@@ -7,10 +7,11 @@ from typing import IO, Any
 import click
 
 from ..model.signal import Key
+from ..shapes.access import of_key
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
-from .output import instant, print_json, print_table, say
+from .output import instant, plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -88,10 +89,4 @@ def revoke(kid: str, app_name: str | None, store: str | None, as_json: bool, deb
 
 
 def _data(key: Key) -> dict[str, Any]:
-    return {
-        "kid": key.kid,
-        "state": key.state,
-        "created_at": instant(key.created_at),
-        "valid_until": instant(key.valid_until),
-        "fingerprint": key.fingerprint,
-    }
+    return plain(of_key(key))

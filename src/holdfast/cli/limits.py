@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import click
-import msgspec
 
 from ..client.limits import LimitsView
-from .breakers import breaker_data, how_it_stands
+from ..shapes.limits import of_limits
+from .breakers import how_it_stands
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import print_json, print_table, say
+from .output import plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -28,14 +27,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """Every limit and how much of it is in use."""
     view = find_app(app_name, store).limits.show()
     if as_json:
-        print_json(
-            {
-                "lanes": msgspec.to_builtins(view.lanes),
-                "rates": [asdict(bucket) for bucket in view.buckets],
-                "totals": view.totals,
-                "breakers": [breaker_data(breaker) for breaker in view.breakers],
-            }
-        )
+        print_json(plain(of_limits(view)))
         return
     print_table(("limit", "in use#", "most#", "refill#", "set by"), _rows(view), empty="no limits")
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -46,7 +47,18 @@ def say(facts: dict[str, Any], text: str, as_json: bool) -> None:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=_text))
+
+
+def json_line(value: Any) -> str:
+    """The same on one line, for what comes one after the other."""
+    return json.dumps(value, ensure_ascii=False, default=_text)
+
+
+def plain(shape: msgspec.Struct) -> dict[str, Any]:
+    """What is shown over HTTP too, as `print_json` takes it."""
+    found: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(datetime,))
+    return found
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
@@ -86,4 +98,8 @@ def instant(micros: int | None, *, exact: bool = True) -> str | None:
     if micros is None:
         return None
     at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
+    return _text(at, exact=exact)
+
+
+def _text(at: datetime, *, exact: bool = True) -> str:
     return at.isoformat(timespec="microseconds" if exact else "seconds").replace("+00:00", "Z")

@@ -8,10 +8,11 @@ import click
 
 from ..client.quotas import Quotas
 from ..model.budget import Quota
+from ..shapes.budgets import of_quota
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option, tenant_option
-from .output import print_json, print_table, say
+from .output import plain, print_json, print_table, say
 
 
 class _Count(click.ParamType[Any]):
@@ -112,19 +113,7 @@ def delete(
 
 def quota_data(quota: Quota) -> dict[str, Any]:
     """A quota for programs; the window in seconds."""
-    return {
-        "name": quota.name,
-        "tenant": quota.tenant,
-        "limit": quota.limit,
-        "window": quota.window,
-        "concurrency": quota.concurrency,
-        "used": quota.used,
-        "active": quota.active,
-        "admitted": quota.admitted,
-        "refused": quota.refused,
-        "blocked": quota.blocked,
-        "origin": quota.origin,
-    }
+    return plain(of_quota(quota))
 
 
 def _quotas(app_name: str | None, store: str | None, tenant: str | None) -> Quotas:

@@ -22,6 +22,11 @@ from .locate import find_app
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."
 )
 @click.option("--behind-proxy", is_flag=True, help="A proxy before it speaks HTTPS and says who calls.")
+@click.option(
+    "--chores/--no-chores",
+    default=True,
+    help="Whether it also rescues jobs, fires schedules, prunes and delivers webhooks. [default: it does]",
+)
 @target_options
 def serve(  # noqa: PLR0917 - click gives them by name
     where: str | None,
@@ -30,6 +35,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
     auth: str | None,
     hosts: tuple[str, ...],
     behind_proxy: bool,
+    chores: bool,
     app_name: str | None,
     store: str | None,
     debug: bool,
@@ -48,7 +54,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
         behind_proxy=behind_proxy,
         any_task=named is None,
     )
-    serving.serve(app, settings, host, port, behind_proxy=behind_proxy, ready=_say)
+    serving.serve(app, settings, host, port, behind_proxy=behind_proxy, chores=chores, ready=_say)
 
 
 def _say(address: str, auth: str) -> None:

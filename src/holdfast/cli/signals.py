@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from ..model.signal import Letter, Pending
+from ..shapes.signals import of_letter, of_pending, of_sent
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import instant, print_json, print_table
-from .shapes import decoded
+from .output import instant, plain, print_json, print_table
 
 
 @click.group(epilog=EXIT_CODES)
@@ -37,7 +36,7 @@ def send(
     meant = sys.stdin.readline().strip() if target == "-" else target
     sent = find_app(app_name, store).signal(meant, payload=_payload(payload), **more)
     if as_json:
-        print_json({"job_id": sent.job_id, "seq": sent.seq, "effect": sent.effect, "again": sent.again})
+        print_json(plain(of_sent(sent)))
     elif sent.again:
         click.echo(f"job {sent.job_id} had it already, as signal {sent.seq}")
     else:
@@ -58,7 +57,7 @@ def pending(
     found = find_app(app_name, store).signals.pending(job, limit=limit, **more)
     more_after = found[-1].id if len(found) == limit else None
     if as_json:
-        print_json({"waitpoints": [_pending(one) for one in found], "next": more_after})
+        print_json({"waitpoints": [plain(of_pending(one)) for one in found], "next": more_after})
         return
     rows = [
         (one.id, one.name, one.job_id, one.task, "yes" if one.awaited else "not yet",
@@ -83,7 +82,7 @@ def received(job: str, app_name: str | None, store: str | None, as_json: bool, d
     """The signals that a job was sent, newest first, without their payloads."""
     found = find_app(app_name, store).signals.received(job, **more)
     if as_json:
-        print_json({"signals": [_letter(one) for one in found]})
+        print_json({"signals": [plain(of_letter(one)) for one in found]})
         return
     rows = [(one.seq, one.name, one.source, instant(one.at, exact=False), one.taken_by or "unread") for one in found]
     print_table(("#", "name", "from", "at", "taken by…"), rows, empty="no signals")
@@ -115,32 +114,3 @@ def _payload(text: str) -> Any:
         raise click.BadParameter(
             f"{text!r} is not JSON: {wrong}; a text needs quotes", param_hint="--payload"
         ) from None
-
-
-def _pending(one: Pending) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "name": one.name,
-        "job_id": one.job_id,
-        "task": one.task,
-        "queue": one.queue,
-        "tenant": one.tenant,
-        "kid": one.kid,
-        "schema": decoded(one.schema),
-        "awaited": one.awaited,
-        "created_at": instant(one.created_at),
-        "expires_at": instant(one.expires_at),
-        "refusals": one.refusals,
-        "refused_at": instant(one.refused_at),
-    }
-
-
-def _letter(one: Letter) -> dict[str, Any]:
-    return {
-        "seq": one.seq,
-        "name": one.name,
-        "waitpoint": one.waitpoint,
-        "source": one.source,
-        "at": instant(one.at),
-        "taken_by": one.taken_by,
-    }

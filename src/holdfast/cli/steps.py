@@ -10,10 +10,11 @@ import click
 
 from ..clock import SECOND
 from ..model.step import Step
+from ..shapes.steps import of_step
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import instant, print_json, print_table
+from .output import instant, plain, print_json, print_table
 from .shapes import decoded, error_line
 
 
@@ -44,17 +45,7 @@ def fork(
 
 
 def step_data(step: Step) -> dict[str, Any]:
-    return {
-        "key": step.key,
-        "kind": step.kind,
-        "name": step.name,
-        "called": step.called or None,
-        "attempts": step.attempts,
-        "started_at": instant(step.started_at),
-        "ended_at": instant(step.ended_at),
-        "value": decoded(step.value),
-        "error": decoded(step.error),
-    }
+    return plain(of_step(step))
 
 
 def print_steps(steps: Sequence[Step]) -> None:

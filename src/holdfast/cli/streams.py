@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import unicodedata
 from collections.abc import Sequence
@@ -13,9 +12,10 @@ import click
 from ..app import App
 from ..model.job import JobState
 from ..model.stream import Frame, Progress
+from ..shapes.streams import of_frame, of_progress
 from .command import Command, json_option, target_options
 from .locate import find_app
-from .output import instant
+from .output import json_line, plain
 
 
 @click.command(cls=Command)
@@ -50,7 +50,7 @@ def tail(
     for frame in app.stream(job_id, after=after, timeout=patience, best_effort=not durable):
         if kinds and frame.kind not in kinds and not frame.control:
             continue
-        last = json.dumps(frame_data(frame), ensure_ascii=False) + "\n" if as_json else shown(frame, last)
+        last = json_line(plain(of_frame(frame))) + "\n" if as_json else shown(frame, last)
         click.echo(last, nl=False, err=not as_json and frame.kind == "stderr")
     if last and not last.endswith("\n"):
         click.echo()
@@ -84,33 +84,9 @@ def shown(frame: Frame, before: str = "") -> str:
     return f"{begin}{json.dumps(frame.data, ensure_ascii=False)}\n"
 
 
-def frame_data(frame: Frame) -> dict[str, Any]:
-    """A frame for programs."""
-    found: dict[str, Any] = {
-        "cursor": frame.cursor,
-        "seq": frame.seq,
-        "kind": frame.kind,
-        "at": instant(frame.at),
-        "attempt": frame.attempt,
-        "generation": frame.generation,
-        "step": frame.step,
-        "best_effort": frame.best_effort,
-        "control": frame.control,
-    }
-    if isinstance(frame.data, bytes):
-        return found | {"base64": base64.b64encode(frame.data).decode()}
-    return found | {"data": frame.data}
-
-
 def progress_data(progress: Progress) -> dict[str, Any] | None:
-    if progress.at is None:
-        return None
-    return {
-        "percent": progress.percent,
-        "message": progress.message,
-        "stage": progress.stage,
-        "at": instant(progress.at),
-    }
+    """How far a job is, for programs."""
+    return None if progress.at is None else plain(of_progress(progress))
 
 
 def progress_line(progress: Progress) -> str | None:

@@ -9,10 +9,11 @@ import click
 from ..client.access import Access
 from ..model.access import ROLES, SCOPES, Token
 from ..rules.access import role_of
+from ..shapes.access import of_token
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
-from .output import instant, print_json, print_table, say
+from .output import instant, plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -91,19 +92,7 @@ def revoke(token: str, app_name: str | None, store: str | None, as_json: bool, d
 
 def token_data(token: Token) -> dict[str, Any]:
     """A token for programs, without its secret."""
-    return {
-        "id": token.id,
-        "name": token.name,
-        "state": token.state,
-        "role": role_of(token.scopes),
-        "scopes": [scope for scope in SCOPES if scope in token.scopes],
-        "tenant": token.tenant,
-        "created_at": instant(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": instant(token.expires_at),
-        "last_used_at": instant(token.last_used_at),
-        "revoked_at": instant(token.revoked_at),
-    }
+    return plain(of_token(token))
 
 
 def _all(access: Access) -> list[Token]:

@@ -56,7 +56,8 @@ def steps(
     """Settle who is meant, then act in batches."""
     if ids is None:
         assert wanted is not None
-        order = replace(order, only_state=wanted.state, only_queue=wanted.queue)
+        only_states = wanted.states if wanted.state is None else (wanted.state,)
+        order = replace(order, only_states=only_states, only_queue=wanted.queue)
         chosen = yield from _choose(wanted)
     else:
         chosen = list(dict.fromkeys(ids))
@@ -114,8 +115,13 @@ def all_of(wanted: JobFilter) -> bool:
 
 def check_filter(wanted: JobFilter) -> None:
     """Refuse what cannot be meant."""
-    if wanted.state is not None and wanted.state not in list(JobState):
-        raise InvalidInput(f"there is no state {wanted.state!r}; use one of {', '.join(JobState)}")
+    if wanted.state is not None and wanted.states is not None:
+        raise InvalidInput("give either state or states, not both")
+    if wanted.states is not None and not wanted.states:
+        raise InvalidInput("states is empty; name some, or leave it out")
+    for state in wanted.states or (wanted.state,):
+        if state is not None and state not in list(JobState):
+            raise InvalidInput(f"there is no state {state!r}; use one of {', '.join(JobState)}")
 
 
 def _choose(wanted: JobFilter) -> Generator[tuple[bool, Op[Any]], Any, list[str]]:
@@ -153,12 +159,35 @@ def _checked(given: Mapping[str, object]) -> dict[str, Any]:
     return {name: _value(name, value) for name, value in given.items() if value is not None}
 
 
-def _value(name: str, value: object) -> str | int:
+def _value(name: str, value: object) -> str | int | tuple[str, ...]:
     if name in _INSTANTS:
         return check_instant(name, _instant(name, value))
     if name == "older_than":
         return check_duration(name, value)
+    if name in ("priority", "min_attempts"):
+        return _whole(name, value)
+    if name == "states":
+        return _states(value)
     return check_name(f"the filter {name}", value) if value != "" else ""
+
+
+def _whole(name: str, value: object) -> int:
+    """A number, which on the command line is text."""
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**31:
+        raise InvalidInput(f"{name} is {value!r}; give a whole number")
+    return number
+
+
+def _states(value: object) -> tuple[str, ...]:
+    """Several, which on the command line are separated by commas."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)):
+        raise InvalidInput(f"states is {value!r}; give a list of states")
+    return tuple(str(state) for state in given)
 
 
 def _instant(name: str, value: object) -> object:

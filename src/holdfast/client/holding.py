@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from ..errors import InvalidInput
+from ..errors import IllegalMove, InvalidInput
 from ..handle import Job
+from ..model.bulk import Action, Fate, Order
 from ..model.control import AlreadySatisfied, Held, Lease, Revoked
-from ..names import check_name, check_priority
-from ..storage.ops import control, leases
+from ..model.job import JobState
+from ..names import check_name, check_priority, check_queue
+from ..storage.ops import bulk, control, insight, leases
 from ..storage.port import Op, Store, Tx
 from .scope import Scope
 
@@ -47,6 +49,13 @@ class JobControl:
 
     async def aset_priority(self, job: Job[Any] | str, priority: int, *, actor: str = "app", reason: str = "") -> bool:
         return await self._store().awrite(self._on(job, _prioritise(job, priority, actor, reason)))
+
+    def move(self, job: Job[Any] | str, queue: str, *, actor: str = "app", reason: str = "") -> bool:
+        """Move a job that has not started to another queue. False if it is there."""
+        return self._store().write(self._on(job, _move(job, queue, actor, reason)))
+
+    async def amove(self, job: Job[Any] | str, queue: str, *, actor: str = "app", reason: str = "") -> bool:
+        return await self._store().awrite(self._on(job, _move(job, queue, actor, reason)))
 
     def revoke(
         self,
@@ -103,6 +112,22 @@ def _release(job: Job[Any] | str, actor: str, reason: str) -> Callable[[Tx], Awa
 def _prioritise(job: Job[Any] | str, priority: int, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
     wanted = check_priority(priority)
     return lambda tx: control.prioritise(tx, id_of(job), wanted, actor=actor, reason=reason)
+
+
+def _move(job: Job[Any] | str, queue: str, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
+    job_id, target = id_of(job), check_queue(queue)
+
+    async def run(tx: Tx) -> bool:
+        before = await insight.get_job(tx, job_id)
+        if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
+            return False
+        order = Order(Action.MOVE, queue=target)
+        fates = await bulk.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
+        if fates[job_id] is not Fate.MOVED:
+            raise IllegalMove(f"job {job_id} is {before.state}; only a job that has not started can be moved")
+        return True
+
+    return run
 
 
 def _revoke(

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter
 from ..model.bulk import BulkReport, Order
 from ..model.control import Held
@@ -23,6 +22,7 @@ from . import bulk
 from .grants import JobGrants
 from .holding import JobControl
 from .scope import EVERYTHING, Scope
+from .searching import JobSearch
 from .steps import JobSteps
 from .watch import Watch
 
@@ -32,7 +32,7 @@ _NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, Delete
 """Answers after which nothing is as it was not before."""
 
 
-class Jobs(JobSteps, JobControl, JobGrants):
+class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
     """The jobs of one app, or of one tenant."""
 
     def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]], scope: Scope = EVERYTHING) -> None:
@@ -207,9 +207,6 @@ class Jobs(JobSteps, JobControl, JobGrants):
 
     # -- within the scope
 
-    def _wanted(self, wanted: JobFilter) -> JobFilter:
-        return replace(_checked(wanted), tenant=self._scope.within(wanted.tenant))
-
     def _confined(self, order: Order, wanted: JobFilter | None) -> tuple[Order, JobFilter | None]:
         if wanted is not None:
             wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
@@ -269,13 +266,6 @@ def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
         return again
 
     return run
-
-
-def _checked(wanted: JobFilter) -> JobFilter:
-    bulk.check_filter(wanted)
-    if not 1 <= wanted.limit <= 10_000:
-        raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
-    return wanted
 
 
 def _id(job_id: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .job import JobRecord
+
 
 class CancelResult(StrEnum):
     """What became of a cancel."""
@@ -33,10 +35,22 @@ class JobFilter:
     """Which jobs to list, newest first. `before` is the id that the last page ended with."""
 
     state: str | None = None
+    states: tuple[str, ...] | None = None
+    """One of these; instead of `state`."""
     queue: str | None = None
     task: str | None = None
     tenant: str | None = None
     reason: str | None = None
+    id: str | None = None
+    """How its id begins."""
+    flow: str | None = None
+    worker: str | None = None
+    """The id of the worker that runs it."""
+    tag: str | None = None
+    text: str | None = None
+    """What stands in its arguments or its error, as it is stored."""
+    priority: int | None = None
+    min_attempts: int | None = None
     created_after: int | None = None
     """Instants are microseconds; "after" includes its instant, "before" does not."""
     created_before: int | None = None
@@ -46,6 +60,14 @@ class JobFilter:
     """Ended at least so many microseconds ago."""
     before: str | None = None
     limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, newest first. `next` is where to look on, though a short page has no more in it than it shows."""
+
+    jobs: tuple[JobRecord, ...]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Order:
     priority: int | None = None
     queue: str | None = None
     force: bool = False
-    only_state: str | None = None
-    """What they were chosen by: one that has left it since is not meant any more."""
+    only_states: tuple[str, ...] | None = None
+    """What they were chosen by: one that has left them since is not meant any more."""
     only_queue: str | None = None
     only_tenant: str | None = None
     """Whose they must be: any other does not exist."""

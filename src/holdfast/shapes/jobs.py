@@ -11,6 +11,7 @@ import msgspec
 from ..model.budget import QUOTA
 from ..model.job import Attempt as AttemptRecord
 from ..model.job import JobRecord, JobState
+from ..rules.webhooks import own_tags
 from .values import Withheld, decoded, instant_of, seconds_of
 
 
@@ -93,7 +94,7 @@ def of_job(job: JobRecord, attempts: Sequence[AttemptRecord] = (), *, payload: b
         error=decoded(last_error(job)),
         arguments=decoded(job.payload) if payload else None,
         result=decoded(job.result) if payload else None,
-        tags=decoded(job.tags) or [],
+        tags=own_tags(decoded(job.tags) or []),
         flow=job.flow,
         member=job.member,
         generation=job.generation,

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 import msgspec
 
 from ..clock import SECOND
+from ..names import MAX_INSTANT, MIN_INSTANT
 
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+"""Described as RFC 3339 in the document."""
 Withheld = Annotated[Any, msgspec.Meta(description="Any JSON; null where the caller may not see payloads.")]
 
 
@@ -17,6 +20,8 @@ def instant_of(micros: int | None) -> datetime | None:
     """A stored instant as a datetime in UTC."""
     if micros is None:
         return None
+    # A long delay may lead beyond what a datetime can say.
+    micros = max(MIN_INSTANT, min(micros, MAX_INSTANT))
     return datetime.fromtimestamp(micros // SECOND, UTC).replace(microsecond=micros % SECOND)
 
 

@@ -182,7 +182,8 @@ async def _look(tx: Tx, ids: Sequence[str], order: Order) -> list[Look]:
 
 
 def _is_meant(job: Look, order: Order) -> bool:
-    return order.only_state in (None, job.state) and order.only_queue in (None, job.queue)
+    in_state = order.only_states is None or job.state in order.only_states
+    return in_state and order.only_queue in (None, job.queue)
 
 
 def _wake(tx: Tx, queues: Collection[str]) -> None:

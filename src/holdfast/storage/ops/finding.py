@@ -1,13 +1,16 @@
 """Finds jobs by what they are, newest first, without a look at those that cannot be meant.
 
-The jobs fall into pools, each with an index of its own: queued, running, waiting for something else, ended, and ended
-without success. A filter says which pools it needs.
+The jobs fall into pools, each with an index of its own: queued, running, waiting for something else, ended, ended
+without success, those of a flow, those whose ids begin alike. A filter says which pools it needs. What no index
+answers is looked for in what the pools give, stretch by stretch.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ...model.answers import JobFilter
 from ..port import Tx, Value
@@ -15,6 +18,11 @@ from ..statements import Statement, sql
 
 # Above every id: a bound that is always there can be looked up in an index, one that may be null cannot.
 _LAST: Final = "\U0010ffff"
+_STRETCH: Final = 1_000
+_LOOSE: Final = ("reason", "created_after", "created_before", "finished_after", "finished_before", "older_than")
+"""What the pools check, row by row, without an index."""
+_INSIDE: Final = ("tag", "text", "priority", "min_attempts")
+"""What they do not check."""
 _POOLS: Final[dict[str | None, Sequence[Statement]]] = {
     None: (sql.find_ready, sql.find_running, sql.find_waiting, sql.find_ended),
     "ready": (sql.find_ready,),
@@ -29,21 +37,80 @@ _POOLS: Final[dict[str | None, Sequence[Statement]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some ids, the greatest first. `next` is where to look on; None where everything was looked at."""
+
+    ids: list[str]
+    next: str | None
+
+
 async def find_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int) -> list[str]:
     """The first `n` ids below `before`, the greatest first."""
-    params: dict[str, Value] = {
-        "state": wanted.state, "queue": wanted.queue, "task": wanted.task, "tenant": wanted.tenant,
-        "reason": wanted.reason, "created_after": wanted.created_after, "created_before": wanted.created_before,
-        "finished_after": wanted.finished_after, "finished_before": wanted.finished_before,
-        "older_than": wanted.older_than, "before": _LAST if before is None else before, "n": n,
-    }  # fmt: skip
+    return (await search_ids(tx, wanted, before=before, n=n)).ids
+
+
+async def search_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int, most: int | None = None) -> Found:
+    """The same. What no index answers is looked for among `most` jobs: a short page may then not be the last."""
+    nothing: dict[str, Any] = dict.fromkeys(_LOOSE)
+    base = wanted if most is None else replace(wanted, **nothing)
+    if base == wanted and all(getattr(wanted, name) is None for name in _INSIDE):
+        ids = await _pooled(tx, wanted, before, n)
+        return Found(ids, ids[-1] if len(ids) == n else None)
     found: list[str] = []
-    for statement in _pools(wanted):
-        found += [row[0] for row in await tx.all(statement, **params)]
+    looked = 0
+    while True:
+        stretch = await _pooled(tx, base, before, _STRETCH)
+        found += await _narrowed(tx, wanted, stretch)
+        if len(found) >= n:
+            return Found(found[:n], found[n - 1])
+        if len(stretch) < _STRETCH:
+            return Found(found, None)
+        before, looked = stretch[-1], looked + len(stretch)
+        if most is not None and looked >= most:
+            return Found(found, before)
+
+
+async def _pooled(tx: Tx, wanted: JobFilter, before: str | None, n: int) -> list[str]:
+    """By what the indexes know. Several states are found one by one."""
+    found: list[str] = []
+    for state in dict.fromkeys(wanted.states or (wanted.state,)):
+        one = replace(wanted, state=state, states=None)
+        params = _params(one, before, n)
+        for statement in _pools(one):
+            found += [row[0] for row in await tx.all(statement, **params)]
     return sorted(found, reverse=True)[:n]
 
 
+async def _narrowed(tx: Tx, wanted: JobFilter, ids: Sequence[str]) -> list[str]:
+    """Those of some ids that fit in everything; several states were looked at already."""
+    if not ids:
+        return []
+    inside: dict[str, Value] = {name: getattr(wanted, name) for name in _INSIDE}
+    params = _params(wanted, None, len(ids))
+    return [row[0] for row in await tx.all(sql.narrow_ids, ids=json.dumps(ids), **params, **inside)]
+
+
+def _params(wanted: JobFilter, before: str | None, n: int) -> dict[str, Value]:
+    bound = _LAST if before is None else before
+    if wanted.id is not None:
+        bound = min(bound, wanted.id + _LAST)
+    return {
+        "state": wanted.state, "queue": wanted.queue, "task": wanted.task, "tenant": wanted.tenant,
+        "reason": wanted.reason, "flow": wanted.flow, "worker": wanted.worker, "created_after": wanted.created_after,
+        "created_before": wanted.created_before, "finished_after": wanted.finished_after,
+        "finished_before": wanted.finished_before, "older_than": wanted.older_than, "before": bound, "n": n,
+        "prefix": wanted.id,
+    }  # fmt: skip
+
+
 def _pools(wanted: JobFilter) -> Sequence[Statement]:
+    if wanted.id is not None:
+        return (sql.find_by_id,)
+    if wanted.flow is not None:
+        return (sql.find_of_flow,)
+    if wanted.worker is not None:
+        return (sql.find_running,)
     if wanted.state is None and wanted.queue is None and wanted.task is None:
         return (sql.find_of_tenant if wanted.tenant else sql.find_any,)
     return _POOLS[wanted.state]

@@ -6,12 +6,12 @@ import json
 from collections.abc import Collection
 
 from ...errors import Corruption, NotFound
-from ...model.answers import JobFilter
+from ...model.answers import JobFilter, JobPage
 from ...model.job import Attempt, Ended, JobRecord, JobState
 from ..port import Row, Tx
 from ..statements import sql
 from .counting import count_jobs as count_jobs
-from .finding import find_ids
+from .finding import find_ids, search_ids
 
 
 async def get_job(tx: Tx, job_id: str) -> JobRecord:
@@ -30,6 +30,13 @@ async def list_jobs(tx: Tx, wanted: JobFilter) -> list[JobRecord]:
     """Jobs, newest first."""
     found = await find_ids(tx, wanted, before=wanted.before, n=wanted.limit)
     return [_job(row) for row in await tx.all(sql.jobs_by_id, ids=json.dumps(found))]
+
+
+async def search_jobs(tx: Tx, wanted: JobFilter, most: int) -> JobPage:
+    """Jobs, newest first; what no index answers is looked for among at most `most` of them."""
+    found = await search_ids(tx, wanted, before=wanted.before, n=wanted.limit, most=most)
+    rows = await tx.all(sql.jobs_by_id, ids=json.dumps(found.ids))
+    return JobPage(tuple(_job(row) for row in rows), found.next)
 
 
 async def outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:

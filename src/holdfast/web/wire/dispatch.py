@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -17,25 +17,15 @@ from ...model.access import NOBODY, Identity
 from ..settings import WebSettings
 from .call import Call
 from .failures import Refused, error_response, refusal_of
+from .operation import Answered as Answered
 from .operation import Kind, Operation
 from .reading import read_arguments
 from .router import Router, segments_of
-
-T = TypeVar("T")
 
 IDENTITY: Final = "holdfast.identity"
 """Where the guard leaves who asks, in the scope of the request."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_SEGMENTS: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[T]):
-    """An answer with another status than usual, or with headers."""
-
-    value: T
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Face(Protocol):
@@ -125,7 +115,12 @@ def path_below(scope: Scope) -> str:
     """The path below where this application is mounted, still quoted: a name may contain a quoted slash."""
     raw: bytes | None = scope.get("raw_path")
     path = raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
-    mounted = [part for part in scope.get("root_path", "").split("/") if part]
+    return _below(path, scope.get("root_path", ""))
+
+
+@lru_cache(maxsize=256)
+def _below(path: str, root: str) -> str:
+    mounted = [part for part in root.split("/") if part]
     segments = segments_of(path)[len(mounted) :]
     if len(segments) > _MOST_SEGMENTS:
         raise Refused(404, "not_found", "there is nothing at this address")

@@ -68,7 +68,7 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "parameters": [*_places(operation, schema_of), *_query(operation, schema_of)],
+        "parameters": [*_places(operation, schema_of), *_query(operation, schema_of), *_headers(operation)],
         "responses": _responses(operation, schema_of),
         "security": [] if operation.needs == "nothing" else [{"token": []}],
         "x-needs": operation.needs,
@@ -100,6 +100,10 @@ def _query(operation: Operation, schema_of: dict[str, Any]) -> list[dict[str, An
     ]
 
 
+def _headers(operation: Operation) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in operation.heeds]
+
+
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
     """A query cannot carry null: a field that may be left out is described by what it may be."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
@@ -116,6 +120,8 @@ def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
     }
     for status in (operation.status, *operation.also):
         answers[str(status)] = _success(operation, schema_of)
+    for status, about in operation.besides:
+        answers[str(status)] = {"description": about, **({"content": refused} if status >= 400 else {})}
     return answers
 
 
@@ -124,5 +130,7 @@ def _success(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
         return {"description": "Done"}
     if not _is_data(operation, "answer"):
         return {"description": operation.summary, "content": {operation.media: {"schema": {}}}}
-    schema = schema_of[f"{operation.name}.answer"]
-    return {"description": operation.summary, "content": {"application/json": {"schema": schema}}}
+    content = {"application/json": {"schema": schema_of[f"{operation.name}.answer"]}}
+    if operation.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": operation.summary, "content": content}

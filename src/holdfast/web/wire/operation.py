@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
+from types import UnionType
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+from starlette.responses import Response
 
 from ...model.access import ScopeName
 
@@ -15,7 +18,18 @@ H = TypeVar("H", bound=Handler)
 Kind: TypeAlias = Literal["api", "page"]
 Needs: TypeAlias = ScopeName | Literal["nothing"]
 
+T = TypeVar("T")
+
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?::path)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """An answer with another status than usual, or with headers."""
+
+    value: T
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +57,12 @@ class Operation:
     """Whether its body may be as large as that of many jobs."""
     also: tuple[int, ...] = ()
     """Other statuses under which it gives the same kind of answer."""
+    heeds: tuple[str, ...] = ()
+    """Headers of the request that matter to it."""
+    streams: bool = False
+    """Whether it answers by server-sent events where that is asked for."""
+    besides: tuple[tuple[int, str], ...] = ()
+    """Statuses that others do not have, and what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +101,11 @@ def _operation(group: Group, method: str, path: str, handler: Handler, how: dict
     hints = get_type_hints(handler, include_extras=True)
     placeholders = _PLACEHOLDER.findall(path)
     answer = hints.pop("return", None)
+    if get_origin(answer) is UnionType and Response in get_args(answer):
+        # Data, or where the caller asks for it an answer of another kind.
+        (answer,) = [part for part in get_args(answer) if part is not Response]
+    if get_origin(answer) is Answered:
+        (answer,) = get_args(answer)
     parts = {name: hints.pop(name) for name in ("query", "body", "form") if name in hints}
     unread = set(inspect.signature(handler).parameters) - {"call", *placeholders, *parts}
     assert not unread, f"{handler.__qualname__} takes {unread}, which nothing gives it"

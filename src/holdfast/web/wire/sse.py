@@ -1,17 +1,32 @@
-"""Server-sent events: lines of text that a browser reads as they come, and asks for again by the last id it saw."""
+"""Server-sent events: lines of text that a browser reads as they come, and asks for again by the last id it saw.
+
+Whoever asks for such an answer takes a seat, loses it when he is no longer who he was, and is let go when he does not
+read: of what was said to him, no more is in memory than one event and what the network holds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
+import msgspec
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from .dispatch import IDENTITY
+from .failures import ErrorAnswer, Refused, error_response, refusal_of
+from .seats import SEATS, Seat, Seats
 
 MEDIA: Final = "text/event-stream"
 _QUIET: Final = 15.0
 _PING: Final = b": quiet\n\n"
+_STUCK: Final = 30.0
+"""Seconds until somebody who reads nothing is let go."""
+_FAREWELL: Final = 2.0
+_OVER: Final = Refused(401, "unauthenticated", "the token or session is no longer good")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +45,79 @@ class Said:
         return ("\n".join(lines) + "\n\n").encode()
 
 
-def stream(source: AsyncIterator[Said]) -> StreamingResponse:
-    """An answer that goes on as long as its source, with a sign of life when that is quiet."""
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_alive(source), media_type=MEDIA, headers=headers)
+def wants_stream(request: Request) -> bool:
+    """Whether the caller asks for events, by name."""
+    return any(one.partition(";")[0].strip().lower() == MEDIA for one in request.headers.get("accept", "").split(","))
 
 
-async def _alive(source: AsyncIterator[Said]) -> AsyncIterator[bytes]:
+def last_id(request: Request) -> str | None:
+    """The last event that the caller saw before it was cut off."""
+    return request.headers.get("last-event-id") or None
+
+
+Source: TypeAlias = "AsyncIterator[Said | bytes] | AsyncIterator[Said] | AsyncIterator[bytes]"
+"""Events, or what several readers share already encoded."""
+
+
+def stream(source: Source) -> Streaming:
+    """An answer that goes on as long as its source, with a sign of life when that is quiet.
+
+    What goes wrong on the way is told by an event `problem`; the reader comes again with the last id it saw.
+    """
+    return Streaming(source)
+
+
+class Streaming(StreamingResponse):
+    """The answer. Asked for by HEAD, it is its headers."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__((), media_type=MEDIA, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        self._source = source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seats: Seats = scope[SEATS]
+        try:
+            seat = seats.take(scope, scope.get(IDENTITY))
+        except Refused as full:
+            await _close(self._source)
+            await error_response(full)(scope, receive, send)
+            return
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if scope["method"] != "HEAD":
+                await self._speak_while_he_listens(seat, receive, send)
+            else:
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            seats.leave(seat)
+            await _close(self._source)
+
+    async def _speak_while_he_listens(self, seat: Seat, receive: Receive, send: Send) -> None:
+        speaking = asyncio.create_task(self._speak(send))
+        others = [asyncio.create_task(_gone(receive)), asyncio.create_task(seat.over.wait())]
+        try:
+            await asyncio.wait({speaking, *others}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (speaking, *others):
+                task.cancel()
+            await asyncio.gather(speaking, *others, return_exceptions=True)
+        if seat.over.is_set():
+            await _say_last(send, _problem(_OVER))
+
+    async def _speak(self, send: Send) -> None:
+        """To the end of the source, or until he has read nothing for too long."""
+        try:
+            async for piece in _alive(self._source):
+                async with asyncio.timeout(_STUCK):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except (TimeoutError, OSError):
+            return  # too slow, or gone
+        except Exception as error:
+            await _say_last(send, _problem(refusal_of(error)))
+
+
+async def _alive(source: Source) -> AsyncIterator[bytes]:
     coming = asyncio.ensure_future(anext(source, None))
     try:
         while True:
@@ -47,11 +128,31 @@ async def _alive(source: AsyncIterator[Said]) -> AsyncIterator[bytes]:
             said = coming.result()
             if said is None:
                 return
-            yield said.encode()
+            yield said if isinstance(said, bytes) else said.encode()
             coming = asyncio.ensure_future(anext(source, None))
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
-        close = getattr(source, "aclose", None)
-        if close is not None:
-            await close()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _say_last(send: Send, said: Said) -> None:
+    try:
+        async with asyncio.timeout(_FAREWELL):
+            await send({"type": "http.response.body", "body": said.encode()})
+    except (TimeoutError, OSError):
+        return
+
+
+def _problem(refused: Refused) -> Said:
+    return Said(msgspec.json.encode(ErrorAnswer(refused.problem)).decode(), event="problem")
+
+
+async def _close(source: Source) -> None:
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        await close()

@@ -7,6 +7,12 @@ select job.id from holdfast_job as job
  where job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
+-- name: find_by_id
+-- Where an id begins so. By the primary key.
+select job.id from holdfast_job as job
+ where job.id >= :prefix and job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
+
 -- name: find_waiting
 -- Index: holdfast_job_waiting.
 select job.id from holdfast_job as job

@@ -12,6 +12,8 @@ select id, name, tenant, revision, members, live, on_success, on_failure, cancel
    and (cast(:state as text) is null or coalesce(outcome, 'running') = :state)
    and (cast(:name as text) is null or name = :name)
    and (cast(:tenant as text) is null or tenant = :tenant)
+   and (cast(:since as bigint) is null or created_at >= :since)
+   and (cast(:until as bigint) is null or created_at < :until)
  order by id desc
  limit :n;
 
@@ -61,7 +63,7 @@ select state, count(*) from holdfast_job where flow = :flow group by state;
 
 -- name: flow_members
 select job.id, job.member, job.task, job.queue, job.state, job.reason, job.attempts, job.generation, job.created_at,
-       job.started_at, job.finished_at, j.mode, j.needed, j.rest
+       job.started_at, job.finished_at, j.mode, j.needed, j.rest, job.inputs
   from holdfast_job as job
   left join holdfast_join as j on j.job_id = job.id and j.kind = 'flow'
  where job.flow = :flow

@@ -96,6 +96,20 @@ select past.ended_at, past.job_id, past.epoch, job.task, past.error
  order by past.ended_at, past.job_id, past.epoch
  limit :n;
 
+-- name: recent_failures
+-- The newest runs that failed. Index: holdfast_attempt_ended; so many of its entries are looked at and no more, however
+-- few of them are the tenant's.
+select past.ended_at, past.job_id, past.epoch, job.task, past.error, past.attempt, past.outcome,
+       job.state, job.queue, job.tenant
+  from (select ended_at, job_id, epoch, error, attempt, outcome from holdfast_attempt
+         where ended_at >= :since
+         order by ended_at desc, job_id desc, epoch desc limit :most) as past
+  join holdfast_job as job on job.id = past.job_id
+ where past.error is not null and past.outcome <> 'throttled'
+   and (cast(:tenant as text) is null or job.tenant = :tenant)
+ order by past.ended_at desc, past.job_id desc, past.epoch desc
+ limit :n;
+
 -- name: note_error
 insert into holdfast_error (fingerprint, task, type, message, traceback, last_job, first_seen, last_seen, count)
 values (:fingerprint, :task, :type, :message, :traceback, :last_job, :first_seen, :last_seen, :count)

@@ -42,6 +42,24 @@ select found.id from q
  where q.queue is not null
  order by found.id desc limit :n;
 
+-- name: find_of_flow
+-- Its members are read, and none else. Index: holdfast_job_member; `offset 0` keeps the order by id from choosing another.
+select job.id from (select * from holdfast_job where flow = :flow offset 0) as job
+ where job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
+
+-- name: narrow_ids
+-- Those of some jobs that fit in what no index answers. By the primary key; `offset 0` keeps it from any other.
+select job.id
+  from (select * from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) offset 0) as job
+ where @wanted(job)
+   and (cast(:priority as bigint) is null or job.priority = :priority)
+   and (cast(:min_attempts as bigint) is null or job.attempts >= :min_attempts)
+   and (cast(:tag as text) is null
+        or exists (select 1 from json_array_elements_text(job.tags::json) as tag where tag = :tag))
+   and (cast(:text as text) is null or strpos(job.payload, :text) > 0 or strpos(job.error, :text) > 0)
+ order by job.id desc;
+
 -- name: find_ended
 -- Index: holdfast_job_history.
 with recursive t(task) as (

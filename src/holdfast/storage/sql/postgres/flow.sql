@@ -4,6 +4,12 @@
 select id, flow, member, tenant, state from holdfast_job
  where id in (select json_array_elements_text(:ids::json)) order by id;
 
+-- name: count_members_of
+-- Index: holdfast_job_member.
+select flow, state, count(*) from holdfast_job
+ where flow in (select json_array_elements_text(:flows::json)) and (cast(:tenant as text) is null or tenant = :tenant)
+ group by flow, state;
+
 -- name: names_taken
 select member from holdfast_job
  where flow = :flow and member in (select json_array_elements_text(:names::json))

@@ -76,3 +76,14 @@ update holdfast_job
                          and job.reason = 'order'
                        order by mine.seq limit :n for update of job skip locked))
 returning id;
+
+-- name: oldest_entries
+-- When the first was put of those that wait, that are parked and that were abandoned. By the first row of an index each:
+-- holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful.
+select q.value,
+       (select created_at from holdfast_job where due is not null and queue = q.value order by id limit 1),
+       (select created_at from holdfast_job where state = 'blocked' and queue = q.value order by id limit 1),
+       (select created_at from holdfast_job
+         where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = q.value
+         order by id limit 1)
+  from json_array_elements_text(:queues::json) as q(value);

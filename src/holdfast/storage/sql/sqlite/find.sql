@@ -41,6 +41,23 @@ select found.id from q
                         order by job.id desc limit :n)
  order by found.id desc limit :n;
 
+-- name: find_of_flow
+-- Its members are read, and none else. Index: holdfast_job_member.
+select job.id from holdfast_job as job indexed by holdfast_job_member
+ where job.flow = :flow and job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
+
+-- name: narrow_ids
+-- Those of some jobs that fit in what no index answers. By the primary key.
+select job.id from json_each(:ids) as given
+ cross join holdfast_job as job on job.id = given.value
+ where @wanted(job)
+   and (cast(:priority as bigint) is null or job.priority = :priority)
+   and (cast(:min_attempts as bigint) is null or job.attempts >= :min_attempts)
+   and (:tag is null or exists (select 1 from json_each(job.tags) as tag where tag.value = :tag))
+   and (:text is null or instr(job.payload, :text) > 0 or instr(job.error, :text) > 0)
+ order by job.id desc;
+
 -- name: find_ended
 -- Index: holdfast_job_history.
 with recursive t(task) as (

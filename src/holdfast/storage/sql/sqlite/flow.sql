@@ -3,6 +3,12 @@
 -- name: look_at_members
 select id, flow, member, tenant, state from holdfast_job where id in (select value from json_each(:ids)) order by id;
 
+-- name: count_members_of
+-- Index: holdfast_job_member.
+select flow, state, count(*) from holdfast_job
+ where flow in (select value from json_each(:flows)) and (cast(:tenant as text) is null or tenant = :tenant)
+ group by flow, state;
+
 -- name: names_taken
 select member from holdfast_job where flow = :flow and member in (select value from json_each(:names)) order by member;
 

@@ -57,3 +57,14 @@ update holdfast_job
                where mine.queue = :queue and mine.key = :key and job.state = 'blocked' and job.reason = 'order'
                order by mine.seq limit :n)
 returning id;
+
+-- name: oldest_entries
+-- When the first was put of those that wait, that are parked and that were abandoned. By the first row of an index each:
+-- holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful.
+select q.value,
+       (select created_at from holdfast_job where due is not null and queue = q.value order by id limit 1),
+       (select created_at from holdfast_job where state = 'blocked' and queue = q.value order by id limit 1),
+       (select created_at from holdfast_job
+         where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = q.value
+         order by id limit 1)
+  from json_each(:queues) as q;

@@ -1,0 +1,46 @@
+"""What became of many jobs, or of one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..model.bulk import Action, Fate
+from ..model.bulk import BulkReport as Report
+from .acting import Changed
+from .jobs import Job
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One job's own fate."""
+
+    id: str
+    outcome: Fate
+
+
+class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs met which fate; with `dry_run`, would meet. `results` are of jobs that were named."""
+
+    action: Action
+    dry_run: bool
+    chosen: int
+    changed: int
+    fates: dict[Fate, int]
+    results: list[Result]
+
+
+class Acted(Changed, frozen=True, kw_only=True):
+    """What an action on one job did: `outcome` in a word, and the job as it is now; null where it is gone."""
+
+    outcome: str
+    job: Job | None
+
+
+def of_report(report: Report) -> BulkReport:
+    return BulkReport(
+        action=report.action,
+        dry_run=report.dry_run,
+        chosen=report.chosen,
+        changed=report.changed,
+        fates=dict(report.fates),
+        results=[Result(id=job_id, outcome=fate) for job_id, fate in report.by_id.items()],
+    )

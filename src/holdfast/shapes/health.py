@@ -1,0 +1,32 @@
+"""Whether all is well, and if not, why."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from .values import Instant
+
+Status: TypeAlias = Literal["ok", "degraded", "down"]
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not well. `code` stays as it is over versions; `message` is for people."""
+
+    code: str
+    message: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How the whole is, and why it is not well."""
+
+    status: Status
+    reasons: list[Trouble]
+    checked_at: Instant
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"

@@ -1,0 +1,87 @@
+"""What a job says while it runs: frames, its progress, its summary."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ..model.stream import Frame as FrameRecord
+from ..model.stream import Progress as ProgressRecord
+from ..model.stream import StreamPage
+from ..model.stream import Summary as SummaryRecord
+from .values import instant_of
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece. Text and JSON are `data`, bytes are `base64`; `control` ones are about the frames before them."""
+
+    cursor: str
+    seq: int
+    kind: str
+    at: datetime | None
+    attempt: int
+    generation: int
+    step: str | None
+    best_effort: bool
+    control: bool
+    data: Any = msgspec.UNSET
+    base64: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Frames(msgspec.Struct, frozen=True, kw_only=True):
+    """Some frames in their order. `next` is where to read on; `closed` says that nothing comes after these."""
+
+    items: list[Frame]
+    next: str
+    closed: bool
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a job says it is; null where it has not said."""
+
+    percent: float | None
+    message: str | None
+    stage: str | None
+    at: datetime | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's own document about itself. Version 0 is before its first word."""
+
+    document: dict[str, Any]
+    version: int
+    at: datetime | None
+
+
+def of_frame(frame: FrameRecord) -> Frame:
+    in_bytes = isinstance(frame.data, bytes)
+    return Frame(
+        cursor=frame.cursor,
+        seq=frame.seq,
+        kind=frame.kind,
+        at=instant_of(frame.at),
+        attempt=frame.attempt,
+        generation=frame.generation,
+        step=frame.step,
+        best_effort=frame.best_effort,
+        control=frame.control,
+        data=msgspec.UNSET if in_bytes else frame.data,
+        base64=base64.b64encode(frame.data).decode() if in_bytes else msgspec.UNSET,
+    )
+
+
+def of_frames(page: StreamPage) -> Frames:
+    return Frames(items=[of_frame(frame) for frame in page.frames], next=page.cursor, closed=page.closed)
+
+
+def of_progress(progress: ProgressRecord) -> Progress:
+    return Progress(
+        percent=progress.percent, message=progress.message, stage=progress.stage, at=instant_of(progress.at)
+    )  # fmt: skip
+
+
+def of_summary(summary: SummaryRecord) -> Summary:
+    return Summary(document=summary.document, version=summary.version, at=instant_of(summary.at))

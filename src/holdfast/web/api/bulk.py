@@ -1,0 +1,54 @@
+"""What operators do to many jobs at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ...model.bulk import Action
+from ...shapes.bulk import BulkReport, of_report
+from ..wire.call import Call
+from .acting import group
+from .jobfilters import Wanted, filter_of
+from .newjobs import MOST, Priority
+from .types import Acting, Name, QueueName
+
+
+class ManyJobs(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An action, and on which jobs: by `filter`, by `ids`, or on `all` of them.
+
+    `priority` belongs to the action of that name, `queue` to `move`, `force` to `cancel`.
+    """
+
+    action: Action
+    filter: Wanted | None = None
+    ids: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=MOST)] | None = None
+    all: bool = False
+    dry_run: bool = False
+    priority: Priority | None = None
+    queue: QueueName | None = None
+    force: bool = False
+
+
+@group.post("/jobs/actions", needs="operate", bulk=True)
+async def act_on_jobs(call: Call, body: ManyJobs) -> BulkReport:
+    """Act on many jobs.
+
+    Who is meant is settled once; then each 500 of them are one transaction with its own record in the audit. With
+    `dry_run` nothing is changed, and the counts are those that would come of it.
+    """
+    wanted = None if body.filter is None else filter_of(call, body.filter)
+    report = await call.client.jobs.abulk(
+        body.action,
+        wanted,
+        ids=body.ids,
+        all=body.all,
+        dry_run=body.dry_run,
+        actor=call.actor,
+        reason=body.reason,
+        priority=body.priority,
+        to_queue=body.queue,
+        force=body.force,
+    )
+    return of_report(report)

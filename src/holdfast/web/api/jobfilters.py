@@ -1,0 +1,78 @@
+"""Which jobs are meant, as a query and as part of a body."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from ...clock import SECOND
+from ...model.answers import JobFilter
+from ...model.job import JobState
+from ...names import TAG_BYTES, check_instant
+from ..wire.call import Call
+from ..wire.failures import Refused
+from .newjobs import STORABLE, Instant, Priority
+from .types import Cursor, Name, QueueName, Seconds
+
+_Prefix: TypeAlias = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=128, pattern=STORABLE, description="How the id begins.")
+]
+_Text: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=256, pattern=STORABLE, description="In the arguments or the error, as it is stored."
+    ),
+]
+_Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES, pattern=STORABLE)]
+_Tries: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+_Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=500)]
+
+
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs are meant. "After" includes its instant, "before" does not; `older_than` is seconds since the end."""
+
+    state: list[JobState] = []
+    queue: QueueName | None = None
+    task: Name | None = None
+    tenant: Name | None = None
+    reason: Name | None = None
+    id: _Prefix | None = None
+    flow: Name | None = None
+    worker: Name | None = None
+    tag: _Tag | None = None
+    text: _Text | None = None
+    priority: Priority | None = None
+    min_attempts: _Tries | None = None
+    created_after: Instant | None = None
+    created_before: Instant | None = None
+    finished_after: Instant | None = None
+    finished_before: Instant | None = None
+    older_than: Seconds | None = None
+
+
+class JobQuery(Wanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs to list, and which part of the list."""
+
+    limit: _Limit = 50
+    after: Cursor | None = None
+
+
+def filter_of(call: Call, wanted: Wanted, before: str | None = None) -> JobFilter:
+    """As the client takes it. Who may not see arguments may not search in them either."""
+    if wanted.text is not None and not call.may("payload"):
+        raise Refused(
+            403,
+            "forbidden",
+            f"text is searched in arguments; this needs the scope 'payload', which {call.identity.name} has not",
+        )
+    said: dict[str, Any] = {
+        name: value for name, value in msgspec.structs.asdict(wanted).items() if name not in ("state", "after")
+    }
+    for name in ("created_after", "created_before", "finished_after", "finished_before"):
+        said[name] = None if said[name] is None else check_instant(name, said[name])
+    said["older_than"] = None if wanted.older_than is None else round(wanted.older_than * SECOND)
+    states = tuple(dict.fromkeys(map(str, wanted.state)))
+    if len(states) == 1:
+        return JobFilter(state=states[0], before=before, **said)
+    return JobFilter(states=states or None, before=before, **said)

@@ -1,0 +1,32 @@
+"""How values of the query and the body become those of their types."""
+
+from __future__ import annotations
+
+from .web_kit import Site
+
+
+def test_a_whole_number_may_have_a_point(site: Site) -> None:
+    assert site.put("/limits/tasks/double", {"most": 3.0}) == {"most": 3}
+    status, message = site.refused("PUT", "/limits/tasks/double", {"most": 3.5})
+    assert (status, "most" in message) == (400, True)
+
+
+def test_the_word_null_is_no_value_of_a_query_but_a_name(site: Site) -> None:
+    status, message = site.refused("GET", "/audit?until=null")
+    assert (status, "until" in message) == (400, True)
+    assert site.get("/budgets?tenant=null")["items"] == []
+    site.put("/budgets/team?tenant=null", {"limits": {"usd": 1}})
+    site.put("/budgets/team?tenant=other", {"limits": {"usd": 1}})
+    assert [one["tenant"] for one in site.get("/budgets?tenant=null")["items"]] == ["null"]
+
+
+def test_an_instant_in_a_query_is_no_number(site: Site) -> None:
+    for text in ("1700000000", "0", "1e9", "nan"):
+        assert site.refused("GET", f"/audit?since={text}")[0] == 400
+    assert site.get("/audit?since=2024-05-01T00:00:00%2B02:00")["items"] == []
+
+
+def test_a_name_with_a_slash_is_one_name(site: Site) -> None:
+    site.put("/breakers/a%2Fb", {})
+    assert site.get("/breakers/a%2Fb")["scope"] == "a/b"
+    assert site.refused("GET", "/breakers/a/b")[0] == 404
