@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .clock import SYSTEM_CLOCK, Clock
 from .engine.executor import Middleware
 from .engine.settings import WorkerSettings
 from .engine.worker import Worker
 from .storage.port import Store
+from .tasks import Task
 
 if TYPE_CHECKING:
     from .app import App
@@ -28,8 +29,12 @@ class EmbeddedWorker:
         settings: WorkerSettings,
         middleware: Sequence[Middleware],
         clock: Clock | None = None,
+        *,
+        tasks: Mapping[str, Task[Any, Any]] | None = None,
     ) -> None:
+        """`tasks` are those that it runs; without them it runs all of the app's."""
         self._app = app
+        self._tasks = tasks
         self._store = store
         self._settings = settings
         self._middleware = middleware
@@ -91,7 +96,7 @@ class EmbeddedWorker:
     def _make(self) -> Worker:
         return Worker(
             self._store,
-            self._app.workload,
+            self._app.workload if self._tasks is None else self._tasks,
             self._settings,
             app=self._app,
             middleware=self._middleware,

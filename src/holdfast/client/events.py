@@ -80,6 +80,11 @@ class Events:
         _move_all(store)
         return str(Cursor(store.read(_NEWEST) + 1, 0))
 
+    async def acursor(self) -> str:
+        store = self._store()
+        await _amove_all(store)
+        return str(Cursor(await store.aread(_NEWEST) + 1, 0))
+
     def _place(self, after: str | None) -> Cursor | None:
         if after is None:
             return None
@@ -138,9 +143,7 @@ class Feed:
         listener = self._store.bell.listen(_TOPICS)
         try:
             if self._place is None:
-                while await self._store.aread(_WAITS):
-                    if not await self._store.awrite(_RELAY):
-                        break
+                await _amove_all(self._store)
             self._begin(await self._store.aread(_NEWEST))
             deadline = self._deadline()
             while True:
@@ -199,6 +202,12 @@ def _left(deadline: float | None) -> float:
 def _move_all(store: Store) -> None:
     while store.read(_WAITS):
         if not store.write(_RELAY):
+            break
+
+
+async def _amove_all(store: Store) -> None:
+    while await store.aread(_WAITS):
+        if not await store.awrite(_RELAY):
             break
 
 

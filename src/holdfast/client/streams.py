@@ -73,10 +73,16 @@ class Streams:
         return (frame for page in self._pages(tail, patience) for frame in page.frames)
 
     def afollow(
-        self, job: Target, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
+        self,
+        job: Target,
+        *,
+        after: str | None = None,
+        timeout: Seconds | None = None,
+        best_effort: bool = True,
+        at_once: int = _PAGE,
     ) -> AsyncIterator[Frame]:
-        """The awaiting twin of `follow`: `async for frame in …`."""
-        return self._frames(_tail(job, after, _PAGE, best_effort), check_timeout(timeout))
+        """The awaiting twin of `follow`: `async for frame in …`. At most `at_once` frames are in memory."""
+        return self._frames(_tail(job, after, at_once, best_effort), check_timeout(timeout))
 
     def tail(
         self, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True

@@ -37,6 +37,8 @@ class WebSettings:
     """Requests a second that each identity may make; 0 is no limit."""
     viewers: int = 200
     """Pages and streams that may be followed at once."""
+    recheck: float = 15.0
+    """How many seconds after which those who follow are asked again who they are."""
     refreshes: float = 8.0
     """How often a second the store is asked for all followed pages together."""
     any_task: bool = False

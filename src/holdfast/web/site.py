@@ -28,7 +28,7 @@ def build(app: App, settings: WebSettings) -> ASGIApp:
     """The site as an ASGI application, to serve or to mount."""
     doorman = Doorman(app, settings)
     json, html = JsonFace(), HtmlFace(Templates(app))
-    hub = Hub(refreshes=settings.refreshes, viewers=settings.viewers)
+    hub = Hub(refreshes=settings.refreshes)
     api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
     pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
     parts: dict[str, ASGIApp] = {API: api, "/static": Static(), "/live": Watching(hub, pages, html, app, settings)}

@@ -11,6 +11,7 @@ from ...model.access import Identity
 from ..settings import WebSettings
 from ..wire.dispatch import IDENTITY
 from ..wire.failures import Refused, error_response, refusal_of
+from ..wire.seats import SEATS, Seats
 from .headers import protect
 from .hosts import check_host
 from .identify import Doorman
@@ -27,6 +28,9 @@ class Guard:
         self._inner = inner
         self._doorman = doorman
         self._settings = settings
+        self._seats = Seats(
+            settings.viewers, doorman.identify, every=settings.recheck, each_alone=settings.identify is not None
+        )
         self._rates = Throttle(burst=max(1.0, settings.rate), per_second=settings.rate) if settings.rate else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,7 +54,7 @@ class Guard:
         except Exception as error:
             await error_response(refusal_of(error))(scope, receive, send)
             return
-        scope[IDENTITY] = identity
+        scope[IDENTITY], scope[SEATS] = identity, self._seats
         await self._inner(scope, receive, send)
 
     def _check_rate(self, identity: Identity | None) -> None:

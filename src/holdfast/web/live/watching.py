@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
@@ -39,8 +40,9 @@ class Watching:
             operation, values = self._find(page)
             if not identity.may(operation.needs):
                 raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}")
-            self._hub.check_room()
-            looked = _Look(self._face, operation, values, self._call(scope, page, identity))
+            call = self._call(scope, page, identity)
+            given = await read_arguments(operation, call.request, values, 0, 1.0)
+            looked = _Look(self._face, operation, given, call)
             # What a page shows depends on what its reader may do.
             key: Hashable = (mount_of(scope), page, identity.tenant, identity.scopes)
             response = stream(self._hub.watch(key, looked.render))
@@ -71,19 +73,17 @@ class Watching:
 class _Look:
     """One page, asked for again and again."""
 
-    def __init__(self, face: HtmlFace, operation: Operation, values: list[str], call: Call) -> None:
+    def __init__(self, face: HtmlFace, operation: Operation, given: Mapping[str, Any], call: Call) -> None:
         self._face = face
         self._operation = operation
-        self._values = values
+        self._given = given
         self._call = call
 
     async def render(self) -> Mapping[str, str]:
-        request = self._call.request
-        given = await read_arguments(self._operation, request, self._values, 0, 1.0)
-        page = await self._operation.handler(self._call, **given)
+        page = await self._operation.handler(self._call, **self._given)
         if not isinstance(page, Page):
             return {}
-        return self._face.templates.parts(page.template, request, self._call.identity, page.shows)
+        return self._face.templates.parts(page.template, self._call.request, self._call.identity, page.shows)
 
 
 def _known(scope: Scope) -> Identity:

@@ -1,0 +1,62 @@
+"""Artifacts: what jobs leave behind. Bytes are read piece by piece, whole or by range, and always as a download."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.responses import Response, StreamingResponse
+
+from ...model.artifact import Artifact as ArtifactRecord
+from ...shapes.artifacts import Artifact, of_artifact
+from ...shapes.pages import Page, whole
+from ..wire.call import Call
+from ..wire.downloads import Span, download_headers, is_known, span_of
+from ..wire.operation import Group
+from .types import Name
+
+group = Group("Artifacts", "Named bytes that jobs leave behind.")
+
+
+@group.get("/jobs/{job_id}/artifacts", needs="read")
+async def list_artifacts(call: Call, job_id: Name) -> Page[Artifact]:
+    """What a job has stored, without the bytes: first its result, then by name."""
+    payload = call.may("payload")
+    return whole(await call.client.artifacts.alist(job_id), lambda one: of_artifact(one, payload=payload))
+
+
+@group.get("/jobs/{job_id}/artifacts/{name}", needs="read")
+async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
+    """One artifact, without its bytes."""
+    return of_artifact(await call.client.artifacts.aget(job_id, name), payload=call.may("payload"))
+
+
+@group.get(
+    "/jobs/{job_id}/artifacts/{name}/content",
+    needs="payload",
+    media="*/*",
+    also=(206,),
+    heeds=("Range", "If-Range", "If-None-Match"),
+    besides=((304, "The caller has it already"), (416, "The range lies behind the end")),
+)
+async def read_artifact(call: Call, job_id: Name, name: Name) -> Response:
+    """The bytes of an artifact.
+
+    `Range: bytes=…` asks for one range of them. They come as a download, whatever type they are of.
+    """
+    found = await call.client.artifacts.aget(job_id, name)
+    asked, headers = call.request.headers, download_headers(found.name, f'"{found.sha256}"')
+    if is_known(asked, headers["etag"]):
+        return Response(None, 304, headers)
+    span = span_of(asked, found.size, headers["etag"]) if call.request.method == "GET" else None
+    return _answer(call, found, span, headers)
+
+
+def _answer(call: Call, found: ArtifactRecord, span: Span | None, headers: Mapping[str, str]) -> Response:
+    start, length = (0, found.size) if span is None else (span.start, span.length)
+    headers = {**headers, "content-length": str(length), "content-type": found.content_type}
+    if span is not None:
+        headers["content-range"] = f"bytes {start}-{start + length - 1}/{found.size}"
+    if call.request.method == "HEAD":
+        return Response(None, 200, headers)
+    pieces = call.client.artifacts.aopen(found.job_id, found.name, start=start, length=length)
+    return StreamingResponse(pieces, 200 if span is None else 206, headers)

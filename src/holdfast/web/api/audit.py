@@ -1,0 +1,40 @@
+"""The audit: what operators did, and what they tried and were refused."""
+
+from __future__ import annotations
+
+from ...shapes.audit import Record, of_record
+from ...shapes.pages import Page, part, place_at
+from ...shapes.values import Instant
+from ..wire.call import Call
+from ..wire.operation import Group
+from .types import Listing, Name
+
+group = Group("Audit", "What operators did, when and why.")
+
+
+class AuditQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which records. A target is found by its kind too."""
+
+    actor: Name | None = None
+    action: Name | None = None
+    target_kind: Name | None = None
+    target: Name | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+@group.get("/audit", needs="read")
+async def list_audit(call: Call, query: AuditQuery) -> Page[Record]:
+    """Records, newest first. Callers who may not see payloads do not see what was changed."""
+    found = await call.client.audit.alist(
+        actor=query.actor,
+        action=query.action,
+        target_kind=query.target_kind,
+        target=query.target,
+        since=query.since,
+        until=query.until,
+        before=None if query.after is None else place_at(query.after)[0],
+        limit=query.limit,
+    )
+    payload = call.may("payload")
+    return part(found, query.limit, lambda one: of_record(one, payload=payload), lambda one: (one.id,))

@@ -1,0 +1,79 @@
+"""Circuit breakers: see them, set them, open and close them by hand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ...shapes.acting import Changed
+from ...shapes.limits import Breaker, BreakerMoved, of_breaker
+from ...shapes.pages import Page, whole
+from ..wire.call import Call
+from ..wire.operation import Group
+from .types import LONGEST, Acting, Count, Name, Reason, Why
+
+group = Group("Breakers", "Circuit breakers: after failures in a row, jobs that name one wait.")
+
+Span = Annotated[float, msgspec.Meta(ge=0.001, le=LONGEST, description="Seconds.")]
+_WHAT = "the circuit breakers"
+
+
+class NewBreaker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """After so many failures in a row it opens for so many seconds."""
+
+    failures: Count = 5
+    open_for: Span = 30.0
+    reason: Reason = ""
+
+
+class Trip(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """For how many seconds to open; left out, as long as it always opens."""
+
+    open_for: Span | None = None
+    reason: Reason = ""
+
+
+@group.get("/breakers", needs="read")
+async def list_breakers(call: Call) -> Page[Breaker]:
+    """Every circuit breaker and how it stands."""
+    return whole(await call.whole(_WHAT).breakers.alist(), of_breaker)
+
+
+@group.get("/breakers/{scope}", needs="read")
+async def get_breaker(call: Call, scope: Name) -> Breaker:
+    """One circuit breaker and how it stands."""
+    return of_breaker(await call.whole(_WHAT).breakers.aget(scope))
+
+
+@group.put("/breakers/{scope}", needs="operate")
+async def set_breaker(call: Call, scope: Name, body: NewBreaker) -> Breaker:
+    """Make or change a circuit breaker."""
+    breakers = call.whole(_WHAT).breakers
+    await breakers.aset(scope, failures=body.failures, open_for=body.open_for, actor=call.actor, reason=body.reason)
+    return of_breaker(await breakers.aget(scope))
+
+
+@group.delete("/breakers/{scope}", needs="operate")
+async def clear_breaker(call: Call, scope: Name, query: Why) -> Changed:
+    """Remove a circuit breaker. Jobs that name it wait until there is one again."""
+    return Changed(changed=await call.whole(_WHAT).breakers.aclear(scope, actor=call.actor, reason=query.reason))
+
+
+@group.post("/breakers/{scope}/trip", needs="operate")
+async def trip_breaker(call: Call, scope: Name, body: Trip) -> BreakerMoved:
+    """Open a circuit breaker by hand: no job that names it runs for a while. One that is open is open for longer."""
+    breakers = call.whole(_WHAT).breakers
+    before = await breakers.aget(scope)
+    after = await breakers.atrip(scope, body.open_for, actor=call.actor, reason=body.reason)
+    return BreakerMoved(changed=before.state != after.state, breaker=of_breaker(after))
+
+
+@group.post("/breakers/{scope}/reset", needs="operate")
+async def reset_breaker(call: Call, scope: Name, body: Acting) -> BreakerMoved:
+    """Close a circuit breaker by hand, and let go what waits behind it."""
+    breakers = call.whole(_WHAT).breakers
+    before = await breakers.aget(scope)
+    after = await breakers.areset(scope, actor=call.actor, reason=body.reason)
+    changed = (before.state, before.failures) != (after.state, after.failures)
+    return BreakerMoved(changed=changed, breaker=of_breaker(after))

@@ -1,0 +1,133 @@
+"""Looks at the whole and says what is not well. One look serves all who ask within a second."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ...app import App
+from ...clock import SYSTEM_CLOCK
+from ...errors import HoldfastError, SchemaMismatch
+from ...model.outbox import PREFIX
+from ...model.stats import QueueStats, StoreStats, WorkerStats
+from ...opening import database_file
+
+_TRUSTED: Final = 1.0
+_PATIENCE: Final = 5.0
+_LITTLE_SPACE: Final = 256 * 1024 * 1024
+_LARGE_WAL: Final = 256 * 1024 * 1024
+_OLD_TRANSACTION: Final = 300.0
+_BEHIND: Final = 300.0
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not well. `names` are for those who may look at the store."""
+
+    code: str
+    text: str
+    names: tuple[str, ...] = ()
+
+    def told(self, *, named: bool) -> str:
+        if not named or not self.names:
+            return self.text
+        more = " …" if len(self.names) > _MOST_NAMED else ""
+        return f"{self.text}: {', '.join(self.names[:_MOST_NAMED])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What one look found."""
+
+    at: datetime
+    seen: float
+    """By the monotonic clock."""
+    down: Finding | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class _Looks:
+    """The last look at each app, and the one that is under way."""
+
+    def __init__(self) -> None:
+        self._last: WeakKeyDictionary[App, Checkup] = WeakKeyDictionary()
+        self._coming: WeakKeyDictionary[App, asyncio.Task[Checkup]] = WeakKeyDictionary()
+
+    async def at(self, app: App) -> Checkup:
+        last = self._last.get(app)
+        if last is not None and SYSTEM_CLOCK.monotonic() - last.seen < _TRUSTED:
+            return last
+        coming = self._coming.get(app)
+        if coming is None or coming.done() or coming.get_loop() is not asyncio.get_running_loop():
+            coming = self._coming[app] = asyncio.create_task(_look(app))
+        # One who goes away does not take the look from the others.
+        found = self._last[app] = await asyncio.shield(coming)
+        return found
+
+
+check_up: Final = _Looks().at
+
+
+async def unreachable(app: App) -> Finding | None:
+    """Why the store cannot be used; None where it can."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await app.queues.aget("default")
+    except SchemaMismatch:
+        return Finding("schema", "the store's schema is not the one of this version")
+    except (HoldfastError, TimeoutError):
+        return Finding("store", "the store does not answer")
+    return None
+
+
+async def _look(app: App) -> Checkup:
+    at, seen = datetime.now(UTC), SYSTEM_CLOCK.monotonic()
+    if (down := await unreachable(app)) is not None:
+        return Checkup(at, seen, down)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            queues, workers = await app.stats.aqueues(), await app.stats.aworkers()
+            store = await app.stats.astore()
+    except (HoldfastError, TimeoutError):
+        return Checkup(at, seen, Finding("store", "the store does not answer"))
+    found = (*_of_queues(queues), *_of_workers(workers), *_of_store(store), *_of_disk(app))
+    return Checkup(at, seen, None, found)
+
+
+def _of_queues(queues: Sequence[QueueStats]) -> Iterator[Finding]:
+    due = [queue for queue in queues if queue.oldest_due_age is not None and not queue.is_paused]
+    if unserved := tuple(queue.name for queue in due if not queue.workers):
+        yield Finding("unserved", f"{len(unserved)} queues have due jobs, and no worker serves them", unserved)
+    late = [queue for queue in due if queue.name.startswith(PREFIX) and (queue.oldest_due_age or 0.0) > _BEHIND]
+    if behind := tuple(queue.name.removeprefix(PREFIX) for queue in late if queue.workers):
+        yield Finding("outbox_behind", f"{len(behind)} outboxes have delivered nothing for minutes", behind)
+
+
+def _of_workers(workers: Sequence[WorkerStats]) -> Iterator[Finding]:
+    if lost := tuple(worker.name for worker in workers if worker.state == "lost"):
+        yield Finding("workers_lost", f"{len(lost)} workers have not been heard of for longer than their lease", lost)
+
+
+def _of_store(store: StoreStats) -> Iterator[Finding]:
+    if (store.wal_bytes or 0) > _LARGE_WAL:
+        yield Finding("wal_large", "the write-ahead log is large: something reads for very long")
+    if (store.oldest_transaction or 0.0) > _OLD_TRANSACTION:
+        yield Finding("old_snapshot", "a transaction is open for minutes, which slows every queue down")
+
+
+def _of_disk(app: App) -> Iterator[Finding]:
+    file = database_file(app.config)
+    if file is None:
+        return
+    try:
+        free = shutil.disk_usage(file.parent).free
+    except OSError:
+        return
+    if free < _LITTLE_SPACE:
+        yield Finding("store_full", "the disk of the store is nearly full")

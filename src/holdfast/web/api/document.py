@@ -1,0 +1,26 @@
+"""The document that describes all of this."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ..pages.mount import mount_of
+from ..wire.call import Call
+from ..wire.openapi import document
+from ..wire.operation import Group
+
+group = Group("Document", "The API, as programs read it.")
+
+
+@group.get("/openapi.json", needs="nothing")
+async def openapi(call: Call) -> dict[str, Any]:
+    """The OpenAPI 3.1 document, made of the types that check the requests."""
+    return {**_document(), "servers": [{"url": mount_of(call.request.scope) or "/"}]}
+
+
+@lru_cache(maxsize=1)
+def _document() -> dict[str, Any]:
+    from . import GROUPS
+
+    return document(GROUPS)

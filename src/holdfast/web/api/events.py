@@ -1,0 +1,104 @@
+"""Events: the log of what happens, by the page or as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+import msgspec
+from starlette.responses import Response
+
+from ...clock import SYSTEM_CLOCK
+from ...errors import BeyondScope
+from ...model.event import EventFilter, check_kinds
+from ...shapes.events import Event, Events, of_event
+from ..live.telling import telling_of
+from ..wire.call import Call
+from ..wire.operation import Group
+from ..wire.sse import Said, last_id, stream, wants_stream
+from .types import Name, PageSize
+
+group = Group("Events", "The log of what happens to jobs, flows and queues.")
+
+EventCursor = Annotated[
+    str, msgspec.Meta(pattern=r"^(start|[0-9]{1,18}-[0-9]{1,9})$", description="That of an event, or `start`.")
+]
+# A filter may pass over all there is: a page ends after so many seconds, and says how far it came.
+_LONGEST_LOOK: Final = 2.0
+_MARK_EVERY: Final = 5.0
+
+
+class EventQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which events. `kind` is a whole kind or its beginning, such as job.failed, job, operator, and may be repeated."""
+
+    after: EventCursor | None = None
+    limit: PageSize = 100
+    kind: Annotated[list[Name], msgspec.Meta(max_length=32)] = []
+    job: Name | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    flow: Name | None = None
+    tenant: Name | None = None
+    tag: Name | None = None
+
+
+@group.get("/events", needs="read", streams=True, heeds=("Last-Event-ID",))
+async def read_events(call: Call, query: EventQuery) -> Events | Response:
+    """What has happened, and with `Accept: text/event-stream` what happens from now on.
+
+    A page begins at the oldest event that is kept, or behind `after`. As a stream, each is an event `event` whose id is
+    its cursor; `Last-Event-ID` or `after` says where to go on. Where events behind a cursor have been removed, the
+    answer is 409 `cursor_expired`, and names the oldest place from which reading can go on.
+    """
+    wanted = _filter(call, query)
+    if not wants_stream(call.request):
+        return await _page(call, query, wanted)
+    after = last_id(call.request) or query.after
+    if after is not None:
+        # A cursor that is no good is said before the stream begins. Unfiltered, so that it looks at one page at most.
+        await call.app.events.aread(after, limit=1)
+    return stream(_told(call, "0-0" if after == "start" else after, wanted))
+
+
+async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
+    fields = {name: getattr(wanted, name) for name in wanted.__dataclass_fields__}
+    feed = call.app.events(query.after or "start", timeout=0, **fields)
+    found: list[Event] = []
+    try:
+        async with asyncio.timeout(_LONGEST_LOOK):
+            async for event in feed:
+                found.append(of_event(event))
+                if len(found) >= query.limit:
+                    break
+    except TimeoutError:
+        pass
+    place = found[-1].cursor if len(found) >= query.limit else feed.cursor
+    return Events(items=found, next=place or "start")
+
+
+async def _told(call: Call, after: str | None, wanted: EventFilter) -> AsyncIterator[Said | bytes]:
+    marked = SYSTEM_CLOCK.monotonic()
+    async for passed in telling_of(call.app).follow(after):
+        told = [event for event in passed.events if wanted.wants(event)]
+        for event in told:
+            yield Said(msgspec.json.encode(of_event(event)).decode(), event="event", id=event.cursor)
+        if told or SYSTEM_CLOCK.monotonic() > marked + _MARK_EVERY:
+            marked = SYSTEM_CLOCK.monotonic()
+            # An id without data: a reader that is cut off does not come back to what its filter passed over.
+            yield f"id: {passed.place}\n\n".encode()
+
+
+def _filter(call: Call, query: EventQuery) -> EventFilter:
+    own = call.identity.tenant or None
+    if own is not None and query.tenant not in (None, own):
+        raise BeyondScope("what happens to other tenants", own)
+    return EventFilter(
+        kinds=check_kinds(query.kind or None),
+        job=query.job,
+        task=query.task,
+        queue=query.queue,
+        flow=query.flow,
+        tenant=own or query.tenant,
+        tag=query.tag,
+    )

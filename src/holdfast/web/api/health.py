@@ -1,0 +1,41 @@
+"""Health: whether the process lives, whether it can serve, and whether all is well. Open to everybody."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ...shapes.health import Health, Live, Status, Trouble
+from ..wire.call import Call
+from ..wire.operation import Answered, Group
+from .checkup import Finding, check_up, unreachable
+
+group = Group("Health", "For those who watch over processes: open to everybody, and tells nobody a secret.")
+
+
+@group.get("/health/live", needs="nothing")
+async def live(call: Call) -> Live:
+    """The process answers."""
+    return Live()
+
+
+@group.get("/health/ready", needs="nothing", also=(503,))
+async def ready(call: Call) -> Answered[Health]:
+    """Whether requests can be served: the store is reachable, and its schema is right."""
+    down = await unreachable(call.app)
+    return _health(call, datetime.now(UTC), down, ())
+
+
+@group.get("/health", needs="nothing", also=(503,))
+async def health(call: Call) -> Answered[Health]:
+    """How the whole is, and what is not well. It is looked at once a second at most."""
+    found = await check_up(call.app)
+    return _health(call, found.at, found.down, found.findings)
+
+
+def _health(call: Call, at: datetime, down: Finding | None, findings: tuple[Finding, ...]) -> Answered[Health]:
+    named = call.may("read") and not call.identity.tenant
+    troubles = [
+        Trouble(code=one.code, message=one.told(named=named)) for one in ((down,) if down is not None else findings)
+    ]
+    status: Status = "down" if down is not None else "degraded" if findings else "ok"
+    return Answered(Health(status=status, reasons=troubles, checked_at=at), 503 if down is not None else 200)

@@ -1,0 +1,121 @@
+"""Queues: how they stand, what is set for them; open and close them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ...client.queues import QueueView
+from ...errors import InvalidInput
+from ...model.queue import QueueSettings as Record
+from ...model.stats import QueueStats
+from ...rules.retry import RetryPolicy
+from ...shapes.pages import Page, whole
+from ...shapes.queues import (
+    Queue,
+    QueueBrief,
+    QueueMoved,
+    QueueSet,
+    Stranded,
+    of_queue,
+    of_queue_brief,
+    of_queue_settings,
+    of_stranded,
+)
+from ..wire.call import Call
+from ..wire.operation import Group
+from .types import Acting, QueueName, Reason, Seconds
+
+group = Group("Queues", "Where jobs wait, and what holds for them there.")
+
+
+class QueueChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to set. Durations are seconds; null goes back to the default, what is left out stays."""
+
+    retry: RetryPolicy | UnsetType | None = UNSET
+    timeout: Seconds | UnsetType | None = UNSET
+    keep_succeeded: Seconds | UnsetType | None = UNSET
+    keep_failed: Seconds | UnsetType | None = UNSET
+    keep_cancelled: Seconds | UnsetType | None = UNSET
+    keep_expired: Seconds | UnsetType | None = UNSET
+    keep_skipped: Seconds | UnsetType | None = UNSET
+    keep_result: Seconds | UnsetType | None = UNSET
+    cap: Annotated[int, msgspec.Meta(ge=0, le=1000000000)] | UnsetType | None = UNSET
+    events: Literal["off", "outcomes", "all"] | UnsetType | None = UNSET
+    reason: Reason = ""
+
+
+@group.get("/queues", needs="read")
+async def list_queues(call: Call) -> Page[QueueBrief]:
+    """Every queue that has jobs or settings, with how many jobs are in each state."""
+    found: Sequence[QueueView | QueueStats] = await call.client.queues.alist()
+    return whole(found, of_queue_brief)
+
+
+@group.get("/stranded", needs="read")
+async def list_stranded(call: Call) -> Page[Stranded]:
+    """Jobs that could start and that no live worker can run, by what is missing."""
+    return whole(await call.whole("what nobody can run").queues.astranded(), of_stranded)
+
+
+@group.get("/queues/{queue}", needs="read")
+async def get_queue(call: Call, queue: QueueName) -> Queue:
+    """A queue's settings, and how it stands at this moment.
+
+    One that nobody has heard of has no jobs and the default settings: queues are not made, they are used.
+    """
+    if call.identity.tenant:
+        return of_queue(await call.app.scoped(call.identity.tenant).queues.aget(queue), None)
+    return of_queue(await call.app.stats.aqueue(queue), await call.app.queues.aget(queue))
+
+
+@group.post("/queues/{queue}/pause", needs="operate")
+async def pause_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
+    """Accept jobs but start none, in every worker. What runs goes on."""
+    queues = call.whole("a queue's state").queues
+    before = await queues.aget(queue)
+    return _moved(before, await queues.apause(queue, actor=call.actor, reason=body.reason))
+
+
+@group.post("/queues/{queue}/resume", needs="operate")
+async def resume_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
+    """Accept and start jobs again."""
+    queues = call.whole("a queue's state").queues
+    before = await queues.aget(queue)
+    return _moved(before, await queues.aresume(queue, actor=call.actor, reason=body.reason))
+
+
+@group.post("/queues/{queue}/drain", needs="operate")
+async def drain_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
+    """Start what is there, and refuse new jobs."""
+    queues = call.whole("a queue's state").queues
+    before = await queues.aget(queue)
+    return _moved(before, await queues.adrain(queue, actor=call.actor, reason=body.reason))
+
+
+@group.post("/queues/{queue}/disable", needs="operate")
+async def disable_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
+    """Start nothing, and refuse new jobs."""
+    queues = call.whole("a queue's state").queues
+    before = await queues.aget(queue)
+    return _moved(before, await queues.adisable(queue, actor=call.actor, reason=body.reason))
+
+
+@group.patch("/queues/{queue}", needs="operate")
+async def set_queue(call: Call, queue: QueueName, body: QueueChanges) -> QueueSet:
+    """Set what holds for a queue's jobs."""
+    queues = call.whole("a queue's settings").queues
+    changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+    reason = changes.pop("reason")
+    if not changes:
+        raise InvalidInput("nothing to set; give at least one setting")
+    before = await queues.aget(queue)
+    after = await queues.aset(queue, actor=call.actor, reason=reason, **changes)
+    return QueueSet(changed=before != after, settings=of_queue_settings(after))
+
+
+def _moved(before: Record, after: Record) -> QueueMoved:
+    return QueueMoved(changed=before.state != after.state, name=after.name, state=after.state)

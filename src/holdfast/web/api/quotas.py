@@ -1,0 +1,84 @@
+"""Quotas: so many within a window, so many at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ...client.quotas import Quotas
+from ...shapes.acting import Changed
+from ...shapes.budgets import Admittance, Quota, QuotaChanged, of_admission, of_quota
+from ...shapes.pages import Page, part, place_at
+from ..wire.call import Call
+from ..wire.operation import Group
+from .budgets import Whose, WhoseAndWhy, WhoseListing
+from .types import LONGEST, Count, Name, Reason
+
+group = Group("Quotas", "So many within a window, and so many at once, in the whole cluster.")
+
+Window = Annotated[float, msgspec.Meta(ge=0.001, le=LONGEST, description="Seconds.")]
+
+
+class QuotaTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`limit` within any `window` seconds, `concurrency` at once. Null takes it away, what is left out stays."""
+
+    limit: Count | UnsetType | None = UNSET
+    window: Window | UnsetType | None = UNSET
+    concurrency: Count | UnsetType | None = UNSET
+    reason: Reason = ""
+
+
+class Holder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who asks to be let in. The same key within the window is the same one."""
+
+    key: Name
+
+
+@group.get("/quotas", needs="read")
+async def list_quotas(call: Call, query: WhoseListing) -> Page[Quota]:
+    """Every quota and how it stands."""
+    after: Any = None if query.after is None else place_at(query.after, 2)
+    found = await _quotas(call, query.tenant).alist(after=after, limit=query.limit)
+    return part(found, query.limit, of_quota, lambda one: (one.tenant, one.name))
+
+
+@group.get("/quotas/{name}", needs="read")
+async def get_quota(call: Call, name: Name, query: Whose) -> Quota:
+    """One quota and how it stands."""
+    return of_quota(await _quotas(call, query.tenant).aget(name))
+
+
+@group.put("/quotas/{name}", needs="operate")
+async def set_quota(call: Call, name: Name, query: Whose, body: QuotaTerms) -> QuotaChanged:
+    """Make or change a quota. What is left out stays."""
+    quotas = _quotas(call, query.tenant)
+    fields = msgspec.structs.asdict(body)
+    wanted = {key: value for key, value in fields.items() if value is not UNSET and key != "reason"}
+    changed = await quotas.aset(name, **wanted, actor=call.actor, reason=body.reason)
+    return QuotaChanged(changed=changed, quota=of_quota(await quotas.aget(name)))
+
+
+@group.delete("/quotas/{name}", needs="operate")
+async def delete_quota(call: Call, name: Name, query: WhoseAndWhy) -> Changed:
+    """Forget a quota. Jobs that name it fail from then on."""
+    removed = await _quotas(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
+    return Changed(changed=removed)
+
+
+@group.post("/quotas/{name}/admit", needs="operate")
+async def admit_to_quota(call: Call, name: Name, query: Whose, body: Holder) -> Admittance:
+    """Let one more in, or say why not. It counts as active until it is released, or its window ends."""
+    return of_admission(await _quotas(call, query.tenant).aadmit(name, body.key))
+
+
+@group.post("/quotas/{name}/release", needs="operate")
+async def release_from_quota(call: Call, name: Name, query: Whose, body: Holder) -> Changed:
+    """One is no longer active."""
+    return Changed(changed=await _quotas(call, query.tenant).arelease(name, body.key))
+
+
+def _quotas(call: Call, tenant: str | None) -> Quotas:
+    quotas = call.client.quotas
+    return quotas if tenant is None else quotas.of(tenant)

@@ -1,0 +1,215 @@
+"""The middle of a run elsewhere: what it says, spends, stores, records and waits for, by its handle."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from ...errors import InvalidInput
+from ...model.lease import MOST_FRAMES, FrameDraft
+from ...model.wait import OnTimeout
+from ...shapes.artifacts import Artifact, of_artifact
+from ...shapes.pages import Page, whole
+from ...shapes.steps import Step, of_step
+from ...shapes.work import (
+    RunSpent,
+    RunWaited,
+    StreamEnd,
+    SummaryVersion,
+    WaitpointOpened,
+    of_opened,
+    of_waited,
+)  # fmt: skip
+from ..wire.call import Call
+from .types import Name, Seconds
+from .work import Handle, group, leases_of
+
+_DAY: Final = 86_400.0
+_Batch: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=2**53)]
+_Base64: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+_Amounts: TypeAlias = Annotated[dict[Name, int | float], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class OfRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One run."""
+
+    handle: Handle
+
+
+class NewFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Text or JSON as `data`, or bytes as `base64`; at most 64 KiB."""
+
+    data: Any = msgspec.UNSET
+    base64: _Base64 | None = None
+    kind: Name = "output"
+    best_effort: bool = False
+
+
+class Emitting(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Frames. Batches of a run that are numbered from 1 can be sent again: number all of them, or none."""
+
+    frames: Annotated[list[NewFrame], msgspec.Meta(max_length=MOST_FRAMES)]
+    batch: _Batch | None = None
+
+
+class Progressing(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far the job is; what is left out stays as it was."""
+
+    percent: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
+    message: str | None = None
+    stage: Annotated[str, msgspec.Meta(max_length=128)] | None = None
+    batch: _Batch | None = None
+
+
+class Summarizing(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A merge patch (RFC 7396)."""
+
+    patch: dict[str, Any]
+
+
+class Spending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Amounts by dimension, charged once for each key of the job."""
+
+    budget: Name
+    amounts: _Amounts
+    key: Name
+
+
+class Settling(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What was used of what the job set aside before it started."""
+
+    budget: Name
+    amounts: _Amounts
+
+
+class NewArtifact(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Named bytes, as `text` or `base64`."""
+
+    name: Name
+    text: str | None = None
+    base64: _Base64 | None = None
+    content_type: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
+
+
+class NewStep(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a step gave."""
+
+    name: Name
+    value: Any = None
+
+
+class NewWaitpoint(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A place for a signal, for so many seconds. `schema` is that of the payload, without $ref and pattern."""
+
+    name: Name
+    expires: Seconds = _DAY
+    schema: dict[str, Any] | None = None
+    once: bool = True
+
+
+class Suspending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Wait for the signal `name`, or with `waitpoint` for the one that its token sends."""
+
+    name: Name
+    waitpoint: bool = False
+    expires: Seconds = _DAY
+    schema: dict[str, Any] | None = None
+    timeout: Seconds | None = None
+    on_timeout: OnTimeout = "fail"
+    step_name: Name | None = None
+
+
+@group.post("/work/emit", needs="work", bulk=True)
+async def emit_frames(call: Call, body: Emitting) -> StreamEnd:
+    """Append frames to the job's stream."""
+    frames = [_frame(new) for new in body.frames]
+    return StreamEnd(cursor=await leases_of(call).aemit(body.handle, frames, batch=body.batch))
+
+
+@group.post("/work/progress", needs="work")
+async def say_progress(call: Call, body: Progressing) -> StreamEnd:
+    """Say how far the job is."""
+    leases = leases_of(call)
+    return StreamEnd(
+        cursor=await leases.aprogress(body.handle, body.percent, body.message, body.stage, batch=body.batch)
+    )
+
+
+@group.post("/work/summary", needs="work")
+async def change_summary(call: Call, body: Summarizing) -> SummaryVersion:
+    """Change the job's summary."""
+    return SummaryVersion(version=await leases_of(call).asummarize(body.handle, body.patch))
+
+
+@group.post("/work/spend", needs="work")
+async def spend(call: Call, body: Spending) -> RunSpent:
+    """Charge a budget. It is always recorded, over its limit too."""
+    spent = await leases_of(call).aspend(body.handle, body.budget, body.amounts, key=body.key)
+    return RunSpent(budget=body.budget, again=spent.again)
+
+
+@group.post("/work/settle", needs="work")
+async def settle(call: Call, body: Settling) -> None:
+    """Count what was used of a reservation, and give the rest back. Once."""
+    await leases_of(call).asettle(body.handle, body.budget, body.amounts)
+
+
+@group.post("/work/artifact", needs="work", status=201, bulk=True)
+async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
+    """Store named bytes. The same again is recognised; others under that name are a conflict.
+
+    The body may have 16 MiB.
+    """
+    if (body.text is None) is (body.base64 is None):
+        raise InvalidInput("give an artifact's bytes as text or as base64: one of them, and not both")
+    data = body.text if body.base64 is None else _bytes(body.base64)
+    return of_artifact(
+        await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
+    )  # fmt: skip
+
+
+@group.post("/work/steps", needs="work")
+async def read_steps(call: Call, body: OfRun) -> Page[Step]:
+    """What the runs of the job have recorded so far, in order."""
+    return whole(await leases_of(call).asteps(body.handle), of_step)
+
+
+@group.post("/work/steps/record", needs="work")
+async def record_step(call: Call, body: NewStep) -> Step:
+    """Record what a step gave, for the runs after this one. What was recorded under its name first stays."""
+    return of_step(await leases_of(call).arecord_step(body.handle, body.name, body.value))
+
+
+@group.post("/work/waitpoint", needs="work")
+async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
+    """Open a place for a signal, with a token that lets its holder send it; the same again on a repeat."""
+    opened = await leases_of(call).awaitpoint(
+        body.handle, body.name, expires=body.expires, schema=body.schema, once=body.once
+    )
+    return of_opened(opened)
+
+
+@group.post("/work/suspend", needs="work")
+async def suspend_run(call: Call, body: Suspending) -> RunWaited:
+    """Wait for a signal.
+
+    Where it has come already, the run goes on with it. Otherwise the job is no longer the worker's: when the answer has
+    come it is claimed again, and the same call gives it.
+    """
+    how = {name: value for name, value in msgspec.structs.asdict(body).items() if name not in ("handle", "name")}
+    return of_waited(await leases_of(call).asuspend(body.handle, body.name, **how))
+
+
+def _frame(new: NewFrame) -> FrameDraft:
+    if (new.data is msgspec.UNSET) is (new.base64 is None):
+        raise InvalidInput("give a frame's data, or base64 for bytes: one of them, and not both")
+    return FrameDraft(new.data if new.base64 is None else _bytes(new.base64), new.kind, new.best_effort)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as wrong:
+        raise InvalidInput(f"the base64 cannot be read: {wrong}") from None

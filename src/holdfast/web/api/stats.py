@@ -1,0 +1,87 @@
+"""Numbers: how the queues, limits and workers fare, now and minute by minute."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ...names import check_instant
+from ...shapes.figures import LimitUse, Point, Throughput, of_limit_use, of_point, of_throughput
+from ...shapes.pages import Page, whole
+from ...shapes.queues import QueueStats, of_queue_stats
+from ...shapes.values import Instant
+from ...shapes.workers import WorkerStats, of_worker_stats
+from ..wire.call import Call
+from ..wire.operation import Group
+from .types import QueueName
+
+group = Group("Stats", "How the queues, limits and workers fare, now and minute by minute.")
+
+Metric = Literal[
+    "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
+    "wait", "run", "total",
+]  # fmt: skip
+Minutes = Annotated[int, msgspec.Meta(ge=1, le=240)]
+_WHAT = "the numbers of the whole store"
+
+
+class RecentQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many closed minutes."""
+
+    minutes: Minutes = 5
+
+
+class TimelineQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many closed minutes."""
+
+    minutes: Minutes = 60
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One metric of one queue; `before` pages back."""
+
+    queue: QueueName
+    metric: Metric
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=2_000)] = 60
+    before: Instant | None = None
+
+
+@group.get("/stats/queues", needs="read")
+async def queue_stats(call: Call) -> Page[QueueStats]:
+    """Every queue now: jobs by label, the oldest due job, slots in use."""
+    if call.identity.tenant:
+        return whole(await call.app.scoped(call.identity.tenant).queues.alist(), of_queue_stats)
+    return whole(await call.app.stats.aqueues(), of_queue_stats)
+
+
+@group.get("/stats/throughput", needs="read")
+async def throughput(call: Call, query: RecentQuery) -> Page[Throughput]:
+    """What each queue did in the last closed minutes; of latencies the worst minute's."""
+    return whole(await call.whole(_WHAT).stats.athroughput(query.minutes), of_throughput)
+
+
+@group.get("/stats/timeline", needs="read")
+async def timeline(call: Call, query: TimelineQuery) -> Page[Point]:
+    """Every metric of every queue in the last closed minutes, oldest first. For charts."""
+    return whole(await call.whole(_WHAT).stats.atimeline(query.minutes), of_point)
+
+
+@group.get("/stats/series", needs="read")
+async def series(call: Call, query: SeriesQuery) -> Page[Point]:
+    """One metric of one queue, minute by minute, oldest first; minutes in which nothing happened are left out."""
+    before = None if query.before is None else check_instant("before", query.before)
+    found = await call.whole(_WHAT).stats.aseries(query.queue, query.metric, query.minutes, before=before)
+    return whole(found, of_point)
+
+
+@group.get("/stats/limits", needs="read")
+async def limit_stats(call: Call) -> Page[LimitUse]:
+    """Every limit and how much of it is in use, the most saturated first."""
+    return whole(await call.whole(_WHAT).stats.alimits(), of_limit_use)
+
+
+@group.get("/stats/workers", needs="read")
+async def worker_stats(call: Call) -> Page[WorkerStats]:
+    """Every registered worker, whether it lives, and how its process fares."""
+    return whole(await call.whole(_WHAT).stats.aworkers(), of_worker_stats)

@@ -1,0 +1,45 @@
+"""Types that several operations take: what they allow is checked, and stands in the document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+_VISIBLE: Final = r"^[^\x00-\x1f\x7f]+$"
+_TEXT: Final = r"^[^\x00]*$"
+LONGEST: Final = 10 * 365 * 86_400.0
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=_VISIBLE)]
+"""A name or an id."""
+QueueName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x20\x7f,]+$")]
+Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=500, pattern=_TEXT, description="Why; kept in the audit.")]
+Cursor: TypeAlias = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=2048, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of a page.")
+]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+
+
+class Acting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An action that needs nothing else."""
+
+    reason: Reason = ""
+
+
+class Bare(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What needs nothing, and is not audited."""
+
+
+class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The same as a query, for what has no body."""
+
+    reason: Reason = ""
+
+
+class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which part of a list."""
+
+    limit: PageSize = 100
+    after: Cursor | None = None

@@ -1,0 +1,158 @@
+"""Webhooks: who is told of what happens, and what became of telling them. A secret is shown once, when it is new."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ...shapes.acting import Changed
+from ...shapes.pages import Page, part, place_at
+from ...shapes.values import Instant
+from ...shapes.webhooks import (
+    Delivery,
+    DeliveryWhole,
+    Endpoint,
+    NewEndpoint,
+    of_delivery,
+    of_delivery_whole,
+    of_endpoint,
+    of_new_endpoint,
+)
+from ..wire.call import Call
+from ..wire.operation import Group
+from .types import Acting, Bare, Listing, Name, PageSize, Reason, Seconds, Why
+
+group = Group("Webhooks", "Who is told of what happens, and what became of telling them.")
+
+Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern=r"^https?://[\x21-\x7e]+$")]
+Kinds = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=64)]
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Tags = Annotated[list[Tag], msgspec.Meta(min_length=1, max_length=32)]
+
+
+class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Whom to tell, and of what.
+
+    `events` are kinds or their beginnings, such as job.failed or flow; left out, all that is told of jobs. `tags`
+    narrow it to jobs with at least one of them.
+    """
+
+    url: Url
+    events: Kinds | None = None
+    tags: Tags | None = None
+    tenant: Name | None = None
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
+    reason: Reason = ""
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """For so many seconds the old secret signs as well."""
+
+    overlap: Seconds = 86_400.0
+    reason: Reason = ""
+
+
+class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many at most, and only those since then."""
+
+    since: Instant | None = None
+    limit: PageSize = 1_000
+    reason: Reason = ""
+
+
+class Recovered(Changed, frozen=True, kw_only=True):
+    """The deliveries that are on their way again."""
+
+    deliveries: list[str]
+
+
+@group.get("/webhooks", needs="read")
+async def list_webhooks(call: Call, query: Listing) -> Page[Endpoint]:
+    """Every endpoint, without its secret."""
+    after = None if query.after is None else place_at(query.after)[0]
+    found = await call.client.webhooks.alist(after=after, limit=query.limit)
+    shown = call.may("operate")
+    return part(found, query.limit, lambda one: of_endpoint(one, whole=shown), lambda one: (one.id,))
+
+
+@group.post("/webhooks", needs="admin", status=201)
+async def add_webhook(call: Call, body: NewWebhook) -> NewEndpoint:
+    """Tell a URL of what happens from now on. The answer has the secret that signs, this once."""
+    endpoint = await call.client.webhooks.aadd(
+        body.url,
+        events=body.events,
+        tags=body.tags,
+        tenant=body.tenant,
+        concurrency=body.concurrency,
+        actor=call.actor,
+        reason=body.reason,
+    )
+    return of_new_endpoint(endpoint)
+
+
+@group.get("/webhooks/{endpoint}", needs="read")
+async def get_webhook(call: Call, endpoint: Name) -> Endpoint:
+    """One endpoint, without its secret."""
+    return of_endpoint(await call.client.webhooks.aget(endpoint), whole=call.may("operate"))
+
+
+@group.delete("/webhooks/{endpoint}", needs="operate")
+async def delete_webhook(call: Call, endpoint: Name, query: Why) -> Changed:
+    """Forget an endpoint and cancel what waits for it."""
+    await call.client.webhooks.adelete(endpoint, actor=call.actor, reason=query.reason)
+    return Changed(changed=True)
+
+
+@group.post("/webhooks/{endpoint}/rotate", needs="admin")
+async def rotate_webhook(call: Call, endpoint: Name, body: Rotation) -> NewEndpoint:
+    """Sign with a new secret, which the answer has, this once."""
+    webhooks = call.client.webhooks
+    return of_new_endpoint(await webhooks.arotate(endpoint, overlap=body.overlap, actor=call.actor, reason=body.reason))
+
+
+@group.post("/webhooks/{endpoint}/disable", needs="operate")
+async def disable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
+    """Tell an endpoint nothing any more; what waits for it fails, and can be replayed."""
+    return Changed(changed=await call.client.webhooks.adisable(endpoint, actor=call.actor, reason=body.reason))
+
+
+@group.post("/webhooks/{endpoint}/enable", needs="operate")
+async def enable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
+    """Tell an endpoint again of what happens from now on."""
+    return Changed(changed=await call.client.webhooks.aenable(endpoint, actor=call.actor, reason=body.reason))
+
+
+@group.post("/webhooks/{endpoint}/test", needs="operate", status=202)
+async def test_webhook(call: Call, endpoint: Name, body: Bare) -> Delivery:
+    """Send a message that tells of nothing."""
+    return of_delivery(await call.client.webhooks.atest(endpoint))
+
+
+@group.get("/webhooks/{endpoint}/deliveries", needs="read")
+async def list_deliveries(call: Call, endpoint: Name, query: Listing) -> Page[Delivery]:
+    """Deliveries to an endpoint, the newest first."""
+    before = None if query.after is None else place_at(query.after)[0]
+    found = await call.client.webhooks.alog(endpoint, before=before, limit=query.limit)
+    return part(found, query.limit, of_delivery, lambda one: (one.id,))
+
+
+@group.post("/webhooks/{endpoint}/recover", needs="operate")
+async def recover_webhook(call: Call, endpoint: Name, body: Recovery) -> Recovered:
+    """Send again what was given up, the oldest first."""
+    sent = await call.client.webhooks.arecover(
+        endpoint, since=body.since, limit=body.limit, actor=call.actor, reason=body.reason
+    )
+    return Recovered(changed=bool(sent), deliveries=sent)
+
+
+@group.get("/deliveries/{delivery}", needs="read")
+async def get_delivery(call: Call, delivery: Name) -> DeliveryWhole:
+    """One delivery, with each try that failed."""
+    return of_delivery_whole(await call.client.webhooks.adelivery(delivery))
+
+
+@group.post("/deliveries/{delivery}/replay", needs="operate")
+async def replay_delivery(call: Call, delivery: Name, body: Acting) -> Changed:
+    """Send a message again under its own id, or now if it waits. Nothing changes while it is being sent."""
+    return Changed(changed=await call.client.webhooks.areplay(delivery, actor=call.actor, reason=body.reason))

@@ -1,0 +1,48 @@
+"""A worker that knows nothing of Holdfast but its HTTP API, with the standard library alone: ADDRESS TOKEN."""
+
+import http.client
+import json
+import sys
+import threading
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class Api:
+    """One connection, for one thread."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+        self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+
+    def post(self, path: str, **body: object) -> dict[str, Any]:
+        self._connection.request("POST", f"/api/v1{path}", json.dumps(body), self._headers)
+        response = self._connection.getresponse()
+        answer = json.loads(response.read() or b"{}")
+        if response.status >= 400:
+            raise RuntimeError(f"{response.status}: {answer}")
+        return answer
+
+
+def main(address: str, token: str) -> None:
+    api = Api(address, token)
+    me = api.post("/work/register", name="elsewhere", queues=["default"], tasks=["double"], concurrency=50, lease=2)
+    threading.Thread(target=beat, args=(Api(address, token), me), daemon=True).start()
+    while True:
+        for job in api.post("/work/claim", worker=me["worker"], limit=50, wait=10)["jobs"]:
+            n = job["arguments"]["n"]
+            if n % 100 == 0:
+                api.post("/work/emit", handle=job["handle"], frames=[{"data": f"working on {n}"}])
+            time.sleep(0.002)
+            api.post("/work/finish", handle=job["handle"], end={"outcome": "done", "result": 2 * n})
+
+
+def beat(api: Api, me: dict[str, Any]) -> None:
+    while True:
+        time.sleep(me["beat_every"])
+        api.post("/work/beat", worker=me["worker"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
