@@ -70,11 +70,11 @@ class Access:
         secret, op = self._creating(**_given(locals()))
         return NewToken(await self._store().awrite(op), secret)
 
-    def list(self, *, after: Token | None = None, limit: int = 500) -> builtins.list[Token]:
-        """Every token, the oldest first, also those that are over. `after` is the last of the page before."""
+    def list(self, *, after: Token | str | None = None, limit: int = 500) -> builtins.list[Token]:
+        """Every token, the oldest first, those that are over too. `after` is the last of the page before, or its id."""
         return self._store().read(_listing(after, limit))
 
-    async def alist(self, *, after: Token | None = None, limit: int = 500) -> builtins.list[Token]:
+    async def alist(self, *, after: Token | str | None = None, limit: int = 500) -> builtins.list[Token]:
         return await self._store().aread(_listing(after, limit))
 
     def get(self, token: str) -> Token:
@@ -193,10 +193,10 @@ class Access:
         return secret, Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason))
 
 
-def _listing(after: Token | None, limit: int) -> Op[list[Token]]:
+def _listing(after: Token | str | None, limit: int) -> Op[list[Token]]:
     if not 1 <= limit <= _MOST:
         raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
-    start = "" if after is None else after.id
+    start = after if isinstance(after, str) else "" if after is None else after.id
     return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ..durable.budgets import tell
 from ..errors import InvalidInput
-from ..model.budget import Budget, Spent
+from ..model.budget import Budget, Place, Spent, place_of
 from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.amounts import Amount, Amounts, check_amount, check_amounts
@@ -39,11 +39,11 @@ class Budgets:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Budgets(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Budget | None = None, limit: int = 500) -> builtins.list[Budget]:
+    def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
         """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
         return self._store().read(_list(self._scope.tenant, after, limit))
 
-    async def alist(self, *, after: Budget | None = None, limit: int = 500) -> builtins.list[Budget]:
+    async def alist(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
         return await self._store().aread(_list(self._scope.tenant, after, limit))
 
     def get(self, name: str) -> Budget:
@@ -191,10 +191,10 @@ def declare_budget(
     return Op(run)
 
 
-def _list(tenant: str | None, after: Budget | None, limit: int) -> Op[list[Budget]]:
+def _list(tenant: str | None, after: Budget | Place | None, limit: int) -> Op[list[Budget]]:
     if not 1 <= limit <= 1_000:
         raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(after.tenant, after.name)
+    start = "" if after is None else key_of(*place_of(after))
     return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
 
 

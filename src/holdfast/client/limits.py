@@ -86,12 +86,12 @@ class Limits:
     async def aset_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
         await self._store().awrite(_total(queue, total, actor, reason))
 
-    def drain(self, scope: str) -> None:
-        """Empty a bucket, after the other side has refused."""
-        self._store().write(Op(lambda tx: rates.drain(tx, scope), single=True))
+    def drain(self, scope: str, *, actor: str | None = None, reason: str = "") -> None:
+        """Empty a bucket, after the other side has refused. It is audited where an `actor` did it by hand."""
+        self._store().write(_drain(scope, actor, reason))
 
-    async def adrain(self, scope: str) -> None:
-        await self._store().awrite(Op(lambda tx: rates.drain(tx, scope), single=True))
+    async def adrain(self, scope: str, *, actor: str | None = None, reason: str = "") -> None:
+        await self._store().awrite(_drain(scope, actor, reason))
 
     def acquire(self, scope: str) -> float:
         """Take a token: 0 if there was one, else the seconds until there will be. NotFound for an unknown scope."""
@@ -149,6 +149,17 @@ def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: st
 
 def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
     return removal(lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason)
+
+
+def _drain(scope: str, actor: str | None, reason: str) -> Op[None]:
+    if actor is None:
+        return Op(lambda tx: rates.drain(tx, scope), single=True)
+
+    async def run(tx: Tx) -> None:
+        await rates.drain(tx, scope)
+        await audit(tx, actor=actor, action="rate.drain", target=scope, reason=reason)
+
+    return Op(run)
 
 
 def _total(queue: str, total: int | None, actor: str, reason: str) -> Op[None]:

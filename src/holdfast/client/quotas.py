@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import Any, TypeAlias
 
 from ..errors import InvalidInput, QuotaNotFound
-from ..model.budget import Admission, Quota
+from ..model.budget import Admission, Place, Quota, place_of
 from ..names import check_duration, check_limit, check_name
 from ..options import Seconds
 from ..storage.ops import quotas
@@ -35,11 +35,11 @@ class Quotas:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Quotas(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Quota | None = None, limit: int = 500) -> builtins.list[Quota]:
+    def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
         """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
         return self._store().read(_list(self._scope.tenant, after, limit))
 
-    async def alist(self, *, after: Quota | None = None, limit: int = 500) -> builtins.list[Quota]:
+    async def alist(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
         return await self._store().aread(_list(self._scope.tenant, after, limit))
 
     def get(self, name: str) -> Quota:
@@ -186,8 +186,8 @@ def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -
     }
 
 
-def _list(tenant: str | None, after: Quota | None, limit: int) -> Op[list[Quota]]:
+def _list(tenant: str | None, after: Quota | Place | None, limit: int) -> Op[list[Quota]]:
     if not 1 <= limit <= 1_000:
         raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(after.tenant, after.name)
+    start = "" if after is None else key_of(*place_of(after))
     return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))

@@ -9,13 +9,13 @@ from datetime import datetime
 
 from ..errors import InvalidInput
 from ..ids import ids
-from ..model.webhook import Delivery, Endpoint
+from ..model.webhook import Delivery, Endpoint, Health
 from ..names import check_duration, check_instant, check_limit, check_name, check_tags
 from ..options import Seconds
 from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
 from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
-from ..storage.ops import endpoints, webhooks
+from ..storage.ops import endpoints, webhook_health, webhooks
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Tx
 from .scope import Scope
@@ -65,8 +65,8 @@ def calling(scope: Scope, policy: Policy, url: str, tenant: str | None) -> Op[En
     return Op(run)
 
 
-def listing(scope: Scope, after: Endpoint | None, limit: int) -> Op[list[Endpoint]]:
-    start, n = "" if after is None else after.id, _page(limit)
+def listing(scope: Scope, after: Endpoint | str | None, limit: int) -> Op[list[Endpoint]]:
+    start, n = after if isinstance(after, str) else "" if after is None else after.id, _page(limit)
     return Op(lambda tx: endpoints.list_endpoints(tx, scope.tenant, start, n), single=True)
 
 
@@ -154,6 +154,13 @@ def replaying(scope: Scope, delivery_id: str, actor: str, reason: str) -> Op[boo
         return replayed
 
     return Op(run)
+
+
+def health(scope: Scope, ids: Sequence[str], limit: int) -> Op[dict[str, Health]]:
+    n, asked = _page(limit), [check_name("the endpoint's id", id) for id in ids]
+    if len(asked) > MOST:
+        raise InvalidInput(f"{len(asked):,} endpoints are asked for; ask for at most {MOST:,} at once")
+    return Op(lambda tx: webhook_health.health_of(tx, asked, scope.tenant, n))
 
 
 def recovering(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..clock import SYSTEM_CLOCK, Clock
-from ..model.webhook import Delivery, Endpoint
+from ..model.webhook import Delivery, Endpoint, Health
 from ..options import Seconds
 from ..outbound.policy import Policy
 from ..storage.ops.endpoints import CONCURRENCY
@@ -78,11 +78,11 @@ class Webhooks:
     async def afor_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
         return await self._store().awrite(ops.calling(self._scope, self._policy(), url, tenant))
 
-    def list(self, *, after: Endpoint | None = None, limit: int = 500) -> builtins.list[Endpoint]:
-        """Every endpoint, in the order of their ids. `after` is the last of the page before."""
+    def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
+        """Every endpoint, in the order of their ids. `after` is the last of the page before, or its id."""
         return self._store().read(ops.listing(self._scope, after, limit))
 
-    async def alist(self, *, after: Endpoint | None = None, limit: int = 500) -> builtins.list[Endpoint]:
+    async def alist(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
         return await self._store().aread(ops.listing(self._scope, after, limit))
 
     def get(self, endpoint_id: str) -> Endpoint:
@@ -91,6 +91,13 @@ class Webhooks:
 
     async def aget(self, endpoint_id: str) -> Endpoint:
         return await self._store().aread(ops.getting(self._scope, endpoint_id))
+
+    def health(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
+        """How each of these endpoints fares, by the newest `limit` deliveries to it."""
+        return self._store().read(ops.health(self._scope, ids, limit))
+
+    async def ahealth(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
+        return await self._store().aread(ops.health(self._scope, ids, limit))
 
     def rotate(
         self,

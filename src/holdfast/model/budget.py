@@ -152,3 +152,11 @@ class ConcurrencyExceeded:
 
 
 Admission: TypeAlias = "Admitted | AlreadyAdmitted | RateExceeded | ConcurrencyExceeded"
+
+Place: TypeAlias = "tuple[str, str]"
+"""A tenant and a name: where a list goes on."""
+
+
+def place_of(one: Budget | Quota | Place) -> Place:
+    """Where it stands in the list of its kind."""
+    return one if isinstance(one, tuple) else (one.tenant, one.name)
