@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-import holdfast
+from holdfast.storage.ops import errors
 from tests.web.web_kit import served
 
-from .shop import fill, shop_app
-
-T = TypeVar("T")
+from .looking import watched
+from .shop import Shop, open_shop
 
 CHROMIUM = ("chromium", "google-chrome")
+
+Visit: TypeAlias = Callable[[str], Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.extended)
-
-
-def apart(work: Callable[[], T]) -> T:
-    """Run in a thread of its own: Playwright's event loop runs in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
 
 
 @pytest.fixture(scope="session")
@@ -44,47 +38,63 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[holdfast.App]:
-    """An app with jobs in every state."""
-    app = shop_app(str(tmp_path / "shop.db"))
-    apart(lambda: fill(app))
-    yield app
-    app.close()
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A shop at work, the same for all tests: each makes what it acts on."""
+    store = str(tmp_path_factory.mktemp("shop") / "shop.db")
+    with pytest.MonkeyPatch.context() as patch:
+        # Errors are grouped without waiting for their neighbours.
+        patch.setattr(errors, "_LAG", 0)
+        with open_shop(store) as shop:
+            yield shop
 
 
-@pytest.fixture
-def address(shop: holdfast.App) -> Iterator[str]:
-    """Where its site is served."""
-    with served(shop, auth="off") as address:
+@pytest.fixture(scope="session")
+def address(shop: Shop) -> Iterator[str]:
+    """Where its site is served to the local administrator."""
+    with served(shop.app, auth="off") as address:
         yield address
 
 
-class Complaints:
-    """What a browser found wrong: errors on its console, broken policies, failed requests."""
-
-    def __init__(self, page: Page) -> None:
-        self.found: list[str] = []
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
-        page.on("requestfailed", lambda request: self._failed(request.url, request.failure or ""))
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.found.append(f"{message.type}: {message.text} {message.location}")
-
-    def _failed(self, url: str, why: str) -> None:
-        # Leaving a page ends what it follows; that is no failure.
-        if "ERR_ABORTED" not in why:
-            self.found.append(f"failed: {url} {why}")
+@pytest.fixture(scope="session")
+def guarded(shop: Shop) -> Iterator[str]:
+    """Where its site is served to those who log in."""
+    with served(shop.app, secure=False) as address:
+        yield address
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A fresh page. What it complains of fails the test."""
+def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
+    """A fresh profile, on a desk. What its pages complain of fails the test."""
     context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    complaints = Complaints(page)
-    yield page
+    complaints = watched(context)
+    yield context
     context.close()
-    assert complaints.found == []
+    assert complaints == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """A fresh page for the local administrator."""
+    return context.new_page()
+
+
+@pytest.fixture
+def visit(browser: Browser, guarded: str, shop: Shop) -> Iterator[Visit]:
+    """A page for somebody with this role, logged in."""
+    contexts: list[BrowserContext] = []
+
+    def visit(role: str) -> Page:
+        secret = shop.ask(lambda app: app.access.create(f"a {role}", role=role).secret)
+        context = browser.new_context(base_url=guarded, viewport={"width": 1280, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.goto("/login")
+        page.get_by_label("Token").fill(secret)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{guarded}/")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()

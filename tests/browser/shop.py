@@ -1,15 +1,92 @@
-"""A shop with something on every page: jobs in every state, a flow, a stream, an approval, a budget, a schedule."""
+"""A shop with something on every page: jobs in every state, a flow, a stream, an approval, limits, deliveries."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
 import holdfast
+from holdfast import JobFilter
+from holdfast.model.job import JobState
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """The app, and what its tests ask of it. `again` lets a film go on for another scene."""
+
+    app: holdfast.App
+    again: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self, question: Callable[[holdfast.App], T]) -> T:
+        """Ask the store in a thread of its own: Playwright's event loop runs in this one."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(question, self.app).result()
+
+    def state(self, job_id: str) -> str:
+        return str(self.ask(lambda app: app.jobs.get(job_id).state))
+
+    def enqueue(self, task: str, *arguments: object, **options: object) -> str:
+        made = self.app.tasks[task].options(**options)  # type: ignore[arg-type]
+        return self.ask(lambda app: app.enqueue(made.job(*arguments)).id)
+
+    def run(self, queue: str) -> None:
+        """Run what is due in a queue, here and now."""
+        self.ask(lambda app: app.drain(queues=[queue]))
+
+    def some(self, n: int, **options: object) -> list[str]:
+        return [self.enqueue("mail.send", f"somebody{i}@example.com", **options) for i in range(n)]
+
+    def failed(self) -> str:
+        """A job that has failed for good."""
+        job_id = self.enqueue("billing.charge", 4711)
+        self.run("billing")
+        return job_id
+
+    def waiting(self) -> str:
+        """A report that waits for somebody's approval."""
+        job_id = self.enqueue("report.write", "margins")
+        self.run("reports")
+        return job_id
+
+
+@contextlib.contextmanager
+def open_shop(store: str) -> Iterator[Shop]:
+    """A shop at work. Its worker makes films; all else runs when a test says so."""
+    shop = Shop(shop_app(store))
+    _films(shop)
+    shop.ask(fill)
+    with shop.app.worker(queues=["films"], concurrency=2, name="projector", grace=0.1):
+        film = shop.enqueue("film.show", "The General")
+        shop.ask(lambda app: next(iter(app.streams.follow(app.handle(film)))))
+        yield shop
+        shop.again.set()
+    shop.app.close()
+
+
+def _films(shop: Shop) -> None:
+    @shop.app.task(name="film.show", queue="films")
+    async def show(ctx: holdfast.Context, title: str) -> None:
+        for scene in range(1, 100_000):
+            await ctx.emit(f"{title}, scene {scene}\n")
+            await ctx.progress(min(99, scene), f"scene {scene}")
+            while not shop.again.is_set():
+                await asyncio.sleep(0.02)
+            shop.again.clear()
 
 
 def shop_app(store: str) -> holdfast.App:
     """Its tasks. None of them runs by itself: the tests decide."""
-    app = holdfast.App(store, durable=False)
+    app = holdfast.App(store, durable=False, tenants=("acme", "globex"))
     app.budget("research", tokens=10_000)
     app.rate("payments", capacity=5, per_second=5)
+    app.breaker("partner", failures=3, open_for=60)
 
     @app.task(name="mail.send", queue="mail")
     async def send(to: str, count: int = 1) -> str:
@@ -27,11 +104,6 @@ def shop_app(store: str) -> holdfast.App:
         link = await ctx.waitpoint("approval", expires=86_400, type=bool)
         await ctx.artifact("draft.txt", b"a draft", "text/plain")
         return "approved" if await ctx.wait_for(link, type=bool) else "refused"
-
-    async def _draft(ctx: holdfast.Context) -> int:
-        for word in ("once", "upon", "a", "time"):
-            await ctx.emit(f"{word} ")
-        return 4
 
     @app.task(name="etl.extract", queue="etl")
     async def extract(region: str) -> int:
@@ -51,20 +123,39 @@ def shop_app(store: str) -> holdfast.App:
     return app
 
 
+async def _draft(ctx: holdfast.Context) -> int:
+    for word in ("once", "upon", "a", "time"):
+        await ctx.emit(f"{word} ")
+    return 4
+
+
 def fill(app: holdfast.App) -> None:
     """Jobs in every state, as real runs leave them."""
     task = app.tasks
-    app.enqueue_many([task["mail.send"].job(f"user{n}@example.com") for n in range(12)])
+    app.enqueue_many([task["mail.send"].options(tenant="acme").job(f"user{n}@example.com") for n in range(12)])
     app.enqueue_many([task["billing.charge"].job(n) for n in range(3)])
-    app.enqueue(task["report.write"].job("churn"))
-    with app.flow("nightly") as flow:
-        rows = [flow.add(task["etl.extract"].job(region)) for region in ("north", "south")]
-        flow.add(task["etl.merge"].job([row.output for row in rows]))
+    app.enqueue_many([task["report.write"].job(topic) for topic in ("churn", "growth")])
+    start_flow(app)
     app.schedules.ensure()
     app.outbox("crm").put({"seats": 3}, kind="usage")
     app.drain()
+    first, *_ = app.jobs.find(JobFilter(task="report.write", state=JobState.SUSPENDED))
+    app.signals.send(app.handle(first.id), "approval", True)
+    app.drain()
     app.enqueue_many([task["mail.send"].job(f"late{n}@example.com") for n in range(4)])
-    app.enqueue(task["mail.send"].options(delay=3600).job("tomorrow@example.com"))
-    app.jobs.hold(app.enqueue(task["mail.send"].job("held@example.com")))
+    app.enqueue(task["mail.send"].options(delay=3600, tags=["later"]).job("tomorrow@example.com"))
+    app.jobs.hold(app.enqueue(task["mail.send"].job("held@example.com")), actor="ada", reason="the template is wrong")
     app.enqueue(task["mail.send"].job("cancelled@example.com")).cancel()
+    start_flow(app)
+    app.quotas.of("acme").set("exports", limit=100, window=3600, concurrency=2)
+    endpoint = app.webhooks.add("https://hooks.example.com/in", events=["job.failed"], reason="the pager")
+    app.webhooks.test(endpoint.id)
+    app.access.create("the till", role="operator")
     app.stats.roll()
+
+
+def start_flow(app: holdfast.App) -> str:
+    with app.flow("nightly") as flow:
+        rows = [flow.add(app.tasks["etl.extract"].job(region)) for region in ("north", "south")]
+        flow.add(app.tasks["etl.merge"].job([row.output for row in rows]))
+    return flow.id

@@ -24,8 +24,9 @@ from ..model.stats import (
     WorkerStats,
 )  # fmt: skip
 from ..names import check_queue
-from ..storage.ops import errors, insight, rollup, stats
+from ..storage.ops import errors, insight, leadership, rollup, stats
 from ..storage.port import Op, Store, Tx
+from .failures import FailedRuns
 
 MOST_MINUTES: Final = 2_000
 """What one call reads of a series; further back by `before`."""
@@ -121,6 +122,13 @@ class Stats:
         store = self._store()
         return _with_wal(*await store.aread(Op(lambda tx: stats.store(tx, store.backend))))
 
+    def leaders(self) -> dict[str, str]:
+        """Who does what one worker is enough for: the worker's id by role, as long as its lease holds."""
+        return self._store().read(Op(leadership.leaders))
+
+    async def aleaders(self) -> dict[str, str]:
+        return await self._store().aread(Op(leadership.leaders))
+
     def roll(self) -> None:
         """Roll the minutes that have closed, as workers do by themselves. For tests and scripts that `drain`."""
         run_blocking(self.aroll(), instead="await aroll()")
@@ -132,7 +140,7 @@ class Stats:
             pass
 
 
-class Errors:
+class Errors(FailedRuns):
     """What went wrong, by kind: same task, same exception, same way through the code."""
 
     def __init__(self, store: Callable[[], Store]) -> None:

@@ -15,6 +15,7 @@ from ..model.stats import ErrorGroup, QueueStats
 from ..names import check_name, check_queue
 from ..storage.ops import errors, insight, tenancy
 from ..storage.port import Op, Store, Tx
+from .failures import FailedRuns
 
 _MOST_ERRORS: Final = 1_000
 _LOOKED_AT: Final = 2_000
@@ -58,12 +59,12 @@ class TenantLimits:
         return await self._store().aread(Op(lambda tx: tenancy.lanes_of(tx, self._tenant)))
 
 
-class TenantErrors:
+class TenantErrors(FailedRuns):
     """What went wrong in a tenant's jobs, by kind."""
 
     def __init__(self, store: Callable[[], Store], tenant: str) -> None:
         self._store = store
-        self._tenant = tenant
+        self._tenant = self._whose = tenant
 
     def list(self, *, task: str | None = None, since: int | None = None, limit: int = 50) -> builtins.list[ErrorGroup]:
         """The kinds among the newest 2,000 failed runs, the last seen first. `since` is in microseconds."""

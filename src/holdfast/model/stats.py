@@ -165,3 +165,22 @@ class ErrorGroup:
     first_seen: int
     last_seen: int
     count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRun:
+    """One run that failed, and where its job is now."""
+
+    at: int
+    job_id: str
+    epoch: int
+    task: str
+    fingerprint: str
+    attempt: int
+    outcome: str
+    error: str
+    """As it is stored."""
+    state: str
+    """Of the job, as it is now."""
+    queue: str
+    tenant: str

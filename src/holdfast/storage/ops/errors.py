@@ -21,6 +21,8 @@ _LAG: Final = 5 * SECOND
 """Runs that ended so shortly ago are left to the next look: others of the same moment may not be committed yet."""
 _STEP: Final = 600 * SECOND
 _CAP: Final = 5_000
+_MOST_RECENT: Final = 5_000
+"""Runs that are looked at for the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,11 @@ async def failures_of(tx: Tx, tenant: str, *, task: str | None, since: int | Non
     """The newest failed runs of one tenant's jobs, the oldest of them first, to be grouped."""
     rows = await tx.all(sql.failures_of_tenant, tenant=tenant, task=task, since=since, n=n)
     return Page(Mark(), rows[::-1])
+
+
+async def recent(tx: Tx, *, tenant: str | None, since: int, n: int) -> list[Row]:
+    """The newest failed runs: when, job, epoch, task, error, attempt, outcome; the job's state, queue and tenant."""
+    return await tx.all(sql.recent_failures, tenant=tenant, since=since, most=_MOST_RECENT, n=n)
 
 
 async def list_errors(tx: Tx, *, task: str | None, since: int | None, n: int) -> list[ErrorGroup]:

@@ -1,14 +1,144 @@
-"""The first page: what the system does now."""
+"""The first page: what the system does now, what it did in the last hour, and what needs somebody."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ...app import App
+from ...clock import SYSTEM_CLOCK
+from ...model.budget import Budget
+from ...model.limits import Breaker
+from ...model.signal import Pending
+from ...model.stats import MINUTE, FailedRun, QueueStats, StoreStats, WorkerStats
+from ...shapes.jobs import error_line
 from ..wire.call import Call
 from ..wire.operation import Group
+from .activity import WINDOWS, Timeline, load_chart, timeline_of
+from .attention import attention
 from .frame import Page
+from .queuerows import due_at, rows_of, unfinished
+from .sharing import SharedLook
+from .storeverdicts import health_verdicts
 
 group = Group("Overview", kind="page")
 
+_FAILURES: Final = 8
+_APPROVALS: Final = 200
+_SIGNS: Final = 500
+
+
+class OverviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far it looks back."""
+
+    window: Literal["15m", "1h", "4h"] = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What may need somebody, besides queues and workers."""
+
+    breakers: Sequence[Breaker]
+    budgets: Sequence[Budget]
+    approvals: Sequence[Pending]
+    store: StoreStats | None = None
+
+
+_signs: Final = SharedLook[Signs](3.0)
+
 
 @group.get("/", needs="read")
-async def show(call: Call) -> Page:
-    return Page("overview.html", {"page": "overview"})
+async def show(call: Call, query: OverviewQuery) -> Page:
+    """What the system does."""
+    now = SYSTEM_CLOCK.now()
+    if call.identity.tenant:
+        return await _of_tenant(call, now)
+    app = call.app
+    queues, workers, runs, timeline, signs = await asyncio.gather(
+        app.stats.aqueues(),
+        app.stats.aworkers(),
+        app.errors.aruns(since=now - 24 * 60 * MINUTE, limit=_FAILURES),
+        timeline_of(app, query.window),
+        _signs.at(app, None, lambda: _look(app)),
+    )
+    shows = whole_shows(queues, workers, timeline, signs, now)
+    return Page("overview.html", {**_common(call, query.window, runs), **shows})
+
+
+async def _look(app: App) -> Signs:
+    found = await asyncio.gather(
+        app.breakers.alist(),
+        app.budgets.alist(limit=_SIGNS),
+        app.signals.apending(limit=_APPROVALS),
+        app.stats.astore(),
+    )
+    return Signs(*found)
+
+
+async def _of_tenant(call: Call, now: int) -> Page:
+    """What is the tenant's own: its queues, failures, budgets and approvals."""
+    client = call.app.scoped(call.identity.tenant)
+    queues, runs, budgets, approvals = await asyncio.gather(
+        client.queues.alist(),
+        client.errors.aruns(since=now - 24 * 60 * MINUTE, limit=_FAILURES),
+        client.budgets.alist(limit=_SIGNS),
+        client.signals.apending(limit=_APPROVALS),
+    )
+    shows = {
+        "whole": False,
+        "rows": rows_of(queues, now, None),
+        "matters": attention((), (), (), budgets, approvals),
+        "sums": _sums(queues),
+        "approvals": len(approvals),
+    }
+    return Page("overview.html", {**_common(call, "1h", runs), **shows})
+
+
+def whole_shows(
+    queues: Sequence[QueueStats], workers: Sequence[WorkerStats], timeline: Timeline, signs: Signs, now: int
+) -> dict[str, Any]:
+    """What the page shows of the whole store."""
+    did = timeline.whole
+    live = [worker for worker in workers if worker.is_live]
+    slots, running = sum(worker.slots for worker in live), sum(queue.running for queue in queues)
+    due = [(at, queue.name) for queue in queues if (at := due_at(queue, now)) is not None and not queue.is_paused]
+    verdicts = [] if signs.store is None else health_verdicts(signs.store, None)
+    matters = attention(
+        queues, workers, signs.breakers, signs.budgets, signs.approvals,
+        verdicts=verdicts, failing=did.failing(), now=now,
+    )  # fmt: skip
+    return {
+        "whole": True,
+        "rows": rows_of(queues, now, timeline),
+        "matters": matters,
+        "sums": _sums(queues),
+        "oldest": min(due, default=None),
+        "did": did,
+        "charts": timeline.charts,
+        "load": load_chart(did, unfinished(queues)),
+        "slots": slots,
+        "running": running,
+        "workers": len(live),
+        "approvals": len(signs.approvals),
+    }
+
+
+def _common(call: Call, window: str, runs: Sequence[FailedRun]) -> dict[str, Any]:
+    return {
+        "page": "overview",
+        "window": window,
+        "windows": list(WINDOWS),
+        "runs": [(run, error_line(run.error) or "") for run in runs],
+    }
+
+
+def _sums(queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
+    """How many jobs have each label in all queues, and whether that is an estimate."""
+    labels = {label for queue in queues for label in queue.counts}
+    return {
+        label: (sum(q.count(label) for q in queues), any(label in q.estimated for q in queues)) for label in labels
+    }

@@ -1,0 +1,83 @@
+"""What the pages of queues, limits, workers and settings have in common: forms that act, and the question before it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import msgspec
+
+from ...errors import Conflict, HoldfastError, InvalidInput, NotFound
+from ...rules.durations import check_span
+from ..wire.call import Call
+from .frame import Done, Page
+from .mount import mount_of
+
+Act = Callable[..., Awaitable[Done | Page]]
+Word = Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class ActForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An act, why, and whether the one who acts was asked."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    confirmed: Word = ""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A page that takes no query."""
+
+
+def back_at(path: str) -> Callable[[Act], Act]:
+    """What cannot be done is said on the page from which it was asked for."""
+
+    def decorate(act: Act) -> Act:
+        @wraps(act)
+        async def telling(call: Call, **given: Any) -> Done | Page:
+            try:
+                return await act(call, **given)
+            except (Conflict, InvalidInput, NotFound) as refused:
+                return Done(path, sentence(str(refused)), ok=False)
+
+        return telling
+
+    return decorate
+
+
+def ask(call: Call, form: ActForm, *, title: str, text: str, go: str, back: str, **more: Any) -> Page:
+    """The question, where no script could ask it. The form comes again with the answer."""
+    mount = mount_of(call.request.scope)
+    given = msgspec.structs.asdict(form)
+    kept = [(name, value) for name, value in given.items() if value and name not in ("reason", "confirmed")]
+    shows = {"title": title, "text": text, "go": go, "reason": "optional", "danger": False, "page": "", **more}
+    return Page("confirm.html", {**shows, "to": call.request.url.path, "fields": kept, "back": mount + back})
+
+
+def span_of(what: str, text: str) -> float | None:
+    """Seconds that somebody wrote, such as 30m; None of nothing."""
+    return check_span(what, text) if text.strip() else None
+
+
+def number_of(what: str, text: str) -> int | None:
+    """A whole number that somebody wrote; None of nothing."""
+    try:
+        return int(text.replace(",", "").replace("\u202f", "")) if text.strip() else None
+    except ValueError:
+        raise InvalidInput(f"{what} is {text!r}; give a whole number") from None
+
+
+def wanted_number(what: str, text: str) -> int:
+    """The same where there must be one."""
+    found = number_of(what, text)
+    if found is None:
+        raise InvalidInput(f"{what} is missing; give a whole number")
+    return found
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def words_of(error: HoldfastError) -> str:
+    return sentence(str(error))

@@ -1,0 +1,173 @@
+"""Actions on many jobs: first what would become of them, then the act, then what became of them and how to undo it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from ...clock import SYSTEM_CLOCK
+from ...errors import InvalidInput
+from ...model.answers import JobFilter
+from ...model.bulk import UNCHANGED, Action, BulkReport
+from ...names import check_priority, check_queue
+from ..search.finding import find_ids
+from ..search.meaning import filter_of, is_exact
+from ..search.query import Search, parse, write
+from ..wire.call import Call
+from ..wire.operation import Group
+from .bulkwords import ACTIONS, Undo, lines_of, undo_of
+from .filters import iso
+from .frame import Page
+from .jobs import address
+
+group = Group("Bulk", kind="page")
+
+_NAMED: Final = 2_000
+"""Up to so many are named when the act is confirmed, so that it is those and no others; and it can be undone."""
+_MOST: Final = 20_000
+"""Jobs that are named where only looking at each can tell."""
+_NO_PRIORITY: Final = 32_767
+_ANY_QUEUE: Final = "default"
+
+
+class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs, and what to do. `ids` are those that the page before has shown, `filter` is a search."""
+
+    action: Action
+    id: list[str] = []
+    ids: str = ""
+    scope: str = "chosen"
+    filter: str = ""
+    confirmed: str = ""
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    priority: str = ""
+    to_queue: str = ""
+    force: str = ""
+
+
+class Meant(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is meant: jobs by name, or by what the store can find by itself."""
+
+    ids: list[str] | None = None
+    wanted: JobFilter | None = None
+    complete: bool = True
+
+    @property
+    def all(self) -> bool:
+        return self.wanted == JobFilter()
+
+    def said(self) -> dict[str, Any]:
+        """As `jobs.bulk` takes it."""
+        if self.ids is not None:
+            return {"ids": self.ids}
+        return {"all": True} if self.all else {"filter": self.wanted}
+
+
+@group.post("/jobs", needs="operate")
+async def act(call: Call, form: BulkForm) -> Page:
+    """Say what would happen, or with `confirmed` make it happen."""
+    search = parse(form.filter)
+    wrong = _lacks(form)
+    if form.confirmed and not wrong:
+        meant = _again(form, search)
+        report = await _run(call, form, meant, dry_run=False)
+        return Page("bulk_done.html", _done(form, search, report))
+    meant = await _settled(call, form, search)
+    report = await _run(call, form, meant, dry_run=True)
+    return Page("bulk.html", _asks(form, search, meant, report, wrong), 422 if wrong and form.confirmed else 200)
+
+
+async def _settled(call: Call, form: BulkForm, search: Search) -> Meant:
+    """Who is meant now. What comes later is not."""
+    if form.scope != "matching":
+        return Meant(ids=_ids(form))
+    now = SYSTEM_CLOCK.now()
+    payload = call.may("payload")
+    if not is_exact(search):
+        ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_MOST)
+        return Meant(ids=ids, complete=complete)
+    ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_NAMED)
+    return Meant(ids=ids) if complete else Meant(wanted=filter_of(search, now))
+
+
+def _again(form: BulkForm, search: Search) -> Meant:
+    if form.scope != "matching" or form.ids:
+        return Meant(ids=_ids(form))
+    return Meant(wanted=filter_of(search, SYSTEM_CLOCK.now()))
+
+
+def _ids(form: BulkForm) -> list[str]:
+    return list(dict.fromkeys([*form.id, *(one for one in form.ids.split(",") if one)]))
+
+
+async def _run(call: Call, form: BulkForm, meant: Meant, *, dry_run: bool) -> BulkReport:
+    return await call.client.jobs.abulk(
+        form.action,
+        **meant.said(),
+        dry_run=dry_run,
+        actor=call.actor,
+        reason=form.reason,
+        priority=_priority(form) if form.action is Action.PRIORITY else None,
+        to_queue=(form.to_queue or _ANY_QUEUE) if form.action is Action.MOVE else None,
+        force=bool(form.force) and form.action is Action.CANCEL,
+    )
+
+
+def _priority(form: BulkForm) -> int:
+    # Nobody has the one that stands in for a number that is not given yet, so that all are counted.
+    return int(form.priority) if _is_whole(form.priority) else _NO_PRIORITY
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 7
+
+
+def _lacks(form: BulkForm) -> str:
+    """What an action needs and was not given, or not rightly."""
+    try:
+        if form.action is Action.PRIORITY:
+            check_priority(int(form.priority) if _is_whole(form.priority) else form.priority)
+        elif form.action is Action.MOVE:
+            check_queue(form.to_queue)
+    except InvalidInput as wrong:
+        return str(wrong)
+    return ""
+
+
+def _asks(form: BulkForm, search: Search, meant: Meant, report: BulkReport, wrong: str) -> dict[str, Any]:
+    now = iso(SYSTEM_CLOCK.now())
+    # By what they were found: those that came since are not meant.
+    later = search.until is None and meant.ids is None
+    return {
+        "page": "jobs",
+        "action": str(form.action),
+        "words": ACTIONS[form.action],
+        "report": report,
+        "lines": lines_of(report),
+        "ids": ",".join(meant.ids) if meant.ids is not None else "",
+        "sample": (meant.ids or [])[:8],
+        "filter": write(search.but(until=now)) if later else form.filter,
+        "scope": form.scope,
+        "complete": meant.complete,
+        "wrong": wrong if form.confirmed else "",
+        "form": form,
+        "search": form.filter,
+        "back": address(search),
+    }
+
+
+def _done(form: BulkForm, search: Search, report: BulkReport) -> dict[str, Any]:
+    changed = [job_id for job_id, fate in report.by_id.items() if fate not in UNCHANGED]
+    undo: Undo | None = undo_of(form.action, search.queue) if changed and report.changed == len(changed) else None
+    return {
+        "page": "jobs",
+        "action": str(form.action),
+        "words": ACTIONS[form.action],
+        "report": report,
+        "lines": lines_of(report),
+        "undo": undo,
+        "changed": ",".join(changed),
+        "jobs": changed[:20],
+        "back": address(search.but(until=None)),
+    }

@@ -1,0 +1,130 @@
+"""One flow: its graph, how far it is, its members, and what can be done about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from ...model.flow import CancelPolicy, FlowGraph, MemberRecord
+from ...model.job import JobState
+from ..graph.grouping import MOST
+from ..graph.ranks import ranks_of
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import below
+from .flowdrawing import draw, feeds_of
+from .flowrows import mix_of
+from .frame import Page
+
+group = Group("Flow", kind="page")
+
+SHOWN: Final = 100
+_NUMBER: Final = re.compile(r"([0-9]{1,18})")
+_NAMED: Final = 3
+_AGAIN: Final = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED, JobState.SKIPPED)
+POLICIES: Final = {
+    CancelPolicy.CANCEL_ALL: ("Cancel everything", "What waits is cancelled, and what runs is asked to stop."),
+    CancelPolicy.CANCEL_PENDING: ("Cancel what has not started", "What runs may go on to its end."),
+    CancelPolicy.FLOW_ONLY: ("Stop after what can start", "Nothing more is released; what is ready still runs."),
+}
+
+
+class FlowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which members the table lists; with `unfold` the graph draws each for itself."""
+
+    state: JobState | None = None
+    after: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    unfold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member in the table, with whom it waits for."""
+
+    member: MemberRecord
+    upstreams: list[tuple[str, str, bool]]
+    """Names and ids, and whether the result of each is an argument."""
+    more: int
+    """Upstreams that are not named."""
+    took: int | None
+
+
+@group.get("/flows/{flow_id}", needs="read")
+async def show(call: Call, flow_id: str, query: FlowQuery) -> Page:
+    """The page of a flow."""
+    graph = await call.client.flows.agraph(flow_id)
+    return Page("flow.html", shows(graph, query))
+
+
+def shows(graph: FlowGraph, query: FlowQuery) -> dict[str, Any]:
+    """What the page shows of a flow."""
+    flow, path = graph.flow, below("flows", graph.flow.id)
+    counts = Counter(str(member.state) for member in graph.members)
+    listed = [member for member in in_order(graph) if query.state in (None, member.state)]
+    rest = _behind(listed, query.after)
+    rows = rows_of(graph, rest[:SHOWN])
+    return {
+        "page": "flows",
+        "flow": flow,
+        "path": path,
+        "query": query,
+        "drawing": draw(graph, unfold=query.unfold),
+        "unfolds": len(graph.members) <= MOST,
+        "fold_href": _address(path, query, unfold=not query.unfold),
+        "mix": mix_of(counts),
+        "ended": sum(member.finished_at is not None for member in graph.members),
+        "took": None if flow.finished_at is None else max(0, flow.finished_at - flow.created_at),
+        "again": sum(counts[state] for state in _AGAIN),
+        "policies": [(str(policy), *words) for policy, words in POLICIES.items()],
+        "chips": [("", "All", len(graph.members), _address(path, query, state=None, after=""))]
+        + [(state, state.capitalize(), n, _address(path, query, state=state, after="")) for state, n in mix_of(counts)],
+        "rows": rows,
+        "listed": len(listed),
+        "next": _address(path, query, after=rows[-1].member.name) if len(rest) > SHOWN else None,
+        "first": _address(path, query, after="") if query.after else None,
+    }
+
+
+def in_order(graph: FlowGraph) -> list[MemberRecord]:
+    """Members as the graph has them from left to right, in each layer by name, and those by number."""
+    pairs = [(edge.upstream, edge.downstream) for edge in graph.edges]
+    ranks = ranks_of([member.id for member in graph.members], pairs)
+    return sorted(graph.members, key=lambda member: (ranks[member.id], _natural(member.name)))
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _NUMBER.split(name[:256]) if part]
+
+
+def _behind(listed: list[MemberRecord], name: str) -> list[MemberRecord]:
+    place = next((place for place, member in enumerate(listed) if member.name == name), -1)
+    return listed[place + 1 :]
+
+
+def rows_of(graph: FlowGraph, members: list[MemberRecord]) -> list[MemberRow]:
+    """Members with their upstreams, those whose results they get first."""
+    names = {member.id: member.name for member in graph.members}
+    feeds = feeds_of(members)
+    upstreams: defaultdict[str, list[tuple[str, str, bool]]] = defaultdict(list)
+    for edge in graph.edges:
+        fed = (edge.upstream, edge.downstream) in feeds
+        upstreams[edge.downstream].append((names.get(edge.upstream, edge.upstream), edge.upstream, fed))
+    rows: list[MemberRow] = []
+    for member in members:
+        found = sorted(upstreams[member.id], key=lambda one: (not one[2], one[0]))
+        took = None
+        if member.started_at is not None and member.finished_at is not None:
+            took = max(0, member.finished_at - member.started_at)
+        rows.append(MemberRow(member, found[:_NAMED], len(found) - _NAMED, took))
+    return rows
+
+
+def _address(path: str, query: FlowQuery, **changes: Any) -> str:
+    fields = {**msgspec.structs.asdict(query), **changes}
+    kept = {name: str(value).lower() if value is True else str(value) for name, value in fields.items() if value}
+    return path + (f"?{urlencode(kept)}" if kept else "")

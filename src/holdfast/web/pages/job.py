@@ -1,0 +1,128 @@
+"""One job: why it is where it is, what happened, what it was given and gave, and what can be done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from ...clock import SYSTEM_CLOCK
+from ...model.job import JobRecord, JobState
+from ...rules.explain import Explanation
+from ...shapes.jobs import last_error
+from ...shapes.values import decoded
+from ..search.meaning import fingerprint_of, tags_of, took
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import error_path, job_path
+from .frame import Page
+from .jobfacts import acts_of, outcome_of, timeline_of, tone_of
+from .jobrows import label_of
+from .jobtabs import TABS
+
+group = Group("Job", kind="page")
+
+Tab: TypeAlias = Literal["overview", "attempts", "steps", "stream", "artifacts", "signals", "again"]
+
+_MOST_AUDIT: Final = 30
+
+
+class JobQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which tab; `after` is where a stream goes on."""
+
+    tab: Tab = "overview"
+    after: str = ""
+
+
+@group.get("/jobs/{job_id}", needs="read")
+async def show(call: Call, job_id: str, query: JobQuery) -> Page:
+    """The page of a job."""
+    return Page("job.html", await shows(call, job_id, query))
+
+
+async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[str, Any]:
+    """What the page shows: the job, and what its tab asks for."""
+    jobs = call.client.jobs
+    job, attempts, progress = await asyncio.gather(
+        jobs.aget(job_id), jobs.aattempts(job_id), call.client.streams.aprogress(job_id)
+    )
+    now, path = SYSTEM_CLOCK.now(), job_path(job.id)
+    tab = await TABS[query.tab](call, job, query.after) if query.tab in TABS else await _overview(call, job)
+    if "audit" in tab:
+        tab["timeline"] = timeline_of(job, attempts, tab.pop("audit"), now)
+    return {
+        "page": "jobs",
+        "job": job,
+        "path": path,
+        "tab": query.tab,
+        "tabs": _tabs(call, job, path, len(attempts)),
+        "label": label_of(job, now),
+        "acts": acts_of(job, now),
+        "ended": job.state.is_terminal,
+        "progress": progress,
+        "took": took(job, now),
+        "waited": _waited(job),
+        "tags": tags_of(job),
+        "attempts": [(one, outcome_of(one), tone_of(one), decoded(one.error)) for one in reversed(attempts)],
+        "error": decoded(last_error(job)) if job.state is not JobState.RUNNING else None,
+        "error_path": _kind(job),
+        **tab,
+        **more,
+    }
+
+
+async def _overview(call: Call, job: JobRecord) -> dict[str, Any]:
+    payload = call.may("payload")
+    why, audit = await asyncio.gather(
+        _why(call, job), call.client.audit.alist(target_kind="job", target=job.id, limit=_MOST_AUDIT)
+    )
+    return {
+        "why": [(reason.code, _sentence(reason.text)) for reason in why.reasons] if why else [],
+        "audit": audit,
+        "arguments": decoded(job.payload) if payload else None,
+        "result": decoded(job.result) if payload else None,
+        "retry": decoded(job.retry),
+        "limits": decoded(job.limits),
+    }
+
+
+async def _why(call: Call, job: JobRecord) -> Explanation | None:
+    """Asked only where there is something to explain."""
+    return None if job.state.is_terminal else await call.client.jobs.aexplain(job.id)
+
+
+def _tabs(call: Call, job: JobRecord, path: str, attempts: int) -> list[tuple[Any, ...]]:
+    labels = [("overview", "Overview"), ("attempts", "Attempts"), ("steps", "Steps"), ("stream", "Stream"),
+              ("artifacts", "Artifacts"), ("signals", "Signals")]  # fmt: skip
+    if call.may("enqueue"):
+        labels.append(("again", "Edit and run again"))
+    return [
+        (
+            key,
+            label,
+            path if key == "overview" else f"{path}?tab={key}",
+            attempts or None if key == "attempts" else None,
+        )
+        for key, label in labels
+    ]
+
+
+def _waited(job: JobRecord) -> int | None:
+    """From when it was first due to when it first started."""
+    return None if job.started_at is None else max(0, job.started_at - max(job.created_at, _first_due(job)))
+
+
+def _first_due(job: JobRecord) -> int:
+    # A retry moves the due time behind the first start; then only the enqueue is known.
+    due = job.not_before
+    return due if job.started_at is not None and due <= job.started_at else job.created_at
+
+
+def _kind(job: JobRecord) -> str | None:
+    found = fingerprint_of(job) if job.error is not None else None
+    return None if found is None else error_path(found)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

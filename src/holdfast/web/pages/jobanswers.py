@@ -1,0 +1,123 @@
+"""What jobs are told from their pages: signals, answers to waitpoints, and themselves again with other arguments."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+
+from ...errors import Conflict, HoldfastError, InvalidInput
+from ...options import CallOptions
+from ..search.meaning import tags_of
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import job_path
+from .frame import Done, Page
+from .job import JobQuery, shows
+from .jobacts import ActForm, told
+
+group = Group("Job answers", kind="page")
+
+_Text = Annotated[str, msgspec.Meta(max_length=900_000)]
+
+
+class SignalForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A signal by its name. `kind` says how the answer was asked for, so that it can be read."""
+
+    name: str
+    answer: _Text = ""
+    kind: str = "json"
+
+
+class ResumeForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    answer: _Text = ""
+
+
+class AgainForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of a new job of the same task, as JSON."""
+
+    arguments: _Text
+    queue: str = ""
+    priority: str = ""
+    delay: str = ""
+
+
+@group.post("/jobs/{job_id}/signal", needs="signal")
+@told
+async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
+    """Send it a signal, which arrives at its waitpoint of that name if there is one."""
+    there = f"{job_path(job_id)}?tab=signals"
+    try:
+        payload = read_answer(form.kind, form.answer)
+        target = call.client.handle(job_id)
+        sent = await call.client.signals.asend(target, form.name, payload, source=call.actor)
+    except (Conflict, InvalidInput) as refused:
+        return Done(there, f"It was not sent: {refused}.", ok=False)
+    return Done(there, "The job goes on." if sent.effect == "resumed" else f"The job has it, as signal {sent.seq}.")
+
+
+@group.post("/jobs/{job_id}/resume", needs="operate")
+@told
+async def resume(call: Call, job_id: str, form: ResumeForm) -> Done | Page:
+    """Let it go on, whatever it waits for."""
+    payload = read_answer("json", form.answer)
+    await call.client.signals.aresume(job_id, payload, actor=call.actor, reason=form.reason)
+    return Done(job_path(job_id), "It goes on.")
+
+
+@group.post("/jobs/{job_id}/again", needs="enqueue")
+async def again(call: Call, job_id: str, form: AgainForm) -> Done | Page:
+    """Enqueue a new job of the same task with these arguments."""
+    job = await call.client.jobs.aget(job_id)
+    try:
+        options = CallOptions(
+            queue=form.queue or None,
+            priority=_number("the priority", form.priority, int),
+            delay=_number("the delay", form.delay, float),
+            tenant=job.tenant or None,
+            tags=tuple(tags_of(job)),
+        )
+        task = call.app.elsewhere(job.task) if call.settings.any_task else call.app.tasks.get(job.task)
+        if task is None:
+            raise InvalidInput(f"this program has no task {job.task!r}")
+        made = await call.client.aenqueue(task.read(_arguments(form.arguments), options))
+    except HoldfastError as wrong:
+        asked = {"queue": form.queue, "priority": form.priority, "delay": form.delay}
+        more = {"given": form.arguments, "asked": asked, "wrong": str(wrong)}
+        return Page("job.html", await shows(call, job_id, JobQuery(tab="again"), **more), 422)
+    return Done(job_path(made.id), f"This is the new job. It was made from {job_id}.")
+
+
+def read_answer(kind: str, text: str) -> Any:
+    """What somebody wrote into a form, as the value that is sent."""
+    if kind == "string":
+        return text
+    if kind == "boolean" and text in ("yes", "no"):
+        return text == "yes"
+    return _json("the answer", text) if text.strip() else None
+
+
+def _arguments(text: str) -> Any:
+    value = _json("the arguments", text)
+    if not isinstance(value, (dict, list)):
+        raise InvalidInput('the arguments must be an object by name, such as {"n": 1}, or a list in order')
+    return value
+
+
+def _json(what: str, text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as wrong:
+        raise InvalidInput(f"{what}: this is not JSON: {wrong}") from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _number(what: str, text: str, kind: type[int] | type[float]) -> Any:
+    try:
+        return kind(text) if text.strip() else None
+    except ValueError:
+        raise InvalidInput(f"{what} is {text!r}; give a number") from None

@@ -1,0 +1,217 @@
+"""The jobs: searched by a line with qualifiers, by state, page by page. All that narrows them is in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from ...app import App
+from ...clock import SYSTEM_CLOCK
+from ...errors import InvalidInput, NotFound
+from ...model.job import JobState
+from ...model.stats import QueueStats
+from ...names import check_name
+from ..search.finding import Found, find
+from ..search.query import KNOWN, NOTHING, BadSearch, Search, parse, write
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import job_path
+from .filters import iso
+from .frame import Page
+from .jobrows import row_of
+from .mount import mount_of
+
+group = Group("Jobs", kind="page")
+
+SHOWN: Final = 50
+_TRAIL: Final = 20
+_ID: Final = 26
+_READY: Final = ("waiting", "delayed", "retrying", "throttled", "parked")
+"""The labels of jobs whose state is "ready"."""
+
+VIEWS: Final = (
+    ("Failed in the last hour", "state:failed since:1h"),
+    ("Waiting to be retried", "state:ready reason:retry"),
+    ("Running for over a minute", "state:running took:>1m"),
+    ("Held by an operator", "state:blocked reason:operator"),
+    ("Tried more than twice", "attempts:>2"),
+)
+
+
+class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The line, and fields for those who link here, which stand above what the line says."""
+
+    q: str = ""
+    state: str = ""
+    queue: str = ""
+    task: str = ""
+    tenant: str = ""
+    tag: str = ""
+    reason: str = ""
+    flow: str = ""
+    worker: str = ""
+    error: str = ""
+    from_: int | None = msgspec.field(default=None, name="from")
+    to: int | None = None
+    before: str = ""
+    trail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A state to choose, and about how many jobs are in it."""
+
+    state: str
+    href: str
+    on: bool
+    count: int | None
+    about: bool
+
+
+@group.get("/jobs", needs="read")
+async def show(call: Call, query: JobsQuery) -> Page | Response:
+    """The jobs that match, newest first."""
+    now = SYSTEM_CLOCK.now()
+    try:
+        search = search_of(query)
+        before = check_name("before", query.before) if query.before else None
+    except InvalidInput as wrong:
+        return Page("jobs.html", _shows(call, NOTHING, Found((), None), now, line=query.q, wrong=str(wrong)), 400)
+    if (there := await _named(call, search)) is not None:
+        return there
+    found = await find(call.client.jobs, search, now, before=before, limit=SHOWN, payload=call.may("payload"))
+    queues = await call.app.stats.aqueues() if isinstance(call.client, App) else []
+    shows = _shows(call, search, found, now, line=write(search), queues=queues)
+    trail = tuple(part for part in query.trail.split(",") if part)[-_TRAIL:]
+    return Page("jobs.html", shows | _paging(search, found, query.before, trail))
+
+
+def search_of(query: JobsQuery) -> Search:
+    """What is looked for: the line, and above it the fields. BadSearch where one of them cannot be read."""
+    said = parse(query.q)
+    given: dict[str, Any] = {name: value for name in KNOWN if (value := getattr(query, name, ""))}
+    if "tag" in given:
+        given["tags"] = (given.pop("tag"),)
+    try:
+        given |= {name: iso(at) for name, at in (("since", query.from_), ("until", query.to)) if at is not None}
+    except (ValueError, OverflowError, OSError):
+        raise BadSearch("from and to are instants in microseconds since 1970") from None
+    # Through its own text, so that a field is checked as the line is.
+    parse(write(NOTHING.but(**given)))
+    return said.but(**given)
+
+
+def address(search: Search, **more: str) -> str:
+    """The page that shows a search."""
+    fields = {"q": write(search), **more}
+    query = urlencode({name: value for name, value in fields.items() if value})
+    return f"/jobs?{query}" if query else "/jobs"
+
+
+def counts_of(search: Search, queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
+    """How many jobs are in each state, and whether that is an estimate. Empty where only looking would tell."""
+    if search.but(state=None, queue=None) != NOTHING or not queues:
+        return {}
+    meant = [queue for queue in queues if search.queue in (None, queue.name)]
+    counts: dict[str, tuple[int, bool]] = {}
+    for state in JobState:
+        labels = _READY if state is JobState.READY else (str(state),)
+        n = sum(queue.count(label) for queue in meant for label in labels)
+        counts[state] = (n, any(label in queue.estimated for queue in meant for label in labels))
+    return counts
+
+
+def _shows(
+    call: Call,
+    search: Search,
+    found: Found,
+    now: int,
+    *,
+    line: str,
+    wrong: str = "",
+    queues: Sequence[QueueStats] = (),
+) -> dict[str, Any]:
+    counts = counts_of(search, queues)
+    rows = [row_of(job, now, payload=call.may("payload")) for job in found.jobs]
+    total, about = _total(search, counts)
+    return {
+        "page": "jobs",
+        "line": line,
+        "wrong": wrong,
+        "search": search,
+        "rows": rows,
+        "chips": _chips(search, counts),
+        "filters": _filters(search),
+        "looked": found.looked,
+        "more": found.more,
+        "total": total,
+        "about": about,
+        "tenants": any(row.tenant for row in rows),
+        "queues": [(queue.name, address(search.but(queue=queue.name))) for queue in queues],
+        "tasks": [(name, address(search.but(task=name))) for name in sorted(call.app.tasks)],
+        "views": [(name, address(parse(text)), text) for name, text in VIEWS],
+        "everything": address(NOTHING),
+        "older": None,
+        "newer": None,
+        "newest": None,
+        "known": KNOWN,
+    }
+
+
+def _chips(search: Search, counts: dict[str, tuple[int, bool]]) -> list[Chip]:
+    chips = [Chip("", address(search.but(state=None)), search.state is None, None, False)]
+    for state in JobState:
+        count, about = counts.get(state, (None, False))
+        on = search.state == state
+        chips.append(Chip(state, address(search.but(state=None if on else str(state))), on, count, about))
+    return chips
+
+
+def _filters(search: Search) -> list[tuple[str, str, str]]:
+    """What else narrows the list, each with the address without it."""
+    found = [
+        (name, str(value), address(search.but(**{name: None})))
+        for name in KNOWN
+        if name not in ("state", "tag") and (value := getattr(search, name)) is not None
+    ]
+    found += [("tag", tag, address(search.but(tags=_without(search.tags, tag)))) for tag in search.tags]
+    return found + [("text", word, address(search.but(words=_without(search.words, word)))) for word in search.words]
+
+
+def _without(values: tuple[str, ...], one: str) -> tuple[str, ...]:
+    return tuple(value for value in values if value != one)
+
+
+def _total(search: Search, counts: dict[str, tuple[int, bool]]) -> tuple[int | None, bool]:
+    if not counts:
+        return None, False
+    if search.state is not None:
+        return counts[search.state]
+    return sum(n for n, _ in counts.values()), any(about for _, about in counts.values())
+
+
+def _paging(search: Search, found: Found, before: str, trail: tuple[str, ...]) -> dict[str, str | None]:
+    """Older goes on below the last; newer goes back along the pages that led here."""
+    older = None
+    if found.more is not None:
+        older = address(search, before=found.more, trail=",".join((*trail, before) if before else trail))
+    if not before:
+        return {"older": older}
+    newer = address(search, before=trail[-1], trail=",".join(trail[:-1])) if trail else address(search)
+    return {"older": older, "newer": newer, "newest": address(search)}
+
+
+async def _named(call: Call, search: Search) -> Response | None:
+    """Whoever writes nothing but the id of a job wants to see that job."""
+    if len(search.words) != 1 or search.but(words=()) != NOTHING or len(search.words[0]) != _ID:
+        return None
+    try:
+        job = await call.client.jobs.aget(search.words[0])
+    except (NotFound, InvalidInput):
+        return None
+    return RedirectResponse(mount_of(call.request.scope) + job_path(job.id), 303)

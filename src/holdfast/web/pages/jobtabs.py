@@ -1,0 +1,118 @@
+"""What the tabs of a job ask for, each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from ...errors import HoldfastError
+from ...model.job import JobRecord
+from ...model.stream import Frame
+from ...shapes.values import decoded
+from ..wire.call import Call
+from .stepbars import bars_of
+
+Gather: TypeAlias = Callable[[Call, JobRecord, str], Awaitable[dict[str, Any]]]
+
+FRAMES: Final = 500
+_LETTERS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A frame as text."""
+
+    kind: str
+    text: str
+    control: bool
+    step: str | None
+    at: int
+
+
+async def attempts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    return {}
+
+
+async def steps(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    found = await call.client.jobs.asteps(job.id)
+    return {"steps": bars_of(found, payload=call.may("payload"))}
+
+
+async def stream(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    if not call.may("payload"):
+        return {"pieces": [], "cursor": "", "closed": True, "more": False}
+    try:
+        page = await call.client.streams.aread(job.id, after=after or None, limit=FRAMES)
+    except HoldfastError as gone:
+        # What was said in between is gone; the beginning is not.
+        page = await call.client.streams.aread(job.id, limit=FRAMES, best_effort=False)
+        return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed) | {"gone": str(gone)}
+    return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed)
+
+
+async def artifacts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    found = await call.client.artifacts.alist(job.id)
+    below = f"/api/v1/jobs/{quote(job.id, safe='')}/artifacts"
+    return {"artifacts": [(one, f"{below}/{quote(one.name, safe='')}/content") for one in found]}
+
+
+async def signals(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    pending, letters = await asyncio.gather(
+        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_LETTERS)
+    )
+    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "letters": letters}
+
+
+async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    task = call.app.tasks.get(job.task)
+    return {
+        "known": task is not None or call.settings.any_task,
+        "takes": str(task.signature) if task is not None else "",
+        "given": _pretty(job.payload) if call.may("payload") else "{}",
+        "asked": {"queue": job.queue, "priority": job.priority, "delay": ""},
+        "wrong": "",
+    }
+
+
+TABS: Final[dict[str, Gather]] = {
+    "attempts": attempts,
+    "steps": steps,
+    "stream": stream,
+    "artifacts": artifacts,
+    "signals": signals,
+    "again": again,
+}
+
+
+def _streamed(pieces: list[Piece], cursor: str, closed: bool) -> dict[str, Any]:
+    return {"pieces": pieces, "cursor": cursor, "closed": closed, "more": len(pieces) == FRAMES}
+
+
+def _piece(frame: Frame) -> Piece:
+    return Piece(frame.kind, text_of(frame), frame.control, frame.step, frame.at)
+
+
+def text_of(frame: Frame) -> str:
+    """What a frame says, for people."""
+    if frame.control:
+        return "what was said before no longer counts" if frame.kind == "superseded" else "some of it is gone"
+    if isinstance(frame.data, bytes):
+        return f"[{len(frame.data):,} bytes]"
+    if isinstance(frame.data, str):
+        return frame.data
+    return json.dumps(frame.data, ensure_ascii=False) + "\n"
+
+
+def _pretty(text: str) -> str:
+    value = decoded(text)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _kind_of(schema: Any) -> str:
+    """Which form asks for an answer: a yes or no, a text, a number, or any JSON."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if kind in ("boolean", "string", "integer", "number") else "json"

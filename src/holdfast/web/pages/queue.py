@@ -1,0 +1,166 @@
+"""One queue: what it did, what is in it, who serves it, what holds for its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from ...clock import SECOND, SYSTEM_CLOCK
+from ...model.limits import queue_lane
+from ...model.queue import QueueSettings
+from ...model.stats import LimitStats, QueueStats, WorkerStats
+from ..wire.call import Call
+from ..wire.operation import Group
+from .activity import WINDOWS, Timeline, charts_of, load_chart, timeline_of
+from .filters import duration
+from .frame import Page
+from .queuerows import row_of, unfinished
+
+group = Group("Queue", kind="page")
+
+DURATIONS: Final = (
+    ("timeout", "Timeout of one run", "no timeout"),
+    ("keep_succeeded", "Keep succeeded jobs", "the default"),
+    ("keep_failed", "Keep failed jobs", "the default"),
+    ("keep_cancelled", "Keep cancelled jobs", "the default"),
+    ("keep_expired", "Keep expired jobs", "the default"),
+    ("keep_skipped", "Keep skipped jobs", "the default"),
+    ("keep_result", "Keep results", "as long as the job"),
+)
+"""Settings that are durations: name, label, and what holds where nothing is set."""
+_STATES: Final = {
+    "waiting": "ready", "delayed": "ready", "retrying": "ready", "throttled": "ready", "parked": "ready",
+}  # fmt: skip
+"""By label, where it is not a state itself."""
+_ORDER: Final = (
+    "ready", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired", "skipped",
+)  # fmt: skip
+
+
+class QueueQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far it looks back."""
+
+    window: Literal["15m", "1h", "4h"] = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class StateCount:
+    """How many of its jobs are in a state, and where they are listed."""
+
+    state: str
+    count: int
+    about: bool
+    path: str
+    parts: list[tuple[str, int]]
+    """What the ready ones wait for."""
+
+
+@group.get("/queues/{queue}", needs="read")
+async def show(call: Call, queue: str, query: QueueQuery) -> Page:
+    """A queue. One that nobody has heard of is empty: queues are not made, they are used."""
+    return Page("queue.html", await shows(call, queue, query.window))
+
+
+async def shows(call: Call, queue: str, window: str = "1h", **more: Any) -> dict[str, Any]:
+    """All that the page of a queue shows."""
+    now = SYSTEM_CLOCK.now()
+    if call.identity.tenant:
+        stats = await call.app.scoped(call.identity.tenant).queues.aget(queue)
+        return {**_common(stats, now, window), "whole": False, "row": row_of(stats, now, None), **more}
+    app = call.app
+    stats, settings, workers, limits, timeline = await asyncio.gather(
+        app.stats.aqueue(queue),
+        app.queues.aget(queue),
+        app.stats.aworkers(),
+        app.stats.alimits(),
+        timeline_of(app, window),
+    )
+    whole = _whole(stats, settings, workers, limits, timeline, now)
+    return {**_common(stats, now, window), **whole, "asked": fields_of(settings), "wrong": "", **more}
+
+
+def _common(stats: QueueStats, now: int, window: str) -> dict[str, Any]:
+    return {
+        "page": "queues",
+        "queue": stats,
+        "states": states_of(stats),
+        "window": window,
+        "windows": list(WINDOWS),
+        "back": "",
+    }
+
+
+def _whole(
+    stats: QueueStats,
+    settings: QueueSettings,
+    workers: Sequence[WorkerStats],
+    limits: Sequence[LimitStats],
+    timeline: Timeline,
+    now: int,
+) -> dict[str, Any]:
+    did = timeline.of(stats.name)
+    return {
+        "whole": True,
+        "row": row_of(stats, now, did),
+        "did": did,
+        "charts": charts_of(did),
+        "load": load_chart(did, unfinished([stats])),
+        "serving": [worker for worker in workers if worker.is_live and stats.name in worker.queues],
+        "lanes": lanes_of(stats.name, limits),
+        "settings": settings,
+        "durations": DURATIONS,
+    }
+
+
+def states_of(stats: QueueStats) -> list[StateCount]:
+    """Its jobs by state, in the order in which a job goes through them; those of which there is none are left out."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for label, count in stats.counts.items():
+        if count:
+            found.setdefault(_STATES.get(label, label), []).append((label, count))
+    return [
+        StateCount(
+            state,
+            sum(count for _, count in parts),
+            any(label in stats.estimated for label, _ in parts),
+            f"/jobs?state={state}&queue={quote(stats.name, safe='')}",
+            parts if state == "ready" else [],
+        )
+        for state in _ORDER
+        if (parts := found.get(state))
+    ]
+
+
+def lanes_of(queue: str, limits: Sequence[LimitStats]) -> list[LimitStats]:
+    """The limits that are this queue's own: how many at once, and the shares of its keys."""
+    begins = f"fair:{queue.replace('%', '%25').replace(':', '%3a')}:"
+    own = [one for one in limits if one.kind == "concurrency"]
+    return [one for one in own if one.key == queue_lane(queue) or one.key.startswith(begins)][:20]
+
+
+def fields_of(settings: QueueSettings) -> dict[str, str]:
+    """The settings as somebody would write them."""
+    spans = {name: _span(getattr(settings, name)) for name, _, _ in DURATIONS}
+    cap = "" if settings.cap is None else str(settings.cap)
+    return {**spans, "cap": cap, "events": settings.events or "", "retry": settings.retry or "", "reason": ""}
+
+
+def _span(micros: int | None) -> str:
+    """Such as 7d, or seconds."""
+    if micros is None:
+        return ""
+    seconds, rest = divmod(micros, SECOND)
+    if rest or not seconds:
+        return f"{micros / SECOND:g}"
+    unit, size = next((u, s) for u, s in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)) if seconds % s == 0)
+    return f"{seconds // size}{unit}"
+
+
+def in_words(micros: int | None) -> str:
+    """A setting in the sentence that says what was set."""
+    return "the default" if micros is None else duration(micros)

@@ -1,0 +1,99 @@
+"""The schedules: when each fires, in words, when next, and what its last runs came to; and a form for a new one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from ...errors import HoldfastError, UnknownTask
+from ...model.schedule import Schedule
+from ...names import check_name
+from ...tasks import Task
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import below
+from .asking import words_of
+from .frame import Done, Page
+from .scheduleforms import NewForm, asked_of, changes_of, preview_of
+from .schedulerows import MISSED, OVERLAP, TONES, row_of
+
+group = Group("Schedules", kind="page")
+
+SHOWN: Final = 200
+RUNS: Final = 16
+
+
+class SchedulesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What narrows the list; `make` asks for the form of a new one."""
+
+    q: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    state: Literal["", "active", "paused", "broken"] = ""
+    make: str = ""
+
+
+@group.get("/schedules", needs="read")
+async def show(call: Call, query: SchedulesQuery) -> Page:
+    """The list, or the form."""
+    if query.make:
+        return _form(call, asked_of(NewForm()), status=200)
+    schedules = call.client.schedules
+    found: list[Schedule] = await schedules.alist()
+    matching = [one for one in found if query.q.lower() in f"{one.name} {one.task}".lower()]
+    listed = [one for one in matching if query.state in ("", one.state)]
+    shown = listed[:SHOWN]
+    runs = await schedules.aruns([one.name for one in shown], RUNS) if shown else {}
+    return Page(
+        "schedules.html",
+        {
+            "page": "schedules",
+            "rows": [row_of(one, runs) for one in shown],
+            "query": query,
+            "tones": TONES,
+            "chips": [
+                (state, label, sum(state in ("", one.state) for one in matching), _address(query, state=state))
+                for state, label in (("", "All"), ("active", "Active"), ("paused", "Paused"), ("broken", "Broken"))
+            ],
+            "any": bool(found),
+            "left_out": len(listed) - len(shown),
+        },
+    )
+
+
+@group.post("/schedules", needs="operate")
+async def create(call: Call, form: NewForm) -> Done | Page:
+    """Make a schedule that no code declares."""
+    try:
+        if form.preview:
+            return _form(call, asked_of(form), status=200, runs=preview_of(call, form))
+        given = changes_of(form, None)
+        task = _task(call, form.task).options(queue=given.pop("queue", None), priority=given.pop("priority", None))
+        made = await _schedules(call).acreate(
+            form.name, task, kwargs=given.pop("arguments", None), actor=call.actor, reason=form.reason, **given
+        )
+    except HoldfastError as wrong:
+        return _form(call, asked_of(form), status=422, wrong=words_of(wrong))
+    return Done(below("schedules", made.name), f"{made.name} is made. It fires first at its next tick.")
+
+
+def _form(call: Call, asked: dict[str, Any], *, status: int, **more: Any) -> Page:
+    shows = {"page": "schedules", "asked": asked, "tasks": sorted(call.app.tasks), "wrong": "", "runs": None}
+    return Page("schedule_new.html", {**shows, "missed": MISSED, "overlap": OVERLAP, **more}, status)
+
+
+def _task(call: Call, name: str) -> Task[Any, Any]:
+    if (task := call.app.tasks.get(name)) is not None:
+        return task
+    if call.settings.any_task:
+        return call.app.elsewhere(check_name("task", name))
+    raise UnknownTask(f"this program has no task {name!r}; it knows {', '.join(sorted(call.app.tasks)) or 'none'}")
+
+
+def _schedules(call: Call) -> Any:
+    return call.client.schedules
+
+
+def _address(query: SchedulesQuery, **changes: str) -> str:
+    kept = {name: value for name, value in {"q": query.q, "state": query.state, **changes}.items() if value}
+    return "/schedules" + (f"?{urlencode(kept)}" if kept else "")

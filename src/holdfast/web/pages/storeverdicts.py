@@ -1,0 +1,184 @@
+"""What is good and what is not about a store, in sentences that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ...clock import SECOND
+from ...model.stats import StoreStats, WorkerStats
+
+Facts = Mapping[str, object]
+Tone = Literal["good", "warn", "bad", "plain"]
+
+_MIB: Final = 1024 * 1024
+_LARGE_WAL: Final = 256 * _MIB
+_LITTLE_SPACE: Final = 256 * _MIB
+_SOME_SPACE: Final = 2048 * _MIB
+_OLD: Final = 300.0
+_VERY_OLD: Final = 3_600.0
+_SLOW: Final = 0.1
+_VERY_SLOW: Final = 1.0
+_MANY_WRITES: Final = 1_000
+_MUCH_SKEW: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One thing about the store: how it is, and what that means."""
+
+    key: str
+    name: str
+    value: object
+    unit: Literal["", "bytes", "duration", "number", "percent"] = ""
+    verdict: Tone = "good"
+    advice: str = ""
+
+
+def health_verdicts(health: StoreStats, free_disk: int | None) -> list[Verdict]:
+    """From the figures that change by the second."""
+    return [*_size(health, free_disk), *_rows(health), *_snapshots(health), *_claims(health)]
+
+
+def fact_verdicts(facts: Facts, workers: Sequence[WorkerStats]) -> list[Verdict]:
+    """From what the database says of itself."""
+    found = _sqlite(facts) if facts.get("backend") == "sqlite" else _postgres(facts)
+    return [*found, *_workers(workers)]
+
+
+def _size(health: StoreStats, free_disk: int | None) -> Iterator[Verdict]:
+    empty = health.free_bytes or 0
+    half = empty > health.bytes / 2 and empty > 64 * _MIB
+    said = "Over half of the file is empty. Run VACUUM in a quiet hour to give it back." if half else ""
+    yield Verdict(key="size", name="Size", value=health.bytes, unit="bytes", verdict="warn" if half else "good", advice=said)
+    if health.free_bytes is not None:
+        yield Verdict(key="empty", name="Empty pages", value=empty, unit="bytes", verdict="plain", advice="Used again before the file grows.")
+    if health.wal_bytes is not None:
+        large = health.wal_bytes > _LARGE_WAL
+        said = "Something reads for very long, so that the log cannot be folded back. Look for a forgotten transaction."
+        yield Verdict(
+            key="wal", name="Write-ahead log", value=health.wal_bytes, unit="bytes",
+            verdict="warn" if large else "good", advice=said if large else "Folded into the file as it goes.",
+        )  # fmt: skip
+    if free_disk is not None:
+        tone: Tone = "bad" if free_disk < _LITTLE_SPACE else "warn" if free_disk < _SOME_SPACE else "good"
+        said = "" if tone == "good" else "Make room: a store without space refuses every write."
+        yield Verdict(key="disk", name="Free on its disk", value=free_disk, unit="bytes", verdict=tone, advice=said)
+
+
+def _rows(health: StoreStats) -> Iterator[Verdict]:
+    if health.dead_rows is None:
+        return
+    many = health.dead_rows > 10_000 and health.dead_rows > (health.live_rows or 0)
+    said = "Vacuum does not keep up. Look for long transactions, and let autovacuum run more often on these tables."
+    yield Verdict(
+        key="dead", name="Dead rows", value=health.dead_rows, unit="number", verdict="warn" if many else "good",
+        advice=said if many else "Vacuum keeps up.",
+    )  # fmt: skip
+    yield Verdict(key="live", name="Live rows", value=health.live_rows, unit="number", verdict="plain", advice="An estimate of the server's.")
+
+
+def _snapshots(health: StoreStats) -> Iterator[Verdict]:
+    if (age := health.oldest_transaction) is None:
+        return
+    tone: Tone = "bad" if age > _VERY_OLD else "warn" if age > _OLD else "good"
+    said = "It keeps vacuum from cleaning, which slows every queue down. Find it in pg_stat_activity, and end it."
+    yield Verdict(
+        key="snapshot", name="Oldest open transaction", value=age * SECOND, unit="duration", verdict=tone,
+        advice="" if tone == "good" else said,
+    )  # fmt: skip
+
+
+def _claims(health: StoreStats) -> Iterator[Verdict]:
+    slow = health.claim_p99 or 0.0
+    tone: Tone = "bad" if slow > _VERY_SLOW else "warn" if slow > _SLOW else "good"
+    if health.claim_p99 is None:
+        tone, said = "plain", "No worker has claimed in the last minute."
+    elif tone == "good":
+        said = f"{health.claims:,} claims in the last minute."
+    else:
+        said = "Workers wait for the store before each job. Look at its disk, its locks and its load."
+    for name, value in (("p50", health.claim_p50), ("p99", health.claim_p99)):
+        micros = None if value is None else value * SECOND
+        own = tone if name == "p99" else "plain"
+        yield Verdict(
+            key=f"claim-{name}", name=f"Claim latency, {name}", value=micros, unit="duration", verdict=own,
+            advice=said if name == "p99" else "",
+        )  # fmt: skip
+    busy = health.writes_waiting > _MANY_WRITES
+    said = "More is written than the store takes. Write in batches, or move to a faster disk." if busy else ""
+    yield Verdict(
+        key="writes", name="Writes that wait", value=health.writes_waiting, unit="number",
+        verdict="warn" if busy else "good", advice=said or "In the worker with the most of them.",
+    )  # fmt: skip
+
+
+def _sqlite(facts: Facts) -> Iterator[Verdict]:
+    bug = str(facts.get("wal_reset_bug", "fixed"))
+    fixed = bug == "fixed"
+    yield Verdict(
+        key="version", name="SQLite", value=facts.get("sqlite_version"), verdict="good" if fixed else "plain",
+        advice="" if fixed else f"A bug of its write-ahead log is {bug}.",
+    )  # fmt: skip
+    safe = facts.get("synchronous") in ("full", "extra")
+    yield Verdict(
+        key="durability", name="Durability", value=f"synchronous = {facts.get('synchronous')}",
+        verdict="good" if safe else "warn",
+        advice="Every commit survives a loss of power."
+        if safe
+        else "The last commits before a loss of power may be missing. Set durable=True if that matters.",
+    )  # fmt: skip
+    wal = facts.get("journal_mode") == "wal"
+    yield Verdict(
+        key="journal", name="Journal", value=facts.get("journal_mode"), verdict="good" if wal else "plain",
+        advice="Readers and the writer do not wait for each other." if wal else "Only this process can use it.",
+    )  # fmt: skip
+    yield Verdict(key="vacuum", name="Shrinks by itself", value=facts.get("auto_vacuum"), verdict="plain")
+
+
+def _postgres(facts: Facts) -> Iterator[Verdict]:
+    standby = bool(facts.get("in_recovery"))
+    yield Verdict(
+        key="version", name="Postgres", value=facts.get("server_version"), verdict="bad" if standby else "good",
+        advice="This server is a standby and refuses writes. Connect to the primary." if standby else "",
+    )  # fmt: skip
+    fsync, commit = facts.get("fsync") == "on", facts.get("synchronous_commit") != "off"
+    said = "Every commit survives a crash of the server." if commit else "The last commits before a crash may be missing."
+    yield Verdict(
+        key="durability", name="Durability",
+        value=f"fsync = {facts.get('fsync')}, synchronous_commit = {facts.get('synchronous_commit')}",
+        verdict="bad" if not fsync else "good" if commit else "warn",
+        advice=said if fsync else "A crash of the server may corrupt the database. Turn fsync on.",
+    )  # fmt: skip
+    used, most = _number(facts, "connections"), _number(facts, "max_connections") or 1.0
+    full = used > 0.8 * most
+    yield Verdict(
+        key="connections", name="Connections", value=f"{used:,.0f} of {most:,.0f}", verdict="warn" if full else "good",
+        advice="Put a pooler in front, or make the pools smaller (pool_size)." if full else "",
+    )  # fmt: skip
+    notify = _number(facts, "notify_queue_usage")
+    yield Verdict(
+        key="notify", name="NOTIFY queue in use", value=notify, unit="percent", verdict="warn" if notify > 0.5 else "good",
+        advice="Somebody listens and does not read." if notify > 0.5 else "",
+    )  # fmt: skip
+    skew = _number(facts, "clock_skew_seconds")
+    off = abs(skew) > _MUCH_SKEW
+    yield Verdict(
+        key="clock", name="Clock, against this machine's", value=skew * SECOND, unit="duration",
+        verdict="warn" if off else "good",
+        advice="Keep both by NTP: times on these pages are off by as much." if off else "",
+    )  # fmt: skip
+
+
+def _workers(workers: Sequence[WorkerStats]) -> Iterator[Verdict]:
+    live = [worker for worker in workers if worker.is_live]
+    yield Verdict(
+        key="workers", name="Workers alive", value=len(live), unit="number", verdict="good" if live else "warn",
+        advice="" if live else "Nobody runs jobs, closes minutes, fires schedules or deletes what is old.",
+    )  # fmt: skip
+
+
+def _number(facts: Facts, name: str) -> float:
+    value = facts.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,62 @@
+"""How endpoints of webhooks are shown: whom they are, what they hear, how they fare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...model.webhook import Endpoint, Health
+from ...rules.webhooks import origin_of
+from .addresses import below
+
+_UNKNOWN: Final = Health()
+_REASONS: Final = {"gone": "it answered 410 Gone", "failing": "nothing came through for days", "operator": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    """An endpoint. Its URL is whole for those who operate: it may have a secret in its path."""
+
+    endpoint: Endpoint
+    path: str
+    url: str
+    hears: str
+    health: Health
+    tone: str
+    label: str
+    """How it fares, in a word."""
+    why: str
+
+
+def row_of(endpoint: Endpoint, health: Mapping[str, Health], *, whole: bool) -> EndpointRow:
+    found = health.get(endpoint.id, _UNKNOWN)
+    tone, label = _standing(endpoint, found)
+    return EndpointRow(
+        endpoint,
+        below("webhooks", endpoint.id),
+        endpoint.url if whole else origin_of(endpoint.url),
+        hears_of(endpoint),
+        found,
+        tone,
+        label,
+        _REASONS.get(endpoint.reason or "", endpoint.reason or ""),
+    )
+
+
+def hears_of(endpoint: Endpoint) -> str:
+    """What it is told of, in words."""
+    kinds = "jobs that name it" if endpoint.called else ", ".join(endpoint.events or ("job",))
+    return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
+
+
+def _standing(endpoint: Endpoint, health: Health) -> tuple[str, str]:
+    if endpoint.state != "active":
+        return "plain", "disabled"
+    if health.breaker == "open":
+        return "bad", "resting"
+    if health.breaker == "half_open":
+        return "warn", "one try"
+    if health.rate is not None and health.rate < 0.9:
+        return "warn", "failing"
+    return ("good", "healthy") if health.rate is not None else ("info", "untried")

@@ -1,0 +1,130 @@
+"""The workers: who lives, what each does now, whose lease is over, and what nobody can run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...model.answers import JobFilter
+from ...model.control import Lease
+from ...model.grant import Stranded
+from ...model.job import JobRecord, JobState
+from ...model.stats import Vitals, WorkerStats
+from ...model.worker import Worker
+from ...shapes.workers import worker_state
+from ..wire.call import Call
+from ..wire.operation import Group
+from .addresses import below
+from .asking import ActForm, Nothing, ask, back_at
+from .frame import Done, Page
+
+group = Group("Workers", kind="page")
+
+_WHAT: Final = "the workers"
+_RUNNING: Final = 500
+_LEASES: Final = 50
+_STRANDED: Final = 20
+_JOBS: Final = 3
+_REASON: Final = 256
+_TONES: Final = {"alive": "good", "stopping": "info", "lost": "bad", "dead": "plain"}
+_ORDER: Final = ("alive", "stopping", "lost", "dead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow:
+    """A worker in the list."""
+
+    worker: Worker
+    state: str
+    tone: str
+    vitals: Vitals | None
+    running: int
+    jobs: list[JobRecord]
+    """The oldest few of those that it runs."""
+    path: str
+
+
+@group.get("/workers", needs="read")
+async def show(call: Call, query: Nothing) -> Page:
+    """Every registered worker and what it does."""
+    app = call.whole(_WHAT)
+    running = JobFilter(state=JobState.RUNNING, limit=_RUNNING)
+    workers, stats, jobs, stranded, leases = await asyncio.gather(
+        app.workers.alist(),
+        app.stats.aworkers(),
+        app.jobs.afind(running),
+        app.queues.astranded(),
+        app.jobs.aexpired_leases(limit=_LEASES),
+    )
+    rows = rows_of(workers, stats, jobs)
+    return Page("workers.html", shows(rows, stranded, leases, more=len(jobs) == _RUNNING))
+
+
+def shows(
+    rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Sequence[Lease], *, more: bool
+) -> dict[str, Any]:
+    """What the page shows. `more` says that not all running jobs were looked at."""
+    live = [row for row in rows if row.state == "alive"]
+    return {
+        "page": "workers",
+        "rows": rows,
+        "live": len(live),
+        "lost": sum(row.state == "lost" for row in rows),
+        "slots": sum(row.worker.concurrency for row in live),
+        "busy": sum(row.running for row in live),
+        "cpu": sum(row.vitals.cpu for row in live if row.vitals),
+        "rss": sum(row.vitals.rss for row in live if row.vitals),
+        "hosts": len({row.worker.host for row in live}),
+        "versions": sorted({row.worker.version for row in live}),
+        "stranded": stranded[:_STRANDED],
+        "stranded_queues": len({one.queue for one in stranded}),
+        "leases": leases,
+        "more": more,
+    }
+
+
+def rows_of(workers: Sequence[Worker], stats: Sequence[WorkerStats], jobs: Sequence[JobRecord]) -> list[WorkerRow]:
+    """Those that live first, then by name."""
+    vitals = {one.id: one.vitals for one in stats}
+    owned: dict[str, list[JobRecord]] = {}
+    for job in jobs:
+        if job.owner is not None:
+            owned.setdefault(job.owner, []).append(job)
+    rows = [_row(worker, vitals.get(worker.id), owned.get(worker.id, [])) for worker in workers]
+    return sorted(rows, key=lambda row: (_ORDER.index(row.state) if row.state in _ORDER else 9, row.worker.name))
+
+
+def _row(worker: Worker, vitals: Vitals | None, jobs: Sequence[JobRecord]) -> WorkerRow:
+    state = worker_state(worker)
+    return WorkerRow(
+        worker=worker,
+        state=state,
+        tone=_TONES.get(state, "plain"),
+        vitals=vitals,
+        running=len(jobs),
+        jobs=sorted(jobs, key=lambda job: job.claimed_at or 0)[:_JOBS],
+        path=below("workers", worker.id, "dead"),
+    )
+
+
+@group.post("/workers/{worker_id}/dead", needs="operate")
+@back_at("/workers")
+async def mark_dead(call: Call, worker_id: str, form: ActForm) -> Done | Page:
+    """Declare a worker dead."""
+    workers = call.whole(_WHAT).workers
+    if not form.confirmed or not form.reason.strip():
+        text = (
+            "Its jobs are rescued now, as if its lease had run out, and it may record nothing more. If its process "
+            "still runs, it stops what it does and goes on under a new identity."
+        )
+        return ask(
+            call, form, title="Declare this worker dead?", text=text, go="Mark dead", back="/workers",
+            reason="required", danger=True, page="workers",
+        )  # fmt: skip
+    why = form.reason.encode()[:_REASON].decode(errors="ignore")
+    done = await workers.amark_dead(worker_id, why, actor=call.actor)
+    if done.again:
+        return Done("/workers", "It was declared dead before; nothing was changed.", ok=False)
+    return Done("/workers", f"It is dead, and {done.rescued:,} of its jobs were rescued.")

@@ -1,0 +1,98 @@
+"""What a search means: what the store's indexes answer, and what each job must be looked at for."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ...model.answers import JobFilter
+from ...model.job import JobRecord, JobState
+from ...rules.fingerprint import fingerprint
+from ...rules.webhooks import own_tags
+from ...shapes.jobs import last_error
+from ...shapes.values import decoded
+from .query import Search
+from .values import Bound, instant
+
+_LOOKED_INTO: Final = 64 * 1024
+"""Characters of arguments, of a result and of an error that are searched for a text."""
+
+
+def filter_of(search: Search, now: int) -> JobFilter:
+    """The part of a search that the store answers by itself."""
+    return JobFilter(
+        state=search.state,
+        queue=search.queue,
+        task=search.task,
+        tenant=search.tenant,
+        reason=search.reason,
+        flow=search.flow,
+        worker=search.worker,
+        tag=search.tags[0] if search.tags else None,
+        priority=search.priority.value if search.priority and search.priority.side == "" else None,
+        min_attempts=_least(search.attempts),
+        created_after=None if search.since is None else instant(search.since, now),
+        created_before=None if search.until is None else instant(search.until, now),
+    )
+
+
+def is_exact(search: Search) -> bool:
+    """Whether the store alone answers it, so that no job must be looked at here."""
+    return not (
+        search.words
+        or len(search.tags) > 1
+        or search.error is not None
+        or search.took is not None
+        or (search.priority is not None and search.priority.side != "")
+        or (search.attempts is not None and _least(search.attempts) is None)
+    )
+
+
+def matches(job: JobRecord, search: Search, now: int, *, payload: bool) -> bool:
+    """Whether a job that the store gave is meant. Without `payload` its arguments and result are not looked into."""
+    return (
+        (search.attempts is None or search.attempts.holds(job.attempts))
+        and (search.priority is None or search.priority.holds(job.priority))
+        and (search.took is None or search.took.holds(took(job, now)))
+        and (not search.tags or set(search.tags) <= set(tags_of(job)))
+        and (search.error is None or search.error == fingerprint_of(job))
+        and (not search.words or _says(job, search.words, payload=payload))
+    )
+
+
+def _least(bound: Bound | None) -> int | None:
+    """The fewest that lie on the right side of a bound, if that says all about it."""
+    if bound is None or bound.side not in (">", ">="):
+        return None
+    return bound.value + (bound.side == ">")
+
+
+def took(job: JobRecord, now: int) -> int | None:
+    """For how long it runs or ran the last time; None where it has not started, or waits."""
+    if job.state is JobState.RUNNING and job.claimed_at is not None:
+        return max(0, now - job.claimed_at)
+    if job.started_at is None or job.finished_at is None:
+        return None
+    return max(0, job.finished_at - max(job.started_at, job.claimed_at or 0))
+
+
+def tags_of(job: JobRecord) -> list[str]:
+    """A job's tags, as whoever enqueued it gave them."""
+    found = decoded(job.tags)
+    return own_tags([str(tag) for tag in found]) if isinstance(found, list) else []
+
+
+def fingerprint_of(job: JobRecord) -> str | None:
+    """The kind of its last error."""
+    error = last_error(job)
+    return None if error is None else fingerprint(job.task, error).key
+
+
+def _says(job: JobRecord, words: tuple[str, ...], *, payload: bool) -> bool:
+    error = decoded(last_error(job))
+    parts = [job.id, job.task, job.queue, job.tenant, job.reason or "", *tags_of(job)]
+    parts.append(error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_LOOKED_INTO])
+    if payload:
+        parts += [job.payload[:_LOOKED_INTO], (job.result or "")[:_LOOKED_INTO]]
+    said = "\n".join(parts).casefold()
+    return all(word.casefold() in said for word in words)

@@ -1,0 +1,165 @@
+"""The language of the search line: `queue:mail state:failed tag:x "some text"`. Text in, `Search` out, and back.
+
+A term is a word, a text in quotes, or a qualifier with a value. Whatever cannot be meant is named in the error.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from ...errors import InvalidInput
+from ...model.job import JobState
+from .values import Bound, check_since, read_bound, read_length
+
+MOST: Final = 1_000
+"""Characters of a search."""
+
+_TERM: Final = re.compile(r"""(?:(?P<key>[A-Za-z_]+):)?(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]+))(?=\s|$)""")
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1b\x7f]")
+_UNSAID: Final = re.compile(r"[A-Za-z_]+:")
+_PLAIN: Final = re.compile(r"""[^\s"\\:]+""")
+
+
+class BadSearch(InvalidInput):
+    """The search line cannot be read; the message says where and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for. What is None is not asked for."""
+
+    state: str | None = None
+    queue: str | None = None
+    task: str | None = None
+    tenant: str | None = None
+    reason: str | None = None
+    flow: str | None = None
+    worker: str | None = None
+    """The id of the worker in whose hands it is."""
+    error: str | None = None
+    """The fingerprint of its last error."""
+    tags: tuple[str, ...] = ()
+    """It has all of them."""
+    attempts: Bound | None = None
+    priority: Bound | None = None
+    took: Bound | None = None
+    """Microseconds that it has run, or ran."""
+    since: str | None = None
+    """Made at that instant or after it; "2h" is two hours ago."""
+    until: str | None = None
+    words: tuple[str, ...] = ()
+    """Texts that are in it somewhere."""
+
+    def but(self, **changes: Any) -> Search:
+        """The same with something else in it."""
+        return replace(self, **changes)
+
+    @property
+    def is_empty(self) -> bool:
+        return self == NOTHING
+
+
+NOTHING: Final = Search()
+KNOWN: Final = tuple("tag" if f.name == "tags" else f.name for f in fields(Search) if f.name != "words")
+"""The qualifiers."""
+
+
+def parse(text: str) -> Search:
+    """A search as it was written. BadSearch where it cannot be read."""
+    if len(text) > MOST:
+        raise BadSearch(f"the search has {len(text):,} characters; at most {MOST:,} are read")
+    if unseen := _UNSEEN.search(text):
+        raise BadSearch(f"the search contains the control character U+{ord(unseen[0]):04X}; remove it")
+    found: dict[str, Any] = {}
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        term = _TERM.match(text, at)
+        if term is None:
+            raise _unreadable(text, at)
+        _take(found, term)
+        at = term.end()
+    return Search(**found)
+
+
+def write(search: Search) -> str:
+    """The line that means this, and that `parse` reads as this."""
+    terms = [f"{name}:{_quoted(str(value))}" for name in KNOWN if (value := getattr(search, name, None)) is not None]
+    terms += [f"tag:{_quoted(tag)}" for tag in search.tags]
+    return " ".join([*terms, *(_quoted(word) for word in search.words)])
+
+
+def _take(found: dict[str, Any], term: re.Match[str]) -> None:
+    key, value = term["key"], term["bare"]
+    if value is None:
+        value = re.sub(r"\\(.)", r"\1", term["quoted"], flags=re.DOTALL)
+    if key is None:
+        if term["bare"] is not None and _UNSAID.fullmatch(value):
+            raise BadSearch(f'"{value}" has no value; write it right behind the colon, or put the text into quotes')
+        _add(found, "words", value)
+        return
+    name = key.lower()
+    if name not in KNOWN:
+        raise BadSearch(f'there is no qualifier "{key}:"; use {", ".join(KNOWN)}, or put the text into quotes')
+    if not value:
+        raise BadSearch(f'"{name}:" has no value; write it such as {name}:{_EXAMPLES[name]}')
+    if name == "tag":
+        _add(found, "tags", value)
+    elif name in found:
+        raise BadSearch(f'"{name}:" is given twice; give it once')
+    else:
+        found[name] = _read(name, value)
+
+
+def _add(found: dict[str, Any], name: str, value: str) -> None:
+    if not value:
+        raise BadSearch("there is nothing between the quotes")
+    found[name] = tuple(dict.fromkeys((*found.get(name, ()), value)))
+
+
+def _read(name: str, value: str) -> Any:
+    try:
+        if name in ("attempts", "priority"):
+            return read_bound(value)
+        if name == "took":
+            return read_bound(value, read_length)
+        if name in ("since", "until"):
+            return check_since(value)
+    except ValueError:
+        raise BadSearch(f'"{name}:{value}" cannot be read; write it such as {name}:{_EXAMPLES[name]}') from None
+    if name == "state" and value not in list(JobState):
+        raise BadSearch(f"there is no state {value!r}; use one of {', '.join(JobState)}")
+    return value
+
+
+def _unreadable(text: str, at: int) -> BadSearch:
+    rest = text[at : at + 40]
+    return BadSearch(f"a quote is not closed, or something stands right before or behind it: {rest}")
+
+
+def _quoted(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_EXAMPLES: Final = {
+    "state": "failed",
+    "queue": "mail",
+    "task": "billing.charge",
+    "tenant": "acme",
+    "reason": "retry",
+    "flow": "01JQ…",
+    "worker": "01JQ…",
+    "error": "4f1d0c…",
+    "tag": "invoice",
+    "attempts": ">2",
+    "priority": ">=5",
+    "took": ">30s",
+    "since": "1h, or since:2026-11-15T09:00",
+    "until": "15m, or until:2026-11-15T09:00",
+}

@@ -1,0 +1,75 @@
+"""Looking at pages as a careful reader would: what the browser complains of, axe-core's rules, and widths."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, WebError
+
+AXE: Final = Path(__file__).parent / "vendor" / "axe.min.js"
+PHONE: Final = 390
+DESK: Final = 1280
+
+# A console message comes too, but only the event is promised.
+_POLICE: Final = """document.addEventListener("securitypolicyviolation", (event) =>
+  console.error("policy", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample))"""
+
+
+def watched(context: BrowserContext) -> list[str]:
+    """What the pages of a context complain of from now on."""
+    found: list[str] = []
+
+    def console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            found.append(f"{message.type}: {message.text} {message.location}")
+
+    def failed(request: Request) -> None:
+        # Leaving a page ends what it follows; that is no failure.
+        if "ERR_ABORTED" not in (why := request.failure or ""):
+            found.append(f"failed: {request.url} {why}")
+
+    def thrown(error: WebError) -> None:
+        found.append(f"error: {error.error}")
+
+    context.add_init_script(_POLICE)
+    context.on("console", console)
+    context.on("weberror", thrown)
+    context.on("requestfailed", failed)
+    context.on("dialog", lambda dialog: (found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    return found
+
+
+def wide(page: Page) -> str:
+    """What is wider than the page, in words; empty if nothing is."""
+    width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    return "" if width[0] <= width[1] else f"{width[0]} px of {width[1]}: {page.evaluate(_WIDE)}"
+
+
+_WIDE: Final = """[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+  .slice(-3).map((e) => e.outerHTML.slice(0, 160))"""
+
+
+class Reader:
+    """axe-core in a page. It comes by the debugger, since the site's policy lets no foreign script in."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._evaluate(AXE.read_text() + "; undefined")
+
+    def problems(self, only: Literal["everything", "colours"] = "everything") -> list[str]:
+        """What is serious or worse. Of a page in other colours only the colours are looked at."""
+        run = {"resultTypes": ["violations"], **({"runOnly": ["color-contrast"]} if only == "colours" else {})}
+        found = self._evaluate(f"axe.run({json.dumps(run)}).then((r) => JSON.stringify(r.violations))")
+        return [
+            f"{one['id']}: {one['help']}: {node['html'][:200]} {node['target']}"
+            for one in json.loads(found)
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"][:3]
+        ]
+
+    def _evaluate(self, expression: str) -> Any:
+        answer = self._session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
