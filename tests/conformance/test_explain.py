@@ -29,7 +29,7 @@ def test_a_job_that_any_worker_may_take_is_claimable(world: World) -> None:
 def test_it_is_due_later(world: World) -> None:
     job_id = world.add(delay=90 * SECOND)
     world.worker()
-    assert "90.0 s" in reasons(world, job_id)["due_later"]
+    assert "1 m 30 s" in reasons(world, job_id)["due_later"]
 
 
 def test_it_waits_for_its_next_try(world: World) -> None:
@@ -112,7 +112,7 @@ def test_the_window_of_its_quota_is_full_and_how_to_ask_again(world: World) -> N
     job_id, owner = world.add(limits='{"quota":"search"}'), world.worker()
     world.finish(owner, world.take(owner), Snoozed(60 * SECOND, "quota"))
     text = reasons(world, job_id)["quota"]
-    assert "'search'" in text and "60.0 s" in text and f"holdfast jobs run-now {job_id}" in text
+    assert "'search'" in text and "1 m" in text and f"holdfast jobs run-now {job_id}" in text
 
 
 @pytest.mark.parametrize("state", [s for s in JobState if s.is_terminal])

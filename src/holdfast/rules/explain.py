@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..clock import SECOND
 from ..model.budget import QUOTA
 from ..model.grant import Grant
 from ..model.job import JobRecord, JobState
@@ -15,6 +14,7 @@ from ..model.outbox import PREFIX
 from ..model.route import Route
 from ..model.worker import Worker
 from .bulk import HELD
+from .durations import said
 from .outbox import why_blocked
 from .reach import Reason as Reason
 from .reach import able, missing
@@ -103,21 +103,21 @@ def _running(scene: Scene) -> tuple[Reason, ...]:
     owner = next((w for w in scene.workers if w.id == job.owner), None)
     if owner is None:
         return (Reason("owner_unknown", f"it runs under worker {job.owner}, which is not registered"),)
-    left = (owner.lease_until - scene.now) / SECOND
-    until = f"whose lease ends in {left:.0f} s" if left > 0 else f"whose lease ended {-left:.0f} s ago; rescue is due"
+    left = owner.lease_until - scene.now
+    until = f"whose lease ends in {said(left)}" if left > 0 else f"whose lease ended {said(-left)} ago; rescue is due"
     reasons = [Reason("running", f"it runs on {owner.name} (worker {owner.id}), {until}")]
     if job.cancel_at is not None:
-        reasons.append(Reason("cancel_requested", f"a cancel was requested {_ago(scene.now, job.cancel_at)}"))
+        reasons.append(Reason("cancel_requested", f"a cancel was requested {said(scene.now - job.cancel_at)} ago"))
     return tuple(reasons)
 
 
 def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
-    reasons = [Reason(job.reason or "suspended", f"it waits for {_awaited(rest)} since {_ago(now, rest.since)}")]
+    reasons = [Reason(job.reason or "suspended", f"it has waited {said(now - rest.since)} for {_awaited(rest)}")]
     if job.reason == "escalated":
         reasons.append(Reason("escalated", "nothing came in time, and an operator is to resume or cancel it"))
     if rest.timeout_at is not None:
-        left = max(0, rest.timeout_at - now) / SECOND
-        reasons.append(Reason("timeout", f"after {left:.0f} s more it is told to {rest.on_timeout}"))
+        left = max(0, rest.timeout_at - now)
+        reasons.append(Reason("timeout", f"after {said(left)} more it is told to {rest.on_timeout}"))
     if rest.unread:
         reasons.append(Reason("unread_signals", f"{rest.unread:,} signals in its mailbox do not end the wait"))
     return reasons
@@ -175,9 +175,9 @@ def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
     if breaker is None:
         return Reason("breaker_unknown", f"there is no breaker {name!r}; make it with: holdfast breakers set {name}")
     if breaker.state == "open" and breaker.open_until is not None:
-        left = (breaker.open_until - breaker.now) / SECOND
+        left = said(breaker.open_until - breaker.now)
         cause = f"after {breaker.failures} failures in a row" if breaker.failures else "by hand"
-        return Reason("breaker_open", f"breaker {name!r} opened {cause}; in {left:.0f} s a single job will try")
+        return Reason("breaker_open", f"breaker {name!r} opened {cause}; in {left} a single job will try")
     if breaker.trial is not None and breaker.trial_runs:
         return Reason("breaker_open", f"breaker {name!r} waits for job {breaker.trial[0]}, which tries for all")
     return Reason("breaker", f"breaker {name!r} lets jobs go again; this one is about to be")
@@ -185,15 +185,15 @@ def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
 
 def _due_later(scene: Scene) -> Reason:
     job = scene.job
-    wait = (job.not_before - scene.now) / SECOND
+    wait = said(job.not_before - scene.now)
     if job.reason == QUOTA:
         name = JobLimits.decode(job.limits or "{}").quota
-        text = f"quota {name!r} has let in as many as its window allows; it asks again in {wait:.1f} s"
+        text = f"quota {name!r} has let in as many as its window allows; it asks again in {wait}"
         return Reason("quota", f"{text}, or after: holdfast jobs run-now {job.id}")
     cause = {"retry": f"after a failure (attempt {job.attempts} of {job.max_attempts or 'any number'})"}.get(
         job.reason or "", f"({job.reason})" if job.reason else ""
     )
-    return Reason("due_later", f"it is due in {wait:.1f} s {cause}".rstrip())
+    return Reason("due_later", f"it is due in {wait} {cause}".rstrip())
 
 
 def _nobody(scene: Scene) -> list[Reason]:
@@ -212,10 +212,10 @@ def _not_loaded(scene: Scene) -> Reason | None:
 
 
 def _granted(grant: Grant, now: int) -> Reason:
-    left = (grant.expires_at - now) / SECOND
+    left = grant.expires_at - now
     if left <= 0:
         return Reason("grant_expired", f"it was granted to worker {grant.worker}; others get it when one looks")
-    return Reason("granted", f"it is granted to worker {grant.worker!r}, and to others only in {left:.0f} s")
+    return Reason("granted", f"it is granted to worker {grant.worker!r}, and to others only in {said(left)}")
 
 
 def _ended(job: JobRecord) -> Reason:
@@ -226,7 +226,3 @@ def _ended(job: JobRecord) -> Reason:
         error = json.loads(job.error)
         detail = f": {error.get('type')}: {error.get('message')}"
     return Reason(job.state, f"it {'was ' if job.state != JobState.FAILED else ''}{job.state} ({job.reason}){detail}")
-
-
-def _ago(now: int, then: int) -> str:
-    return f"{(now - then) / SECOND:.0f} s ago"

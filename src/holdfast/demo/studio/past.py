@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from ...clock import SECOND, SYSTEM_CLOCK, ManualClock
 from ...config import Config
+from ...ids import derived_id
+from ...tasks import JobRequest
 from . import tasks
 from .pace import chance, pace
 from .traffic import _TOPICS, arrivals
@@ -28,7 +31,7 @@ def make_past(config: Config) -> None:
 def _live_through(minute: int, clock: ManualClock) -> None:
     ends = clock.now() + 60 * SECOND
     busy = 14 + round(9 * math.sin(minute / 7)) + chance.randrange(6)
-    tasks.app.enqueue_many(arrivals(busy))
+    tasks.app.enqueue_many([_back_then(request, clock, n) for n, request in enumerate(arrivals(busy))])
     if minute % 12 == 0:
         tasks.start_flow("regions")
     if minute % 15 == 4:
@@ -36,3 +39,8 @@ def _live_through(minute: int, clock: ManualClock) -> None:
     tasks.app.drain()
     clock.advance(max(0.0, (ends - clock.now()) / SECOND))
     tasks.app.stats.roll()
+
+
+def _back_then(request: JobRequest[Any], clock: ManualClock, n: int) -> JobRequest[Any]:
+    """With an id of that time: by their ids jobs are counted and sorted."""
+    return replace(request, options=replace(request.options, id=derived_id(clock.now(), "studio", n)))

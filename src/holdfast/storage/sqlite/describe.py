@@ -10,10 +10,9 @@ from .checkpoint import has_wal_reset_bug
 from .location import Location
 
 _VACUUM = {0: "none", 1: "full", 2: "incremental"}
-_SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
-def describe(connection: sqlite3.Connection, location: Location) -> dict[str, Value]:
+def describe(connection: sqlite3.Connection, location: Location, *, durable: bool) -> dict[str, Value]:
     """Versions, settings and sizes, read through the writer."""
     pages, size = _pragma(connection, "page_count"), _pragma(connection, "page_size")
     return {
@@ -22,7 +21,8 @@ def describe(connection: sqlite3.Connection, location: Location) -> dict[str, Va
         "wal_reset_bug": _verdict(sqlite3.sqlite_version_info),
         "path": location.path or location.uri,
         "journal_mode": _pragma(connection, "journal_mode"),
-        "synchronous": _SYNCHRONOUS.get(int(_pragma(connection, "synchronous") or 0), "unknown"),
+        # What is set for commits that must last; the writer's own setting changes with what it commits.
+        "synchronous": "full" if durable else "normal",
         "page_size": size,
         "page_count": pages,
         "free_pages": _pragma(connection, "freelist_count"),

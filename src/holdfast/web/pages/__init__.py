@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..wire.operation import Group
+from .approvals import group as approvals
 from .audit import group as audit
 from .budgetacts import group as budgetacts
 from .bulk import group as bulk
@@ -19,6 +20,7 @@ from .jobs import group as jobs
 from .limitacts import group as limitacts
 from .limits import group as limits
 from .login import group as login
+from .outbox import group as outbox
 from .overview import group as overview
 from .queue import group as queue
 from .queueforms import group as queueforms
@@ -28,10 +30,12 @@ from .scheduleacts import group as scheduleacts
 from .schedules import group as schedules
 from .settings import group as settings
 from .store import group as store
+from .webhookacts import group as webhookacts
+from .webhooks import group as webhooks
 from .workers import group as workers
 
 PAGES: Final[tuple[Group, ...]] = (
     login, overview, jobs, bulk, job, jobacts, jobanswers, errors,
     audit, budgetacts, limitacts, limits, queue, queueforms, queues, settings, store, workers,
-    flows, flow, flowacts, schedules, schedule, scheduleacts,
+    flows, flow, flowacts, schedules, schedule, scheduleacts, approvals, webhooks, webhookacts, outbox,
 )

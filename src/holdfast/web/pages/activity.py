@@ -142,7 +142,8 @@ def activity(points: Iterable[MetricPoint], end: int, minutes: int) -> Activity:
 
 def charts_of(found: Activity) -> dict[str, dict[str, Any]]:
     """The charts of an activity by name, as the script draws them."""
-    ends = [("succeeded", "succeeded", ("succeeded",)), ("retried", "blocked", ("retried",))]
+    ends: list[tuple[str, str, tuple[str, ...]]] = [("succeeded", "succeeded", ("succeeded",))]
+    ends += [("retried", "blocked", ("retried",))]
     ends += [("failed", "failed", ("failed",)), ("other ends", "cancelled", _OTHERWISE)]
     shown = [one for one in ends if one[0] != "other ends" or found.total(*_OTHERWISE)]
     outcomes = [{"label": label, "tone": tone, "values": found.per_minute(*names)} for label, tone, names in shown]

@@ -1,4 +1,4 @@
-"""Forms for the answers that waitpoints ask for, made from their JSON schemas; and what was written into one as a value.
+"""Forms for the answers that waitpoints ask for, made from their JSON schemas; and what was written, as a value.
 
 A yes or no, one of a few, a number, a text, or an object of such fields. Anything else is asked for as JSON: the schema
 is checked again where the answer is stored, so a form may be simpler than it.
@@ -64,7 +64,7 @@ def _field(schema: Any, root: Mapping[str, Any], depth: int, name: str = "", *, 
     found, nullable = _resolved(schema, root, depth)
     about: dict[str, Any] = {
         "name": name,
-        "label": _words(found.get("title")) or name,
+        "label": name or _words(found.get("title")),
         "hint": _words(found.get("description")),
         "required": required,
         "nullable": nullable,

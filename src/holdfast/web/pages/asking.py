@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...errors import Conflict, HoldfastError, InvalidInput, NotFound
+from ...errors import BeyondScope, Conflict, HoldfastError, InvalidInput, NotFound
 from ...rules.durations import check_span
 from ..wire.call import Call
 from .frame import Done, Page
@@ -37,6 +37,8 @@ def back_at(path: str) -> Callable[[Act], Act]:
         async def telling(call: Call, **given: Any) -> Done | Page:
             try:
                 return await act(call, **given)
+            except BeyondScope:
+                raise
             except (Conflict, InvalidInput, NotFound) as refused:
                 return Done(path, sentence(str(refused)), ok=False)
 

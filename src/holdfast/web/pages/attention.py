@@ -92,14 +92,20 @@ def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
         if queue.is_paused:
             advice = f"{waiting}, and none starts. Resume it when the reason for it is gone."
             title = f"Queue {queue.name} is {queue.state}"
-            yield Matter(key=f"shut-{queue.name}", tone="info", title=title, advice=advice, path=path, go="Queue", at=due)
+            yield Matter(
+                key=f"shut-{queue.name}", tone="info", title=title, advice=advice, path=path, go="Queue", at=due
+            )
         elif not queue.workers:
             advice = f"{waiting}, and no live worker takes from it. Start one with --queues {queue.name}."
             title = f"Nobody serves queue {queue.name}"
-            yield Matter(key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due)
+            yield Matter(
+                key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due
+            )
         elif (queue.oldest_due_age or 0.0) > _BEHIND:
             title, advice = f"Queue {queue.name} is behind", f"{waiting}. {_more_room(queue)}"
-            yield Matter(key=f"late-{queue.name}", tone="warn", title=title, advice=advice, path=path, go="Queue", at=due)
+            yield Matter(
+                key=f"late-{queue.name}", tone="warn", title=title, advice=advice, path=path, go="Queue", at=due
+            )
 
 
 def _more_room(queue: QueueStats) -> str:

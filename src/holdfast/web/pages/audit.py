@@ -79,7 +79,9 @@ async def show(call: Call, query: AuditQuery) -> Page:
 
 def _filters(query: AuditQuery) -> dict[str, Any]:
     given = {"actor": query.actor, "action": query.action, "target_kind": query.kind, "target": query.target}
-    checked = {name: check_name(name.replace("_", " "), text.strip()) if text.strip() else None for name, text in given.items()}
+    checked = {
+        name: check_name(name.replace("_", " "), text.strip()) if text.strip() else None for name, text in given.items()
+    }
     hours = _WINDOWS.get(query.window)
     since = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
     return {**checked, "since": since, "before": check_name("before", query.before) if query.before else None}

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ...clock import SECOND
-
-_STEPS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
+from ...rules.durations import said
 
 
 def iso(micros: int | None) -> str:
@@ -25,26 +24,8 @@ def clock(micros: int | None) -> str:
 
 
 def duration(micros: float | None) -> str:
-    """A duration in its two largest units."""
-    if micros is None:
-        return ""
-    seconds = abs(micros) / SECOND
-    if seconds < 0.001:
-        return f"{micros:.0f} µs"
-    if seconds < 1:
-        return f"{micros / 1_000:.3g} ms"
-    if seconds < 60:
-        return f"{micros / SECOND:.3g} s"
-    return ("-" if micros < 0 else "") + _large(int(seconds))
-
-
-def _large(seconds: int) -> str:
-    for i, (size, unit) in enumerate(_STEPS):
-        if seconds >= size:
-            below, small = _STEPS[i + 1] if i + 1 < len(_STEPS) else (1, "s")
-            rest = seconds % size // below
-            return f"{seconds // size} {unit}" + (f" {rest} {small}" if rest else "")
-    return f"{seconds} s"
+    """A duration; nothing where there is none."""
+    return "" if micros is None else said(micros)
 
 
 def number(value: float | None) -> str:

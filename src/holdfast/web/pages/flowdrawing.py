@@ -22,7 +22,7 @@ _HEIGHT: Final = 44.0
 _GROUP_HEIGHT: Final = 58.0
 _LETTER: Final = 6.9
 _SIDES: Final = 46.0
-_NARROWEST, _WIDEST = 152.0, 240.0
+_NARROWEST, _NARROWEST_GROUP, _WIDEST = 152.0, 204.0, 240.0
 _ARROW: Final = 7.0
 _KEPT: Final = 16
 
@@ -129,7 +129,8 @@ def _layout_of(graph: FlowGraph, unfold: bool) -> tuple[Structure, Layout]:
 
 def _size(node: Node, names: Mapping[str, str]) -> Size:
     letters = len(_name(node, names))
-    width = min(max(_NARROWEST, letters * _LETTER + _SIDES), _WIDEST)
+    narrowest = _NARROWEST_GROUP if node.is_group else _NARROWEST
+    width = min(max(narrowest, letters * _LETTER + _SIDES), _WIDEST)
     return Size(node.key, node.rank, width, _GROUP_HEIGHT if node.is_group else _HEIGHT)
 
 

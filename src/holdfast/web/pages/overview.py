@@ -139,6 +139,4 @@ def _common(call: Call, window: str, runs: Sequence[FailedRun]) -> dict[str, Any
 def _sums(queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
     """How many jobs have each label in all queues, and whether that is an estimate."""
     labels = {label for queue in queues for label in queue.counts}
-    return {
-        label: (sum(q.count(label) for q in queues), any(label in q.estimated for q in queues)) for label in labels
-    }
+    return {label: (sum(q.count(label) for q in queues), any(label in q.estimated for q in queues)) for label in labels}

@@ -66,7 +66,9 @@ async def set_at_once(call: Call, queue: str, form: AtOnceForm) -> Done | Page:
         n = number_of("the number of jobs at once", form.n)
         if form.kind == "total":
             await limits.aset_total(queue, n, **who)
-            return Done(queue_path(queue), "It has no total any more." if n is None else f"{n} at once over all workers.")
+            return Done(
+                queue_path(queue), "It has no total any more." if n is None else f"{n} at once over all workers."
+            )
         if n is None:
             removed = await limits.aclear_concurrency(queue=queue, **who)
             say = "It has no limit any more." if removed else "It had no limit; nothing was changed."

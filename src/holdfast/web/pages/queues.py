@@ -137,9 +137,7 @@ async def disable(call: Call, queue: str, form: SwitchForm) -> Done | Page:
     return await _switch(call, queue, form, "disabled", say, lambda queues, **who: queues.adisable(queue, **who))
 
 
-async def _switch(
-    call: Call, queue: str, form: SwitchForm, state: str, say: str, act: Callable[..., Any]
-) -> Done:
+async def _switch(call: Call, queue: str, form: SwitchForm, state: str, say: str, act: Callable[..., Any]) -> Done:
     queues: Queues = call.whole("a queue's state").queues
     before: QueueSettings = await queues.aget(queue)
     if before.state == state:

@@ -64,7 +64,9 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
     found |= {
         "given": [row for row in rows if row[2] != "default"],
         "defaults": [row for row in rows if row[2] == "default"],
-        "tokens": [(token, _role(token.scopes), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)],
+        "tokens": [
+            (token, _role(token.scopes), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
+        ],
         "keys": [(key, below("settings", "keys", key.kid, "revoke")) for key in reversed(keys)],
         "asked": {"name": "", "role": "viewer", "tenant": "", "expires": "", "reason": ""},
         "wrong": "",
@@ -77,8 +79,9 @@ async def create_token(call: Call, form: TokenForm) -> Page:
     """Make a token. The answer shows its secret, this once."""
     asked = {name: str(getattr(form, name)) for name in ("name", "role", "tenant", "expires", "reason")}
     what: dict[str, Any] = {"scopes": ["work"]} if form.role == "worker" else {"role": form.role}
+    access = call.whole("the tokens").access
     try:
-        made: NewToken = await call.whole("the tokens").access.acreate(
+        made: NewToken = await access.acreate(
             form.name,
             tenant=form.tenant or None,
             expires=span_of("how long it is good", form.expires),
@@ -112,7 +115,9 @@ async def revoke_token(call: Call, token: str, form: ActForm) -> Done | Page:
 async def rotate_key(call: Call, form: KeyForm) -> Done | Page:
     """Sign with another key."""
     if not form.confirmed:
-        text = "New waitpoints are signed with a new, random key. What the old one has signed stays good until it expires."
+        text = (
+            "New waitpoints are signed with a new, random key. What the old one has signed stays good until it expires."
+        )
         return ask(call, form, title="Rotate the key?", text=text, go="Rotate", back="/settings#keys", page="settings")
     grace = span_of("the grace", form.grace)
     keys = call.whole("the signing keys").keys

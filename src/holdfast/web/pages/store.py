@@ -75,7 +75,9 @@ def shows(
         "troubles": [one for one in verdicts if one.verdict in ("warn", "bad")],
         "facts": sorted((name.replace("_", " "), value) for name, value in known.facts.items()),
         "capabilities": known.capabilities,
-        "leaders": [(role, _ROLES.get(role, ""), names.get(holder, holder)) for role, holder in sorted(leaders.items())],
+        "leaders": [
+            (role, _ROLES.get(role, ""), names.get(holder, holder)) for role, holder in sorted(leaders.items())
+        ],
     }
 
 

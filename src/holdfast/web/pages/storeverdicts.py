@@ -51,9 +51,18 @@ def _size(health: StoreStats, free_disk: int | None) -> Iterator[Verdict]:
     empty = health.free_bytes or 0
     half = empty > health.bytes / 2 and empty > 64 * _MIB
     said = "Over half of the file is empty. Run VACUUM in a quiet hour to give it back." if half else ""
-    yield Verdict(key="size", name="Size", value=health.bytes, unit="bytes", verdict="warn" if half else "good", advice=said)
+    yield Verdict(
+        key="size", name="Size", value=health.bytes, unit="bytes", verdict="warn" if half else "good", advice=said
+    )
     if health.free_bytes is not None:
-        yield Verdict(key="empty", name="Empty pages", value=empty, unit="bytes", verdict="plain", advice="Used again before the file grows.")
+        yield Verdict(
+            key="empty",
+            name="Empty pages",
+            value=empty,
+            unit="bytes",
+            verdict="plain",
+            advice="Used again before the file grows.",
+        )
     if health.wal_bytes is not None:
         large = health.wal_bytes > _LARGE_WAL
         said = "Something reads for very long, so that the log cannot be folded back. Look for a forgotten transaction."
@@ -76,7 +85,14 @@ def _rows(health: StoreStats) -> Iterator[Verdict]:
         key="dead", name="Dead rows", value=health.dead_rows, unit="number", verdict="warn" if many else "good",
         advice=said if many else "Vacuum keeps up.",
     )  # fmt: skip
-    yield Verdict(key="live", name="Live rows", value=health.live_rows, unit="number", verdict="plain", advice="An estimate of the server's.")
+    yield Verdict(
+        key="live",
+        name="Live rows",
+        value=health.live_rows,
+        unit="number",
+        verdict="plain",
+        advice="An estimate of the server's.",
+    )
 
 
 def _snapshots(health: StoreStats) -> Iterator[Verdict]:
@@ -144,7 +160,9 @@ def _postgres(facts: Facts) -> Iterator[Verdict]:
         advice="This server is a standby and refuses writes. Connect to the primary." if standby else "",
     )  # fmt: skip
     fsync, commit = facts.get("fsync") == "on", facts.get("synchronous_commit") != "off"
-    said = "Every commit survives a crash of the server." if commit else "The last commits before a crash may be missing."
+    said = (
+        "Every commit survives a crash of the server." if commit else "The last commits before a crash may be missing."
+    )
     yield Verdict(
         key="durability", name="Durability",
         value=f"fsync = {facts.get('fsync')}, synchronous_commit = {facts.get('synchronous_commit')}",
@@ -158,9 +176,10 @@ def _postgres(facts: Facts) -> Iterator[Verdict]:
         advice="Put a pooler in front, or make the pools smaller (pool_size)." if full else "",
     )  # fmt: skip
     notify = _number(facts, "notify_queue_usage")
+    unread = notify > 0.5
     yield Verdict(
-        key="notify", name="NOTIFY queue in use", value=notify, unit="percent", verdict="warn" if notify > 0.5 else "good",
-        advice="Somebody listens and does not read." if notify > 0.5 else "",
+        key="notify", name="NOTIFY queue in use", value=notify, unit="percent", verdict="warn" if unread else "good",
+        advice="Somebody listens and does not read." if unread else "",
     )  # fmt: skip
     skew = _number(facts, "clock_skew_seconds")
     off = abs(skew) > _MUCH_SKEW

@@ -71,7 +71,7 @@ class Templates:
             "user": identity or NOBODY,
             "version": VERSION,
             "flash": flash,
-            "here": request.url.path[len(mount) :] + (f"?{request.url.query}" if request.url.query else ""),
+            "here": _here(request, mount),
             "now": (self._app._clock or SYSTEM_CLOCK).now(),
             "page": "",
             **shows,
@@ -79,3 +79,10 @@ class Templates:
         # A value, and not an import of each template: a live block is rendered alone, where no import has run.
         context["ui"] = self._template("macros/kit.html").make_module(context)
         return context
+
+
+def _here(request: Request, mount: str) -> str:
+    """The page's own address. What answers a form has none: it can be neither opened nor followed."""
+    if request.method not in ("GET", "HEAD"):
+        return ""
+    return request.url.path[len(mount) :] + (f"?{request.url.query}" if request.url.query else "")

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens and how they fare, one endpoint with its deliveries, and a form for a new one."""
+"""Webhooks: who is told of what happens and how they fare, an endpoint with its deliveries, a form for a new one."""
 
 from __future__ import annotations
 

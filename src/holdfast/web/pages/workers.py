@@ -67,6 +67,8 @@ def shows(
 ) -> dict[str, Any]:
     """What the page shows. `more` says that not all running jobs were looked at."""
     live = [row for row in rows if row.state == "alive"]
+    # Several workers may share a process, and each tells the figures of the whole of it.
+    processes = {(row.worker.host, row.worker.pid): row.vitals for row in live if row.vitals}.values()
     return {
         "page": "workers",
         "rows": rows,
@@ -74,8 +76,8 @@ def shows(
         "lost": sum(row.state == "lost" for row in rows),
         "slots": sum(row.worker.concurrency for row in live),
         "busy": sum(row.running for row in live),
-        "cpu": sum(row.vitals.cpu for row in live if row.vitals),
-        "rss": sum(row.vitals.rss for row in live if row.vitals),
+        "cpu": sum(vitals.cpu for vitals in processes),
+        "rss": sum(vitals.rss for vitals in processes),
         "hosts": len({row.worker.host for row in live}),
         "versions": sorted({row.worker.version for row in live}),
         "stranded": stranded[:_STRANDED],

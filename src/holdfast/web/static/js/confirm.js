@@ -10,16 +10,24 @@ function ask(event) {
   const submitter = event.submitter;
   const asker = [submitter, form].find((element) => element?.dataset.confirm !== undefined);
   const dialog = document.getElementById("confirm");
-  if (!asker || !dialog || form.dataset.confirmed !== undefined) {
-    delete form.dataset.confirmed;
-    return;
-  }
+  if (!asker || !dialog) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   fill(dialog, asker.dataset, "bulk" in form.dataset ? chosen(form) : "");
-  dialog.addEventListener("close", () => dialog.returnValue === "yes" && go(form, submitter, dialog), { once: true });
+  const meant = copy(form, submitter);
+  dialog.addEventListener("close", () => dialog.returnValue === "yes" && go(meant, dialog), { once: true });
   dialog.returnValue = "no";
   dialog.showModal();
+}
+
+// What is confirmed is what was asked: the page may change while the question is open, and its forms with it.
+function copy(form, submitter) {
+  const meant = document.createElement("form");
+  meant.method = form.method;
+  meant.action = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
+  meant.hidden = true;
+  for (const [name, value] of new FormData(form, submitter)) hidden(meant, name, value);
+  return meant;
 }
 
 function fill(dialog, asked, count) {
@@ -37,16 +45,14 @@ function fill(dialog, asked, count) {
   button.className = `button ${asked.confirmDanger === undefined ? "button-main" : "button-danger"}`;
 }
 
-function go(form, submitter, dialog) {
+function go(meant, dialog) {
   const area = dialog.querySelector("textarea");
-  hidden(form, "confirmed", "yes");
-  if (!area.parentElement.hidden) hidden(form, "reason", area.value.trim());
-  form.dataset.confirmed = "";
-  form.requestSubmit(submitter);
+  hidden(meant, "confirmed", "yes");
+  if (!area.parentElement.hidden) hidden(meant, "reason", area.value.trim());
+  document.body.append(meant);
+  meant.submit();
 }
 
 function hidden(form, name, value) {
-  const field = form.querySelector(`input[type=hidden][name="${name}"]`) ?? document.createElement("input");
-  Object.assign(field, { type: "hidden", name, value });
-  form.append(field);
+  form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
 }

@@ -6,6 +6,7 @@ const LONGEST_WAIT = 30000;
 const WORDS = { on: "Live", wait: "Connecting", off: "Not connected", none: "" };
 
 const line = { source: null, wait: FIRST_WAIT, timer: 0, mount: () => {} };
+const newest = new Map();
 
 export function followPage(mount) {
   line.mount = mount;
@@ -14,6 +15,11 @@ export function followPage(mount) {
   // A page kept for "back" must not hold a connection.
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", (event) => event.persisted && open());
+  // What was held back while the reader had something in hand; only changes are sent, so it would not come again.
+  document.addEventListener("holdfast:let-go", (event) => {
+    const id = event.target.closest("[data-live-id]")?.dataset.liveId;
+    if (newest.has(id)) receive({ id, html: newest.get(id) });
+  });
   if (!document.hidden) open();
 }
 
@@ -47,6 +53,7 @@ function close() {
 }
 
 function receive({ id, html }) {
+  newest.set(id, html);
   for (const element of document.querySelectorAll(`[data-live-id="${CSS.escape(id)}"]`)) {
     become(element, html);
     line.mount(element);

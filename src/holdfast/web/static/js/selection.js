@@ -89,5 +89,8 @@ function tell(form, some, all, here) {
   for (const act of form.querySelectorAll("[data-bulk-act]")) act.disabled = some === 0;
   form.querySelector(".toolbar").toggleAttribute("data-some", some > 0);
   // Rows that move away under the pointer cannot be chosen: while there is a choice, they stay as they are.
-  form.querySelector(".table-wrap")?.toggleAttribute("data-live-keep", some > 0);
+  const table = form.querySelector(".table-wrap");
+  const was = table?.hasAttribute("data-live-keep");
+  table?.toggleAttribute("data-live-keep", some > 0);
+  if (was && some === 0) table.dispatchEvent(new CustomEvent("holdfast:let-go", { bubbles: true }));
 }
