@@ -30,7 +30,7 @@ def make_past(config: Config) -> None:
 
 def _live_through(minute: int, clock: ManualClock) -> None:
     ends = clock.now() + 60 * SECOND
-    busy = 14 + round(9 * math.sin(minute / 7)) + chance.randrange(6)
+    busy = 24 + round(12 * math.sin(minute / 7)) + chance.randrange(8)
     tasks.app.enqueue_many([_back_then(request, clock, n) for n, request in enumerate(arrivals(busy))])
     if minute % 12 == 0:
         tasks.start_flow("regions")

@@ -16,7 +16,7 @@ from .pace import chance
 _TENANTS: Final = ("acme", "acme", "acme", "globex", "globex", "initech")
 _TOPICS: Final = ("Churn in the south", "What our users asked for", "Invoices that were paid late", "A market of one")
 _LOCALES: Final = ("en", "de", "fr", "pt")
-_BEAT: Final = 0.5
+_BEAT: Final = 1.5
 _UNAPPROVED: Final = 6
 
 
@@ -65,12 +65,12 @@ class Traffic:
                     continue
 
     def _due(self) -> list[Callable[[], object]]:
-        acts: list[Callable[[], object]] = [lambda: tasks.app.enqueue_many(arrivals(chance.randrange(1, 5)))]
-        if self._beats % 20 == 1:
+        acts: list[Callable[[], object]] = [lambda: tasks.app.enqueue_many(arrivals(chance.randrange(3)))]
+        if self._beats % 8 == 1:
             acts.append(lambda: tasks.transcode.options(tenant="globex").enqueue(f"take-{self._beats}.mov"))
-        if self._beats % 60 == 2:
+        if self._beats % 20 == 2:
             acts.append(lambda: tasks.start_flow("regions"))
-        if self._beats % 40 == 3:
+        if self._beats % 14 == 3:
             acts.append(_write_report)
         return acts
 

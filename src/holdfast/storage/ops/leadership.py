@@ -17,6 +17,11 @@ async def open_roles(tx: Tx, roles: Collection[str], holder: str, lease: int) ->
     return set(roles) - {role for role, other, left in found if other != holder and 0 < left <= 2 * lease}
 
 
+async def leaders(tx: Tx) -> dict[str, str]:
+    """Who has each role now."""
+    return {role: holder for role, holder, left in await tx.all(sql.leaders) if left > 0}
+
+
 async def lead(tx: Tx, roles: Collection[str], holder: str, lease: int) -> set[str]:
     """Take or renew what is free or one's own; the roles that `holder` has for `lease` microseconds from now."""
     # In one order by everybody, so that two who lead several roles never wait for each other.
