@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,10 +14,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from holdfast.storage.ops import errors
 from tests.web.web_kit import served
 
-from .looking import watched
+from .looking import Complaints
 from .shop import Shop, open_shop
 
 CHROMIUM = ("chromium", "google-chrome")
+PATIENCE = 10_000
+
+_visitors = itertools.count(1)
 
 Visit: TypeAlias = Callable[[str], Page]
 
@@ -67,10 +71,12 @@ def guarded(shop: Shop) -> Iterator[str]:
 def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
     """A fresh profile, on a desk. What its pages complain of fails the test."""
     context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900})
-    complaints = watched(context)
+    context.set_default_timeout(PATIENCE)
+    complaints = Complaints(context)
     yield context
+    found = complaints.found
     context.close()
-    assert complaints == []
+    assert found == []
 
 
 @pytest.fixture
@@ -85,14 +91,15 @@ def visit(browser: Browser, guarded: str, shop: Shop) -> Iterator[Visit]:
     contexts: list[BrowserContext] = []
 
     def visit(role: str) -> Page:
-        secret = shop.ask(lambda app: app.access.create(f"a {role}", role=role).secret)
+        secret = shop.ask(lambda app: app.access.create(f"{role} {next(_visitors)}", role=role).secret)
+        session = shop.ask(lambda app: app.access.login(secret))
+        assert session is not None
         context = browser.new_context(base_url=guarded, viewport={"width": 1280, "height": 900})
         contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        context.add_cookies([{"name": "holdfast_session", "value": session[0], "url": guarded, "sameSite": "Strict"}])
         page = context.new_page()
-        page.goto("/login")
-        page.get_by_label("Token").fill(secret)
-        page.get_by_role("button", name="Log in").click()
-        page.wait_for_url(f"{guarded}/")
+        page.goto("/")
         return page
 
     yield visit

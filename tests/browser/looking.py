@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, WebError
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 AXE: Final = Path(__file__).parent / "vendor" / "axe.min.js"
 PHONE: Final = 390
@@ -17,28 +17,44 @@ _POLICE: Final = """document.addEventListener("securitypolicyviolation", (event)
   console.error("policy", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample))"""
 
 
-def watched(context: BrowserContext) -> list[str]:
-    """What the pages of a context complain of from now on."""
-    found: list[str] = []
+class Complaints:
+    """What the pages of a context complain of, from now on."""
 
-    def console(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            found.append(f"{message.type}: {message.text} {message.location}")
+    def __init__(self, context: BrowserContext) -> None:
+        self._console: list[ConsoleMessage] = []
+        self._others: list[str] = []
+        self._documents: set[str] = set()
+        context.add_init_script(_POLICE)
+        context.on("console", lambda message: self._console.append(message))  # noqa: PLW0108 - Playwright takes no builtin
+        context.on("weberror", lambda error: self._others.append(f"error: {error.error}"))
+        context.on("request", self._ask)
+        context.on("requestfailed", self._fail)
+        context.on("dialog", self._open)
 
-    def failed(request: Request) -> None:
+    @property
+    def found(self) -> list[str]:
+        return [
+            *self._others,
+            *(f"{one.type}: {one.text} {one.location}" for one in self._console if self._counts(one)),
+        ]
+
+    def _counts(self, message: ConsoleMessage) -> bool:
+        # A page that refuses something is an answer like any other; what it lacks is not.
+        is_answer = "Failed to load resource" in message.text and message.location["url"] in self._documents
+        return message.type in ("error", "warning") and not is_answer
+
+    def _ask(self, request: Request) -> None:
+        if request.is_navigation_request():
+            self._documents.add(request.url)
+
+    def _fail(self, request: Request) -> None:
         # Leaving a page ends what it follows; that is no failure.
         if "ERR_ABORTED" not in (why := request.failure or ""):
-            found.append(f"failed: {request.url} {why}")
+            self._others.append(f"failed: {request.url} {why}")
 
-    def thrown(error: WebError) -> None:
-        found.append(f"error: {error.error}")
-
-    context.add_init_script(_POLICE)
-    context.on("console", console)
-    context.on("weberror", thrown)
-    context.on("requestfailed", failed)
-    context.on("dialog", lambda dialog: (found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    return found
+    def _open(self, dialog: Dialog) -> None:
+        self._others.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
 
 def wide(page: Page) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,10 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """The app, and what its tests ask of it. `again` lets a film go on for another scene."""
+    """The app, and what its tests ask of it. Each film stops after a scene, at a door of its own."""
 
     app: holdfast.App
-    again: threading.Event = field(default_factory=threading.Event)
+    doors: defaultdict[str, threading.Event] = field(default_factory=lambda: defaultdict(threading.Event))
 
     def ask(self, question: Callable[[holdfast.App], T]) -> T:
         """Ask the store in a thread of its own: Playwright's event loop runs in this one."""
@@ -49,6 +50,12 @@ class Shop:
         self.run("billing")
         return job_id
 
+    def film(self, title: str) -> str:
+        """A film whose first scene is on the screen."""
+        job_id = self.enqueue("film.show", title)
+        self.ask(lambda app: next(iter(app.streams.follow(app.handle(job_id)))))
+        return job_id
+
     def waiting(self) -> str:
         """A report that waits for somebody's approval."""
         job_id = self.enqueue("report.write", "margins")
@@ -62,11 +69,9 @@ def open_shop(store: str) -> Iterator[Shop]:
     shop = Shop(shop_app(store))
     _films(shop)
     shop.ask(fill)
-    with shop.app.worker(queues=["films"], concurrency=2, name="projector", grace=0.1):
-        film = shop.enqueue("film.show", "The General")
-        shop.ask(lambda app: next(iter(app.streams.follow(app.handle(film)))))
+    with shop.app.worker(queues=["films"], concurrency=8, name="projector", grace=0.1):
+        shop.film("The General")
         yield shop
-        shop.again.set()
     shop.app.close()
 
 
@@ -76,9 +81,9 @@ def _films(shop: Shop) -> None:
         for scene in range(1, 100_000):
             await ctx.emit(f"{title}, scene {scene}\n")
             await ctx.progress(min(99, scene), f"scene {scene}")
-            while not shop.again.is_set():
-                await asyncio.sleep(0.02)
-            shop.again.clear()
+            while not shop.doors[title].is_set():
+                await asyncio.sleep(0.05)
+            shop.doors[title].clear()
 
 
 def shop_app(store: str) -> holdfast.App:

@@ -232,6 +232,7 @@ def by_retention(world: World, job_id: str) -> None:
 
 def by_somebody_elses_code(world: World, job_id: str) -> None:
     world.sql("delete from holdfast_attempt where job_id = :id", id=job_id)
+    world.sql("delete from holdfast_step where job_id = :id", id=job_id)
     world.sql("delete from holdfast_job where id = :id", id=job_id)
 
 

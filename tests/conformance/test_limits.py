@@ -139,6 +139,22 @@ def test_removing_a_limit_lets_everything_go(world: World) -> None:
     assert len(claim(world, me)) == 2
 
 
+def test_a_limit_that_is_set_again_counts_those_that_still_run(world: World) -> None:
+    world.run(lanes.set_lane, task_lane("work"), 2)
+    for _ in range(5):
+        world.add()
+    me = world.worker()
+    first = claim(world, me)
+    assert len(first) == 2
+    world.run(lanes.remove_lane, task_lane("work"))
+    world.run(lanes.set_lane, task_lane("work"), 2)
+    assert (claim(world, me), running(world, task_lane("work"))) == ([], 2)
+    for job in first:
+        world.finish(me, job, Done("1"))
+    assert len(claim(world, me)) == 2, "two, and not the two that left besides"
+    assert running(world, task_lane("work")) == 2
+
+
 def test_code_does_not_overwrite_what_an_operator_set(world: World) -> None:
     world.run(lanes.set_lane, task_lane("t"), 7)
     world.run(lanes.set_lane, task_lane("t"), 2, origin="code")

@@ -1,59 +1,61 @@
-"""Pages for tests: opened as text, and their forms sent as a browser without script sends them."""
+"""Pages for tests: opened, acted on, and read as a person would."""
 
 from __future__ import annotations
 
-from html import unescape
+import html
+import json
+import re
 from typing import Any
 from urllib.parse import unquote
 
-from holdfast.model.access import LOCAL
-from holdfast.web.live.watching import Watching, _Look
-from holdfast.web.wire.reading import read_arguments
+import httpx2
 
 from .web_kit import Site
 
-HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}"
-"""A name that must stay text."""
+HOSTILE = "<img src=x onerror=alert(1)>\"'`{{7*7}}"
+"""A text that must stay one."""
 
 
-def open_page(site: Site, path: str, status: int = 200) -> str:
-    """The HTML of a page that opens."""
+def opened(site: Site, path: str, status: int = 200) -> str:
+    """The HTML of a page."""
     answer = site.call("GET", path)
-    assert answer.status_code == status, f"{path}: {answer.status_code}: {answer.text[-2000:]}"
+    assert answer.status_code == status, f"{answer.status_code}: {words(answer.text)[:400]}"
     return answer.text
 
 
-def send(site: Site, path: str, **fields: Any) -> tuple[str, str]:
-    """Where a form leads, and what is said there."""
-    answer = site.call("POST", path, data={name: str(value) for name, value in fields.items()}, headers=_OWN)
-    assert answer.status_code == 303, f"{path}: {answer.status_code}: {answer.text[-2000:]}"
-    return answer.headers["location"], unquote(answer.headers["set-cookie"])
+def acted(site: Site, path: str, **fields: Any) -> tuple[str, str]:
+    """Post a form that is answered by a redirect: where to, and what is said there."""
+    answer = _post(site, path, fields)
+    assert answer.status_code == 303, f"{answer.status_code}: {words(answer.text)[:400]}"
+    said = json.loads(unquote(answer.cookies["holdfast_flash"].strip('"')))
+    return answer.headers["location"], said["say"]
 
 
-def answer_of(site: Site, path: str, **fields: Any) -> tuple[int, str]:
-    """The status and the text of the page that a form leads to at once."""
-    answer = site.call("POST", path, data={name: str(value) for name, value in fields.items()}, headers=_OWN)
-    return answer.status_code, unescape(answer.text)
+def posted(site: Site, path: str, status: int = 200, **fields: Any) -> str:
+    """Post a form that is answered by a page: its HTML."""
+    answer = _post(site, path, fields)
+    assert answer.status_code == status, f"{answer.status_code}: {words(answer.text)[:400]}"
+    return answer.text
 
 
-def live_parts(site: Site, path: str) -> int:
-    """How many parts of a page are followed: each is rendered alone, as those who follow it are sent it."""
-    watching = _watching(site.asgi)
-
-    async def render() -> int:
-        operation, values = watching._find(path)
-        call = watching._call({"type": "http", "root_path": ""}, path, LOCAL)
-        given = await read_arguments(operation, call.request, values, 0, 1.0)
-        return len(await _Look(watching._face, operation, given, call).render())
-
-    count: int = site.run(render())
-    return count
+def _post(site: Site, path: str, fields: dict[str, Any]) -> httpx2.Response:
+    # A browser names the type of a form that has no fields, too.
+    return site.call("POST", path, data=fields, headers={"content-type": "application/x-www-form-urlencoded"})
 
 
-def _watching(guard: Any) -> Watching:
-    parts = next(value for value in vars(guard).values() if hasattr(value, "_parts"))
-    found: Watching = parts._parts["/live"]
-    return found
+def words(page: str) -> str:
+    """What a page says in its main part, without its markup."""
+    main = page.partition("<main")[2] or page
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", main)).split())
 
 
-_OWN = {"sec-fetch-site": "same-origin"}
+def forms(page: str) -> list[str]:
+    """Where the forms in the main part of a page post to."""
+    return re.findall(r'<form[^>]*method="post"[^>]*action="([^"]+)"', page.partition("<main")[2])
+
+
+def hidden(page: str, name: str) -> str:
+    """The value of a hidden field."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', page.partition("<main")[2])
+    assert found is not None, f"there is no field {name}"
+    return html.unescape(found[1])

@@ -96,7 +96,7 @@ def test_the_graph_can_be_read_without_script(site: Site, app: holdfast.App, mak
     app.drain()
     text = shown(site, f"/flows/{flow}")
     for member in app.flows.graph(flow).members:
-        assert f'aria-label="{member.name} ({member.task}): Succeeded' in text
+        assert f"<title>{member.name} ({member.task}): Succeeded" in text
         assert f'href="/jobs/{member.id}"' in text
     assert "first gives its result to second" in text
     assert "second goes before third" in text

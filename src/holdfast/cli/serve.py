@@ -16,7 +16,7 @@ from .locate import find_app
 @click.option(
     "--auth",
     type=click.Choice(["required", "off"]),
-    help="Whether callers need a token. [default: off on loopback, required elsewhere]",
+    help="Whether callers need a token. [default: off on loopback under its own name, else required]",
 )
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."

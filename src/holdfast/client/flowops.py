@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ..errors import InvalidInput
 from ..handle import explain_end
@@ -14,6 +14,7 @@ from ..storage.ops import flow_reads, insight
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Tx
 
+MOST_COUNTED: Final = 1_000
 Outcome: TypeAlias = "tuple[FlowRecord, list[FlowEnd], dict[str, str]]"
 """A flow, its last members, and why others did not succeed."""
 
@@ -33,6 +34,14 @@ def check_filter(wanted: FlowFilter) -> FlowFilter:
 def find(wanted: FlowFilter) -> Op[list[FlowRecord]]:
     """Flows, newest first."""
     return Op(lambda tx: flow_reads.list_flows(tx, wanted))
+
+
+def counts(flow_ids: Sequence[str], tenant: str | None) -> Op[dict[str, dict[str, int]]]:
+    """Of several flows: how many members are in each state."""
+    asked = [flow_id_of(flow_id) for flow_id in flow_ids]
+    if len(asked) > MOST_COUNTED:
+        raise InvalidInput(f"{len(asked):,} flows are asked for; ask for at most {MOST_COUNTED:,} at once")
+    return Op(lambda tx: flow_reads.counts_of_flows(tx, asked, tenant))
 
 
 def graph(flow_id: str) -> Op[FlowGraph]:

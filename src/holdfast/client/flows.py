@@ -82,6 +82,13 @@ class Flows:
     async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
         return await self._store().aread(flowops.find(self._wanted(wanted)))
 
+    def counts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Of several flows at once: how many members are in each state."""
+        return self._store().read(flowops.counts(flow_ids, self._scope.tenant))
+
+    async def acounts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+        return await self._store().aread(flowops.counts(flow_ids, self._scope.tenant))
+
     def graph(self, flow_id: str) -> FlowGraph:
         """The members of a flow, and which of them wait for which."""
         return self._store().read(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))

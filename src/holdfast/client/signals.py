@@ -93,6 +93,15 @@ class Signals:
     ) -> None:
         await self._store().awrite(_resume(job, payload, self._scope.within(tenant), actor, reason))
 
+    def answer(self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = "") -> Sent | None:
+        """Answer a waitpoint by its id, as an operator; None where it is closed already. It is audited."""
+        return self._store().write(_answer(waitpoint, payload, self._scope.tenant, actor, reason))
+
+    async def aanswer(
+        self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
+    ) -> Sent | None:
+        return await self._store().awrite(_answer(waitpoint, payload, self._scope.tenant, actor, reason))
+
     def refused(self) -> int:
         """How many tokens were refused since the store was made."""
         self._scope.whole("the count of refused tokens")
@@ -131,6 +140,12 @@ def _pending(job: Target | None, tenant: str | None, after: str, limit: int) -> 
 def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
     n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
     return Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True)
+
+
+def _answer(waitpoint: str, payload: object, tenant: str | None, actor: str, reason: str) -> Op[Sent | None]:
+    place = check_name("the waitpoint's id", waitpoint)
+    signal = Signal(name="", payload=_text(payload), source=actor, tenant=tenant)
+    return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
 
 
 def _resume(job: Target, payload: object, tenant: str | None, actor: str, reason: str) -> Op[None]:

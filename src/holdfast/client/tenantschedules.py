@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInput, NotFound
-from ..model.schedule import Backfill, RanNow, Schedule
+from ..model.schedule import Backfill, RanNow, Schedule, ScheduledRun
 from ..names import check_name
 from ..storage.ops.schedules import list_schedules
 from ..storage.port import Op, Store
@@ -115,12 +115,24 @@ class TenantSchedules:
     async def aticks(self, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
         return await self._all.aticks(await self._afound(name), limit)
 
+    def runs(self, names: Sequence[str], limit: int = 20) -> dict[str, builtins.list[ScheduledRun]]:
+        """Of each of these schedules the newest ticks that made a job, with what became of it."""
+        own = {one.name for one in self.list()} & set(names)
+        return self._shortened(self._all.runs([self._key(name) for name in sorted(own)], limit))
+
+    async def aruns(self, names: Sequence[str], limit: int = 20) -> dict[str, builtins.list[ScheduledRun]]:
+        own = {one.name for one in await self.alist()} & set(names)
+        return self._shortened(await self._all.aruns([self._key(name) for name in sorted(own)], limit))
+
     def next_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
         """When it fires next."""
         return self._all.next_runs(self._found(name), count)
 
     async def anext_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
         return await self._all.anext_runs(await self._afound(name), count)
+
+    def _shortened(self, runs: dict[str, builtins.list[ScheduledRun]]) -> dict[str, builtins.list[ScheduledRun]]:
+        return {name.removeprefix(self._prefix): found for name, found in runs.items()}
 
     def _key(self, name: str) -> str:
         if _BETWEEN in self._scope.home:

@@ -85,7 +85,7 @@ class Identity:
     scopes: frozenset[str]
     tenant: str = ""
     """He reaches this tenant's part alone; "" is the whole store."""
-    via: Via = "token"
+    via: Via = "host"
     token_id: str | None = None
 
     def may(self, scope: str) -> bool:

@@ -132,6 +132,8 @@ class MemberRecord:
     """How many upstreams it needs; None where it has none."""
     needed: int | None
     rest: Rest | None
+    inputs: str | None = None
+    """Which arguments are the results of upstreams, encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,10 @@ class FlowFilter:
     state: FlowState | None = None
     name: str | None = None
     tenant: str | None = None
+    since: int | None = None
+    """Made at this instant or later, in microseconds."""
+    until: int | None = None
+    """Made before it."""
     before: str | None = None
     limit: int = 50
 

@@ -81,6 +81,15 @@ class OutboxCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class OutboxAges:
+    """When the oldest entry of an outbox was put, of those in each place. Instants are microseconds."""
+
+    pending: int | None = None
+    parked: int | None = None
+    abandoned: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DrainReport:
     """Abandoned entries by kind; with `applied` they were made pending again."""
 

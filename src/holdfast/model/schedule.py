@@ -110,6 +110,17 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """A tick that made a job, and how that job stands; its state is None where it was removed since."""
+
+    tick: int
+    job_id: str
+    state: str | None
+    started_at: int | None
+    finished_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Firing:
     """What one look at a due schedule did."""
 

@@ -70,6 +70,8 @@ class Pending:
     refused_at: int | None
     awaited: bool
     """Whether its job is suspended; it may not have come so far, or wait for something else."""
+    arguments: str = ""
+    """How the arguments of its job begin, as they are stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,25 @@ class Signed:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """How an endpoint fares: its breaker, and what became of its newest deliveries, the newest first."""
+
+    breaker: str = "closed"
+    """closed, open or half_open."""
+    open_until: int | None = None
+    failures: int = 0
+    """In a row, while it is closed."""
+    states: tuple[str, ...] = ()
+    newest_at: int | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Which share of those that have ended came through; None where none has."""
+        ended = [state for state in self.states if state in ("succeeded", "failed", "expired")]
+        return ended.count("succeeded") / len(ended) if ended else None
+
+
+@dataclass(frozen=True, slots=True)
 class Sending:
     """One try of a delivery."""
 

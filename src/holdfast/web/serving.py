@@ -24,20 +24,30 @@ logger: Final = logging.getLogger("holdfast.web")
 
 _Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 _GRACE: Final = 2.0
+_DEAF: Final = 60_000
+"""Milliseconds that a peer may take nothing of what was sent to it."""
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recognise it
 
 
 def settings_for(
     host: str, *, auth: Auth | None, hosts: tuple[str, ...], behind_proxy: bool, any_task: bool
 ) -> WebSettings:
-    """The settings of a site on this address."""
+    """The settings of a site on this address.
+
+    Who gives it another name than this machine's own, or a proxy, means to let others in: they need tokens.
+    """
     local = is_loopback(host)
-    chosen: Auth = auth or ("off" if local else "required")
+    chosen: Auth = auth or ("off" if local and not hosts and not behind_proxy else "required")
     if chosen == "off" and not local:
         raise ConfigError(f"others can reach {host}, so auth cannot be off; make a token: holdfast tokens create")
+    if chosen == "off" and behind_proxy:
+        raise ConfigError("others come by the proxy, so auth cannot be off; make a token: holdfast tokens create")
+    if chosen == "off" and "*" in hosts:
+        raise ConfigError("without auth any web page could act here by a name of its own; name the hosts instead of *")
     if not local and not hosts:
-        raise ConfigError(f"say under which names {host} is called, such as --allow-host jobs.example.com")
-    names = (*hosts, *LOOPBACK, *(() if host in _EVERYWHERE else (host,)))
+        raise ConfigError(f"say under which names {host or 'it'} is called, such as --allow-host jobs.example.com")
+    own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
+    names = (*hosts, *LOOPBACK, *own)
     return WebSettings(auth=chosen, hosts=names, secure=behind_proxy, any_task=any_task)
 
 
@@ -74,7 +84,25 @@ def serve(
         h11_max_incomplete_event_size=16 * 1024,
     )
     beside = [lambda: _keep_house(app)] if chores else []
-    _Server(config, lambda address: ready(address, settings.auth), beside).run()
+    server = _Server(config, lambda address: ready(address, settings.auth), beside)
+    try:
+        server.run()
+    except SystemExit as failed:
+        if server.started:
+            raise
+        # The reason has been logged; a bare exit would be taken for a code of ours.
+        raise ConfigError(f"cannot listen on {host}, port {port}; choose another by --host or --port") from failed
+
+
+def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
+    """Have the system end connections whose peers read nothing, which are as good as none and yet take up a place.
+
+    A socket is closed only when what was sent through it has been taken: who reads nothing would keep it for ever.
+    """
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # of Linux; those accepted later have it from the listening one
+    for one in listening if option is not None else ():
+        if one.family in (socket.AF_INET, socket.AF_INET6):
+            one.setsockopt(socket.IPPROTO_TCP, option, _DEAF)
 
 
 async def _keep_house(app: App) -> None:
@@ -96,6 +124,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for server in self.servers:
+            _let_go_of_the_deaf(server.sockets)
         # Not waited for: a site whose store is away says so, and does not keep its callers waiting.
         self._tasks = [asyncio.create_task(work()) for work in self._beside]
         for server in self.servers:

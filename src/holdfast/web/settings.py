@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -14,6 +15,7 @@ from ..model.access import Identity
 Identify: TypeAlias = Callable[[HTTPConnection], Awaitable[Identity | None]]
 Auth: TypeAlias = Literal["required", "off"]
 
+_HOST: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -49,3 +51,6 @@ class WebSettings:
             raise ConfigError(f"auth is {self.auth!r}; use 'required' or 'off'")
         if not self.hosts:
             raise ConfigError('hosts is empty; name those under which the site is called, such as "jobs.example.com"')
+        for name in self.hosts:
+            if not _HOST.fullmatch(name):
+                raise ConfigError(f'{name!r} is no name of a host; give it alone, such as "jobs.example.com"')

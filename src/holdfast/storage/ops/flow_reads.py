@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from ...errors import Corruption, FlowNotFound
 from ...model.flow import EdgeRecord, FlowEnd, FlowFilter, FlowGraph, FlowRecord, MemberRecord
 from ...model.job import JobState
@@ -24,6 +27,8 @@ async def list_flows(tx: Tx, wanted: FlowFilter) -> list[FlowRecord]:
         state=None if wanted.state is None else str(wanted.state),
         name=wanted.name,
         tenant=wanted.tenant,
+        since=wanted.since,
+        until=wanted.until,
         n=wanted.limit,
     )
     return [FlowRecord(*row) for row in rows]
@@ -33,6 +38,14 @@ async def flow_counts(tx: Tx, flow_id: str) -> dict[str, int]:
     """How many members are in each state that has any."""
     await get_flow(tx, flow_id)
     return {state: int(n) for state, n in await tx.all(sql.count_members, flow=flow_id)}
+
+
+async def counts_of_flows(tx: Tx, flow_ids: Sequence[str], tenant: str | None = None) -> dict[str, dict[str, int]]:
+    """The same of several at once. One that has no members, or is not there, is left out."""
+    found: dict[str, dict[str, int]] = {}
+    for flow, state, n in await tx.all(sql.count_members_of, flows=json.dumps(list(flow_ids)), tenant=tenant):
+        found.setdefault(flow, {})[state] = int(n)
+    return found
 
 
 async def flow_graph(tx: Tx, flow_id: str) -> FlowGraph:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ...errors import Conflict, Corruption, InvalidInput, NotFound
-from ...model.schedule import FIELDS, TIMING_FIELDS, Schedule, ScheduleSpec, ScheduleState
+from ...model.schedule import FIELDS, TIMING_FIELDS, Schedule, ScheduledRun, ScheduleSpec, ScheduleState
 from ...rules.ticks import next_tick
 from ..port import Row, Tx, Value
 from ..statements import sql
@@ -68,6 +68,14 @@ async def ticks_of(tx: Tx, name: str, n: int) -> list[tuple[int, str]]:
     """The newest ticks that made a job, with that job's id."""
     await get_schedule(tx, name)
     return [(tick, job_id) for tick, job_id in await tx.all(sql.schedule_ticks, schedule=name, n=n)]
+
+
+async def runs_of(tx: Tx, names: Sequence[str], n: int) -> dict[str, list[ScheduledRun]]:
+    """Of each schedule the newest ticks that made a job, with what became of it."""
+    found: dict[str, list[ScheduledRun]] = {}
+    for name, *run in await tx.all(sql.runs_of_schedules, names=json.dumps(list(names)), last=n - 1):
+        found.setdefault(name, []).append(ScheduledRun(*run))
+    return found
 
 
 async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Schedule:

@@ -11,6 +11,7 @@ from ...rules.shape import misfit
 from ...rules.tokens import Parsed, is_signed, parse
 from ..port import Row, Tx
 from ..statements import sql
+from .audit import audit
 from .keys import verifying_secret
 from .suspension import awaited, try_to_go_on
 from .waitpoints import Waitpoint, get_waitpoint
@@ -52,6 +53,19 @@ async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
     await tx.one(sql.count_refusal)
     await tx.one(sql.note_refusal, id=parsed.claims.jti)
     return None
+
+
+async def answer(tx: Tx, waitpoint: str, signal: Signal, *, actor: str, reason: str) -> Sent | None:
+    """Accept an operator's signal for a waitpoint by its id; None where it takes none any more. It is audited."""
+    place = await get_waitpoint(tx, waitpoint)
+    if place is None or signal.tenant not in (None, place.tenant):
+        raise NotFound("waitpoint", waitpoint)
+    named = Signal(name=place.name, payload=signal.payload, source=signal.source)
+    sent = await _accept_at(tx, place, named) if place.is_open else None
+    if sent is not None:
+        said = {"action": "job.answer", "target": place.job_id, "reason": reason}
+        await audit(tx, actor=actor, **said, after={"waitpoint": place.name, "signal": sent.seq})
+    return sent
 
 
 async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[Letter]:

@@ -109,7 +109,8 @@ async def pending(
 
 
 def _pending(row: Row) -> Pending:
-    fields: Row = (*row[:-1], row[-1] == "suspended")
+    *_, state, arguments = row
+    fields: Row = (*row[:-2], state == "suspended", arguments)
     return Pending(*fields)
 
 

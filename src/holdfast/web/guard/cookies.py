@@ -13,10 +13,14 @@ _SECURE: Final = "__Secure-holdfast"
 SESSION_SECONDS: Final = 12 * 3600
 
 
-def session_of(connection: HTTPConnection) -> str | None:
-    """The secret of the session, if there is one."""
+def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
+    """The secret of the session, if there is one.
+
+    Where browsers come by HTTPS, a cookie without a prefix is not ours: a neighbouring host, or whoever stands between
+    on plain HTTP, could have planted it.
+    """
     cookies = connection.cookies
-    return next((cookies[name] for name in (_HOST, _SECURE, _PLAIN) if cookies.get(name)), None)
+    return next((cookies[name] for name in ((_HOST, _SECURE) if secure else (_PLAIN,)) if cookies.get(name)), None)
 
 
 def set_session(response: Response, secret: str, *, mount: str, secure: bool) -> None:
@@ -34,9 +38,7 @@ def set_session(response: Response, secret: str, *, mount: str, secure: bool) ->
 
 def drop_session(response: Response, *, mount: str, secure: bool) -> None:
     """Take the session from the browser."""
-    response.delete_cookie(
-        _name(mount, secure), path=mount or "/", secure=secure, httponly=True, samesite="strict"
-    )
+    response.delete_cookie(_name(mount, secure), path=mount or "/", secure=secure, httponly=True, samesite="strict")
 
 
 def _name(mount: str, secure: bool) -> str:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...model.access import Identity
 from ..settings import WebSettings
-from ..wire.dispatch import IDENTITY
+from ..wire.dispatch import FORGET, IDENTITY
 from ..wire.failures import Refused, error_response, refusal_of
 from ..wire.seats import SEATS, Seats
 from .headers import protect
@@ -54,8 +54,24 @@ class Guard:
         except Exception as error:
             await error_response(refusal_of(error))(scope, receive, send)
             return
-        scope[IDENTITY], scope[SEATS] = identity, self._seats
-        await self._inner(scope, receive, send)
+        scope[IDENTITY], scope[SEATS], scope[FORGET] = identity, self._seats, self._doorman.forget_session
+        await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is behind the guard answers; where it fails to, the guard does, with the same headers as always."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, sending)
+        except Exception as error:
+            if begun:
+                raise
+            await error_response(refusal_of(error))(scope, receive, send)
 
     def _check_rate(self, identity: Identity | None) -> None:
         if self._rates is None or identity is None:

@@ -20,6 +20,8 @@ from .throttle import Throttle
 TRUSTED_SECONDS: Final = 5.0
 _REMEMBERED: Final = 1_000
 _BEARER: Final = "bearer "
+_TOKEN: Final = b"token "
+_SESSION: Final = b"session "
 
 
 class Doorman:
@@ -29,7 +31,7 @@ class Doorman:
         self._app = app
         self._settings = settings
         self._known: OrderedDict[bytes, tuple[Identity, float]] = OrderedDict()
-        # Guessing 256 bits is hopeless; this keeps the guesses from costing the store a look each.
+        # Guessing 256 bits is hopeless; this says so to those who try, and never to who has a good one.
         self._misses = Throttle(burst=20, per_second=0.5)
 
     async def identify(self, connection: HTTPConnection) -> Identity | None:
@@ -39,18 +41,18 @@ class Doorman:
         authorization = connection.headers.get("authorization")
         if authorization is not None:
             return await self._by_token(connection, authorization)
-        session = session_of(connection)
+        session = session_of(connection, secure=self._settings.secure)
         if session is not None and (found := await self._by_session(session)) is not None:
             return found
         return LOCAL if self._settings.auth == "off" else None
 
-    def forget(self, secret: str) -> None:
-        """Look this one up again the next time."""
-        self._known.pop(_key(secret), None)
+    def forget_session(self, secret: str) -> None:
+        """Look this one up again the next time: it has ended."""
+        self._known.pop(_key(_SESSION, secret), None)
 
     async def _by_token(self, connection: HTTPConnection, authorization: str) -> Identity:
         secret = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
-        if found := self._remembered(secret):
+        if found := self._remembered(_TOKEN, secret):
             return found
         caller = connection.client.host if connection.client else ""
         identity = await self._app.access.aidentify(secret) if secret else None
@@ -60,25 +62,26 @@ class Doorman:
             raise Refused(
                 401, "unauthenticated", "this token is not valid, or no longer", {"www-authenticate": "Bearer"}
             )
-        return self._remember(secret, identity)
+        return self._remember(_TOKEN, secret, identity)
 
     async def _by_session(self, session: str) -> Identity | None:
-        if found := self._remembered(session):
+        if found := self._remembered(_SESSION, session):
             return found
         identity = await self._app.access.asession(session)
-        return None if identity is None else self._remember(session, identity)
+        return None if identity is None else self._remember(_SESSION, session, identity)
 
-    def _remembered(self, secret: str) -> Identity | None:
-        found = self._known.get(_key(secret))
+    def _remembered(self, kind: bytes, secret: str) -> Identity | None:
+        found = self._known.get(_key(kind, secret))
         return found[0] if found is not None and SYSTEM_CLOCK.monotonic() < found[1] else None
 
-    def _remember(self, secret: str, identity: Identity) -> Identity:
-        self._known[_key(secret)] = (identity, SYSTEM_CLOCK.monotonic() + TRUSTED_SECONDS)
+    def _remember(self, kind: bytes, secret: str, identity: Identity) -> Identity:
+        self._known[_key(kind, secret)] = (identity, SYSTEM_CLOCK.monotonic() + TRUSTED_SECONDS)
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return identity
 
 
-def _key(secret: str) -> bytes:
-    # The secret itself is not kept in memory longer than its request.
-    return hashlib.sha256(secret.encode()).digest()
+def _key(kind: bytes, secret: str) -> bytes:
+    # The secret itself is not kept in memory longer than its request. A token is never taken for a session, nor the
+    # other way round: which of them vouches decides whether the page that asks must be ours.
+    return hashlib.sha256(kind + secret.encode()).digest()

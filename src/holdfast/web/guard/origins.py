@@ -36,7 +36,10 @@ def check_origin(method: str, headers: Mapping[str, str], *, cookie: bool) -> No
 
 
 def _is_own(origin: str, host: str) -> bool:
-    return urlsplit(origin).netloc.lower() == host.strip().lower()
+    try:
+        return urlsplit(origin).netloc.lower() == host.strip().lower()
+    except ValueError:  # such as http://[
+        return False
 
 
 def _foreign(source: str) -> Refused:

@@ -87,6 +87,7 @@ def _flash(request: Request) -> dict[str, Any] | None:
         return None
     try:
         said = json.loads(unquote(text))
-        return {"say": str(said["say"]), "ok": bool(said["ok"])}
-    except (ValueError, KeyError, TypeError):
+        # Half a surrogate could be read, and not be written.
+        return {"say": str(said["say"]).encode("utf-8", "replace").decode(), "ok": bool(said["ok"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from ..guard.cookies import drop_session, session_of, set_session
 from ..guard.throttle import Throttle
 from ..wire.call import Call
+from ..wire.dispatch import FORGET
 from ..wire.failures import Refused
 from ..wire.operation import Group
 from .frame import Page
@@ -56,8 +57,9 @@ async def log_in(call: Call, form: LoginForm) -> Page | Response:
 @group.post("/logout", needs="nothing")
 async def log_out(call: Call) -> Response:
     mount = mount_of(call.request.scope)
-    if (session := session_of(call.request)) is not None:
+    if (session := session_of(call.request, secure=call.settings.secure)) is not None:
         await call.app.access.alogout(session)
+        call.request.scope[FORGET](session)
     response = RedirectResponse(f"{mount}/login", 303)
     drop_session(response, mount=mount, secure=call.settings.secure)
     return response

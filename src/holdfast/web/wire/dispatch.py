@@ -24,6 +24,8 @@ from .router import Router, segments_of
 
 IDENTITY: Final = "holdfast.identity"
 """Where the guard leaves who asks, in the scope of the request."""
+FORGET: Final = "holdfast.forget"
+"""Where it leaves what makes it ask the store again about a session, which has ended."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_SEGMENTS: Final = 32
 

@@ -19,6 +19,7 @@ from .operation import Operation
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 1_000
+_LONGEST_LENGTH: Final = 20
 
 
 async def read_arguments(operation: Operation, request: Request, values: list[str], limit: int, seconds: float) -> Any:
@@ -85,7 +86,7 @@ async def _form(type_: Any, request: Request, limit: int, seconds: float) -> Any
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """The whole body, if it is not too large and does not take too long to come."""
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > limit:
+    if length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH and int(length) > limit:
         raise Refused(413, "too_large", f"the body has {int(length):,} bytes; at most {limit:,} are taken")
     try:
         async with asyncio.timeout(seconds):

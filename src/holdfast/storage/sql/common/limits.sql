@@ -14,7 +14,9 @@ select key from holdfast_lane where standing = 1;
 select key, standing, capacity, running, origin from holdfast_lane where capacity is not null order by key limit :n;
 
 -- name: delete_lane
-delete from holdfast_lane where key = :key and standing = 1 returning key;
+-- The row stays: jobs that run in it leave it when they end. Without it a limit that is set again would count from zero,
+-- and from less than that when they have left.
+update holdfast_lane set standing = 0, capacity = null, origin = 'code' where key = :key and standing = 1 returning key;
 
 -- name: parked_lanes
 -- The distinct lanes of parked jobs, each found by one step on holdfast_job_parked.

@@ -131,7 +131,7 @@ select value from holdfast_meta where key = 'tokens_refused';
 -- name: pending_waitpoints
 -- Of jobs that have not ended since they opened them. Index: holdfast_waitpoint_open.
 select w.id, w.job_id, job.task, job.queue, job.tenant, w.name, w.kid, w.schema, w.created_at, w.expires_at,
-       w.refusals, w.refused_at, job.state
+       w.refusals, w.refused_at, job.state, substr(job.payload, 1, 1000)
   from holdfast_waitpoint as w
   join holdfast_job as job on job.id = w.job_id and job.generation = w.generation and job.finished_at is null
  where w.closed_at is null and w.expires_at > :now and w.id > :after

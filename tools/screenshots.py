@@ -1,0 +1,148 @@
+"""Pictures of every page of the dashboard, light and dark, from the running demo: `python tools/screenshots.py FOLDER`.
+
+With `--readme` it makes the pictures of the README instead, in docs/images. Needs Chromium, and reads best with the
+fonts Inter and JetBrains Mono installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+if TYPE_CHECKING:
+    import holdfast
+
+IMAGES: Final = Path(__file__).parent.parent / "docs" / "images"
+CHROMIUM: Final = ("chromium", "google-chrome")
+LIVED: Final = 20.0
+WIDTH: Final = 1280
+README: Final = (("overview", "/", "light"), ("job", "{report}?tab=stream", "dark"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("screenshots"))
+    parser.add_argument("--readme", action="store_true")
+    given = parser.parse_args()
+    with studio() as (app, address):
+        known = things(app)
+        with browsing() as browser:
+            if given.readme:
+                for name, path, theme in README:
+                    take(browser, address + path.format(**known), theme, IMAGES / f"{name}.png", full=False)
+            else:
+                for theme in ("light", "dark"):
+                    for name, path in places(browser, address, known):
+                        take(browser, address + path, theme, given.folder / f"{name}-{theme}.png")
+
+
+@contextmanager
+def studio() -> Iterator[tuple[holdfast.App, str]]:
+    """The demo at work, and where its dashboard is."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-pictures-") as folder:
+        # The demo's app reads it when it is imported.
+        os.environ["HOLDFAST_STORE"] = str(Path(folder) / "studio.db")
+        from holdfast.demo.studio import tasks
+        from holdfast.demo.studio.past import make_past
+        from holdfast.demo.studio.traffic import Traffic
+
+        logging.getLogger("holdfast").setLevel(logging.CRITICAL)
+        tasks.app.migrate()
+        make_past(tasks.app.config)
+        traffic = Traffic()
+        with tasks.app.worker(concurrency=12, name="studio"):
+            traffic.start()
+            address = serve(tasks.app)
+            time.sleep(LIVED)
+            yield tasks.app, address
+            traffic.stop()
+        tasks.app.close()
+
+
+def serve(app: holdfast.App) -> str:
+    from holdfast.web.serving import serve, settings_for
+
+    settings = settings_for("127.0.0.1", auth=None, hosts=(), behind_proxy=False, any_task=False)
+    told: queue.Queue[str] = queue.Queue()
+    run = lambda: serve(app, settings, "127.0.0.1", 0, behind_proxy=False, ready=lambda at, _: told.put(at))  # noqa: E731
+    threading.Thread(target=run, daemon=True).start()
+    return told.get(timeout=20)
+
+
+def things(app: holdfast.App) -> dict[str, str]:
+    """The pages about one thing."""
+    from holdfast import JobFilter
+    from holdfast.model.job import JobState
+
+    def job(task: str, *states: str) -> str:
+        found = (one for state in states for one in app.jobs.find(JobFilter(task=task, state=JobState(state), limit=1)))
+        return f"/jobs/{next(found).id}"
+
+    return {
+        "report": job("report.write", "running", "suspended", "succeeded"),
+        "approval": job("report.write", "suspended", "running", "succeeded"),
+        "failed": job("billing.charge", "failed"),
+        "flow": f"/flows/{app.flows.find()[0].id}",
+        "error": f"/errors/{app.errors.list()[0].fingerprint}",
+    }
+
+
+def places(browser: Browser, address: str, known: dict[str, str]) -> list[tuple[str, str]]:
+    """All that the navigation leads to, and one page of each kind of thing."""
+    page = browser.new_page()
+    page.goto(address)
+    links = page.locator(".side a[data-go]")
+    listed = [str(links.nth(n).get_attribute("href")) for n in range(links.count())]
+    page.close()
+    tabs = [(f"job-{tab}", f"{known['approval']}?tab={tab}") for tab in ("overview", "steps", "signals", "again")]
+    return [
+        *((path.strip("/") or "overview", path) for path in listed),
+        *tabs,
+        ("job-stream", f"{known['report']}?tab=stream"),
+        ("job-failed", known["failed"]),
+        ("job-attempts", f"{known['failed']}?tab=attempts"),
+        ("jobs-failed", "/jobs?state=failed"),
+        ("flow", known["flow"]),
+        ("error", known["error"]),
+        ("queue", "/queues/mail"),
+        ("schedule", "/schedules/usage"),
+        ("login", "/login"),
+    ]
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def take(browser: Browser, url: str, theme: str, to: Path, *, full: bool = True) -> None:
+    page: Page = browser.new_page(
+        viewport={"width": WIDTH, "height": 800}, color_scheme="dark" if theme == "dark" else "light"
+    )
+    page.goto(url)
+    # Until what follows has come once, so that charts are drawn and ages count.
+    page.wait_for_timeout(1_500)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=to, full_page=full)
+    page.close()
+    print(to, f"{to.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
