@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from ...app import App
 from ...context import Context, SyncContext
@@ -14,11 +14,11 @@ from .pace import chance, pace
 app: Final = App(tenants=("acme", "globex", "initech"))
 
 _SOON: Final = RetryPolicy(kind="exponential", initial=4, cap=120)
-_WORDS: Final = (
+_TEXT: Final = (
     "The quarter closed above plan in every region but one. Churn fell for the third month in a row, and the new "
     "onboarding is the likely cause: teams that finished it stayed twice as often. The exception is the south, where "
     "two large accounts paused. Both named the same missing report, which this one replaces. "
-).split(" ")
+)
 
 app.budget("research", tokens=60_000, soft={"tokens": 45_000}, every="1h")
 app.rate("payments", capacity=5, per_second=3)
@@ -80,10 +80,11 @@ async def report(ctx: Context, topic: str) -> dict[str, object]:
     facts = await ctx.step("gather", _gather, topic)
     text = await ctx.step("draft", _draft, topic, facts)
     await ctx.spend("research", tokens=900 + 40 * facts)
+    await ctx.artifact("draft.md", f"# {topic}\n\n{text}\n".encode(), "text/markdown")
     link = await ctx.waitpoint("approval", expires=86_400, type=bool)
     approved = await ctx.wait_for(link, type=bool)
-    await ctx.artifact("report.md", f"# {topic}\n\n{text}\n".encode(), "text/markdown")
-    return {"topic": topic, "approved": approved, "words": len(text.split())}
+    where = await ctx.wait_for("channel", type=Literal["blog", "letter", "nowhere"]) if approved else "nowhere"
+    return {"topic": topic, "channel": where, "words": len(text.split())}
 
 
 async def _gather(topic: str) -> int:
@@ -93,7 +94,7 @@ async def _gather(topic: str) -> int:
 
 async def _draft(ctx: Context, topic: str, facts: int) -> str:
     words: list[str] = []
-    for word in _WORDS * (1 if pace.past else 3):
+    for word in _TEXT.split(" ") * (1 if pace.past else 3):
         await ctx.emit(word + " ")
         words.append(word)
         if pace.past is None:

@@ -36,7 +36,8 @@ def _one() -> JobRequest[Any]:
         return tasks.charge.options(tenant=tenant, priority=5, tags=["invoice"]).job(
             chance.randrange(10_000, 99_999), chance.randrange(500, 90_000)
         )
-    return tasks.sync.options(tenant=tenant, concurrency_key=tenant, concurrency=2).job(f"{tenant}-{chance.randrange(1, 9)}")
+    account = f"{tenant}-{chance.randrange(1, 9)}"
+    return tasks.sync.options(tenant=tenant, concurrency_key=tenant, concurrency=2).job(account)
 
 
 class Traffic:
