@@ -15,9 +15,7 @@ from ..rules.webhooks import own_tags
 from .values import Withheld, decoded, instant_of, seconds_of
 
 
-class JobBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a list: without its arguments and its result, which may be large."""
-
+class _Common(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     task: str
     queue: str
@@ -31,6 +29,11 @@ class JobBrief(msgspec.Struct, frozen=True, kw_only=True):
     not_before: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+class JobBrief(_Common, frozen=True, kw_only=True):
+    """A job in a list: without its arguments and its result, which may be large."""
+
     error: str | None
 
 
@@ -47,22 +50,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: Any
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(_Common, frozen=True, kw_only=True):
     """Everything about a job."""
 
-    id: str
-    task: str
-    queue: str
-    tenant: str
-    state: JobState
-    reason: str | None
-    priority: int
-    attempts: int
-    max_attempts: int | None
-    created_at: datetime
-    not_before: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
     error: Any
     arguments: Withheld
     result: Withheld
