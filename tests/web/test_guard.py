@@ -18,6 +18,7 @@ import holdfast
 from holdfast.errors import ConfigError
 from holdfast.web import Identity, WebSettings, asgi
 from holdfast.web.guard.cookies import session_of
+from holdfast.web.guard.throttle import caller_of
 from holdfast.web.pages.login import _TRIES
 from holdfast.web.serving import _let_go_of_the_deaf, settings_for
 
@@ -93,6 +94,40 @@ def test_what_is_no_name_of_a_host_is_refused_at_the_start(name: str) -> None:
 @pytest.mark.parametrize("name", ["*", "*.example.com", "jobs.example.com", "10.0.0.1", "[fd00::1]", "web_1"])
 def test_names_addresses_and_patterns_are_taken(name: str) -> None:
     assert WebSettings(hosts=(name,)).hosts == (name,)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8787", "localhost.", "127.0.0.1:1", "[::1]", "[::1]:8787"])
+def test_the_site_answers_under_its_names_with_any_port(site: Site, host: str) -> None:
+    assert site.call("GET", "/api/v1/jobs", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.com", "localhost:evil", "[::1]evil.com", "localhost@evil.com", "localhost..", "", "[::1", "127.1"]
+)
+def test_under_any_other_name_it_does_not(site: Site, host: str) -> None:
+    answer = site.call("GET", "/api/v1/jobs", headers={"host": host})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (421, "misdirected")
+
+
+# -- how often
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_whoever_has_a_whole_network_is_counted_as_one(host: str, counted: str) -> None:
+    assert caller_of(HTTPConnection({"type": "http", "headers": [], "client": (host, 1)})) == counted
+
+
+def test_without_an_address_strangers_are_counted_together() -> None:
+    assert caller_of(HTTPConnection({"type": "http", "headers": [], "client": None})) == ""
 
 
 # -- who may be let in without a token

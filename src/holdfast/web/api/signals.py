@@ -10,7 +10,7 @@ from ...errors import InvalidToken
 from ...rules.tokens import LONGEST
 from ...shapes.pages import Page, part, place_at
 from ...shapes.signals import Letter, Resumed, SignalSent, Waitpoint, of_letter, of_pending, of_sent
-from ..guard.throttle import Throttle
+from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Group
@@ -72,11 +72,10 @@ async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
 
     The token is all that is needed. One that is wrong, expired, used up or of another tenant is answered alike.
     """
-    caller = call.request.client.host if call.request.client else ""
     try:
         return of_sent(await call.client.signals.asend(body.token, payload=body.payload, key=body.key))
     except InvalidToken:
-        if wait := _MISSES.take(caller):
+        if wait := _MISSES.take(caller_of(call.request)):
             raise Refused(
                 429, "rate_limited", "too many wrong tokens; wait a little", {"retry-after": str(int(wait) + 1)}
             ) from None

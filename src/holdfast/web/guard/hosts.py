@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from ..wire.failures import Refused
+
+_NAME_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:]*)(?::[0-9]{0,5})?")
 
 
 def check_host(given: str, allowed: Sequence[str]) -> None:
@@ -15,11 +19,10 @@ def check_host(given: str, allowed: Sequence[str]) -> None:
 
 
 def host_name(given: str) -> str:
-    """A Host header without its port, in lower case."""
+    """A Host header without its port, in lower case; as it is where it is not a name and a port."""
     text = given.strip().lower()
-    if text.startswith("["):
-        return text.partition("]")[0] + "]"
-    return text.partition(":")[0].removesuffix(".")
+    match = _NAME_AND_PORT.fullmatch(text)
+    return match[1].removesuffix(".") if match else text
 
 
 def _fits(name: str, pattern: str) -> bool:

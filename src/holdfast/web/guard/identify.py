@@ -14,7 +14,7 @@ from ...model.access import LOCAL, Identity
 from ..settings import WebSettings
 from ..wire.failures import Refused
 from .cookies import session_of
-from .throttle import Throttle
+from .throttle import Throttle, caller_of
 
 # A token or session that was good is not looked up again for so long; a revoked one is refused at the latest then.
 TRUSTED_SECONDS: Final = 5.0
@@ -54,10 +54,9 @@ class Doorman:
         secret = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
         if found := self._remembered(_TOKEN, secret):
             return found
-        caller = connection.client.host if connection.client else ""
         identity = await self._app.access.aidentify(secret) if secret else None
         if identity is None:
-            if wait := self._misses.take(caller):
+            if wait := self._misses.take(caller_of(connection)):
                 raise Refused(429, "rate_limited", "too many wrong tokens", {"retry-after": str(int(wait) + 1)})
             raise Refused(
                 401, "unauthenticated", "this token is not valid, or no longer", {"www-authenticate": "Bearer"}

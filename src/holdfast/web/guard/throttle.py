@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from typing import Final
+
+from starlette.requests import HTTPConnection
 
 from ...clock import SYSTEM_CLOCK
 
 _MOST: Final = 10_000
+
+
+def caller_of(connection: HTTPConnection) -> str:
+    """As whom a stranger is counted: by his address, and by his network where he has 2**64 of them."""
+    host = connection.client.host if connection.client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), 64), strict=False))
 
 
 class Throttle:

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from ..guard.cookies import drop_session, session_of, set_session
-from ..guard.throttle import Throttle
+from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.dispatch import FORGET
 from ..wire.failures import Refused
@@ -42,8 +42,7 @@ async def show(call: Call, query: LoginQuery) -> Page:
 
 @group.post("/login", needs="nothing")
 async def log_in(call: Call, form: LoginForm) -> Page | Response:
-    caller = call.request.client.host if call.request.client else ""
-    if wait := _TRIES.take(caller):
+    if wait := _TRIES.take(caller_of(call.request)):
         raise Refused(429, "rate_limited", "too many tries; wait a little", {"retry-after": str(int(wait) + 1)})
     opened = await call.app.access.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
     if opened is None:

@@ -85,3 +85,100 @@ returning key;
 select s.job_id from holdfast_stream as s
  where not exists (select 1 from holdfast_job as job where job.id = s.job_id)
  limit :n;
+
+-- name: stray_reservations
+-- A reservation counts only for the run that made it, and goes when that ends.
+select r.job_id from holdfast_reservation as r
+ where not exists (select 1 from holdfast_job as job
+                    where job.id = r.job_id and job.state = 'running' and job.epoch = r.epoch)
+ limit :n;
+
+-- name: stray_admissions
+select a.job_id from holdfast_admission as a
+ where a.active = 1 and a.job_id is not null
+   and not exists (select 1 from holdfast_job as job
+                    where job.id = a.job_id and job.state = 'running' and job.epoch = a.epoch)
+ limit :n;
+
+-- name: gapped_streams
+-- Frames that count are never trimmed and have consecutive numbers; of the others the oldest may be gone.
+select s.job_id from holdfast_stream as s
+ where s.head <> (select count(*) from holdfast_frame as f where f.job_id = s.job_id and f.best_effort = 0)
+    or s.head <> (select coalesce(max(f.seq), 0) from holdfast_frame as f
+                   where f.job_id = s.job_id and f.best_effort = 0)
+    or s.live - s.trimmed <> (select count(*) from holdfast_frame as f where f.job_id = s.job_id and f.best_effort = 1)
+ limit :n;
+
+-- name: endless_suspensions
+-- A suspended job without what it waits for is never woken.
+select job.id from holdfast_job as job
+ where job.state = 'suspended' and not exists (select 1 from holdfast_wait as w where w.job_id = job.id)
+ limit :n;
+
+-- name: endless_shortages
+select job.id from holdfast_job as job
+ where job.state = 'blocked' and job.reason in ('budget_exhausted', 'quota')
+   and not exists (select 1 from holdfast_shortage as s where s.job_id = job.id)
+ limit :n;
+
+-- name: endless_dependencies
+select job.id from holdfast_job as job
+ where job.state = 'blocked' and job.reason = 'dependencies'
+   and not exists (select 1 from holdfast_join as j where j.job_id = job.id)
+ limit :n;
+
+-- name: parked_nowhere
+select id from holdfast_job where due = 2 and lane is null limit :n;
+
+-- name: waiting_though_cancelled
+-- Only a running job may have a cancel requested: any other ends at once, and nothing brings it back but a replay.
+select id from holdfast_job where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
+
+-- name: incomplete_ends
+-- A success is the one of a run, and whoever ended a job took it from its owner.
+select id from holdfast_job
+ where finished_at is not null and (claim is not null or (state = 'succeeded' and finished_epoch is null))
+    or finished_epoch >= epoch
+ limit :n;
+
+-- name: attempts_beyond
+select id from holdfast_job where (max_attempts > 0 and attempts > max_attempts) or attempts < 0 limit :n;
+
+-- name: attempts_ahead
+-- A run that has ended is of an earlier epoch than the job's, and of no later generation.
+select job.id from holdfast_attempt as a join holdfast_job as job on job.id = a.job_id
+ where a.epoch >= job.epoch or a.generation > job.generation
+ limit :n;
+
+-- name: keys_let_go
+-- A live job that holds its key until it ends.
+select id from holdfast_job
+ where dedupe_key is not null and dedupe_until = 'finish' and dedupe_held is null and finished_at is null
+ limit :n;
+
+-- name: repeated_ticks
+-- Each tick makes a job of its own.
+select job_id from holdfast_cron_tick group by job_id having count(*) > 1 limit :n;
+
+-- name: orphaned_steps
+select s.job_id from holdfast_step as s
+ where not exists (select 1 from holdfast_job as job where job.id = s.job_id)
+ limit :n;
+
+-- name: orphaned_signals
+select s.job_id from holdfast_signal as s
+ where not exists (select 1 from holdfast_job as job where job.id = s.job_id)
+ limit :n;
+
+-- name: orphaned_waits
+select w.job_id from holdfast_wait as w
+ where not exists (select 1 from holdfast_job as job where job.id = w.job_id)
+ limit :n;
+
+-- name: orphaned_frames
+select f.job_id from holdfast_frame as f
+ where not exists (select 1 from holdfast_stream as s where s.job_id = f.job_id)
+ limit :n;
+
+-- name: reopened_flows
+select id from holdfast_flow where finished_at is not null and live <> 0 limit :n;

@@ -30,10 +30,18 @@ update holdfast_job as job set holds = item.holds
  where job.id = item.id and job.state = 'running';
 
 -- name: park_job
--- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
+-- would have been has not started, and holds its key as before; no run of its generation has ended.
 update holdfast_job as job
    set state = 'ready', due = 2, lane = item.lane, reason = 'limit', attempts = job.attempts - 1,
-       started_at = case when job.attempts = 1 then null else job.started_at end,
+       started_at = case when job.attempts = 1 and job.finished_epoch is null and job.started_at = job.claimed_at
+                         then null else job.started_at end,
+       dedupe_held = case when job.dedupe_until = 'start' and job.attempts = 1 and job.finished_epoch is null
+                               and not exists (select 1 from holdfast_job as twin
+                                                where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope
+                                                                         || chr(31) || job.dedupe_key)
+                          then job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                          else job.dedupe_held end,
        epoch = job.epoch + 1, owner = null, claim = null, alone = 0, holds = null
   from unnest(:id::text[], :epoch::bigint[], :lane::text[]) with ordinality as item(id, epoch, lane, n)
  where job.id = item.id and job.state = 'running' and job.epoch = item.epoch

@@ -1,4 +1,4 @@
--- The catalogues differ, and Postgres has no check of its pages without an extension.
+-- The catalogues differ, and the reading of lists; Postgres has no check of its pages without an extension.
 
 -- name: schema_objects
 select case relkind when 'r' then 'table' when 'i' then 'index' when 'v' then 'view' end, relname::text
@@ -8,3 +8,9 @@ select case relkind when 'r' then 'table' when 'i' then 'index' when 'v' then 'v
 
 -- name: check_pages
 select 'ok' where cast(:n as bigint) > 0;
+
+-- name: miscounted_lanes
+select lane.key from holdfast_lane as lane
+ where lane.running <> (select count(*) from holdfast_job as job, jsonb_array_elements_text(job.holds::jsonb) as held
+                         where job.state = 'running' and held = lane.key)
+ limit :n;

@@ -22,10 +22,17 @@ update holdfast_job set holds = item.holds
  where holdfast_job.id = item.id and holdfast_job.state = 'running';
 
 -- name: park_job
--- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken.
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
+-- would have been has not started, and holds its key as before; no run of its generation has ended.
 update holdfast_job
    set state = 'ready', due = 2, lane = :lane, reason = 'limit', attempts = attempts - 1,
-       started_at = case when attempts = 1 then null else started_at end,
+       started_at = case when attempts = 1 and finished_epoch is null and started_at = claimed_at then null
+                         else started_at end,
+       dedupe_held = case when dedupe_until = 'start' and attempts = 1 and finished_epoch is null
+                               and not exists (select 1 from holdfast_job as twin
+                                                where twin.dedupe_held = holdfast_job.tenant || char(31)
+                                                      || holdfast_job.dedupe_scope || char(31) || holdfast_job.dedupe_key)
+                          then tenant || char(31) || dedupe_scope || char(31) || dedupe_key else dedupe_held end,
        epoch = epoch + 1, owner = null, claim = null, alone = 0, holds = null
  where id = :id and state = 'running' and epoch = :epoch;
 
