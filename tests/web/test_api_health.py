@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,17 @@ def test_a_store_that_cannot_be_opened_is_down(tmp_path: Path) -> None:
     app.close()
     assert (live.status_code, ready.status_code) == (200, 503)
     assert "nowhere" not in ready.text
+
+
+def test_a_schema_that_is_too_new_to_be_written_is_not_ready(tmp_path: Path) -> None:
+    path = tmp_path / "newer.db"
+    holdfast.App(path).migrate()
+    with contextlib.closing(sqlite3.connect(path)) as newer, newer:
+        newer.execute("insert into holdfast_migration values (9999, '9999_future', 0, 9999)")
+    app = holdfast.App(path)
+    with asyncio.Runner() as runner:
+        site = Site(app, runner, auth="off")
+        answer = site.call("GET", "/api/v1/health/ready")
+        assert (answer.status_code, answer.json()["status"]) == (503, "down")
+        site.close()
+    app.close()

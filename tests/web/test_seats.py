@@ -15,6 +15,7 @@ from holdfast.errors import StorageUnavailable
 from holdfast.model.access import Identity
 from holdfast.web.wire.call import view_of
 from holdfast.web.wire.dispatch import IDENTITY
+from holdfast.web.wire.failures import Refused
 from holdfast.web.wire.seats import SEATS, Seats
 from holdfast.web.wire.sse import Said, stream
 
@@ -175,3 +176,22 @@ async def silent() -> Any:
 def scope(way_in: str, seats: Seats | None = None) -> dict[str, Any]:
     headers = [(b"authorization", way_in.encode())]
     return {"type": "http", "method": "GET", "path": "/", "headers": headers, IDENTITY: ANN, SEATS: seats}
+
+
+async def _nobody(_: HTTPConnection) -> None:
+    return None
+
+
+def test_one_token_cannot_take_the_seats_of_all_others() -> None:
+    async def run() -> None:
+        seats = Seats(4, _nobody, every=60)
+        scope = {"type": "http", "headers": []}
+        greedy = Identity("greedy", frozenset({"read"}), via="token", token_id="1")
+        taken = [seats.take(scope, greedy), seats.take(scope, greedy)]
+        with pytest.raises(Refused):
+            seats.take(scope, greedy)
+        taken.append(seats.take(scope, Identity("other", frozenset({"read"}), via="token", token_id="2")))
+        for seat in taken:
+            seats.leave(seat)
+
+    asyncio.run(run())

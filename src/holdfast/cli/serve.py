@@ -21,6 +21,10 @@ from .locate import find_app
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."
 )
+@click.option(
+    "--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its certificate, for HTTPS."
+)
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="The key of the certificate.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy before it speaks HTTPS and says who calls.")
 @click.option(
     "--chores/--no-chores",
@@ -34,6 +38,8 @@ def serve(  # noqa: PLR0917 - click gives them by name
     port: int,
     auth: str | None,
     hosts: tuple[str, ...],
+    cert: str | None,
+    key: str | None,
     behind_proxy: bool,
     chores: bool,
     app_name: str | None,
@@ -53,8 +59,9 @@ def serve(  # noqa: PLR0917 - click gives them by name
         hosts=hosts,
         behind_proxy=behind_proxy,
         any_task=named is None,
+        encrypted=cert is not None,
     )
-    serving.serve(app, settings, host, port, behind_proxy=behind_proxy, chores=chores, ready=_say)
+    serving.serve(app, settings, host, port, behind_proxy=behind_proxy, chores=chores, cert=cert, key=key, ready=_say)
 
 
 def _say(address: str, auth: str) -> None:

@@ -129,6 +129,14 @@ class Stats:
     async def aleaders(self) -> dict[str, str]:
         return await self._store().aread(Op(leadership.leaders))
 
+    def probe(self) -> None:
+        """Take the store's write lock once and change nothing; raises what stands in the way of a write."""
+        self._store().write(Op(insight.clock, single=True))
+
+    async def aprobe(self) -> None:
+        """The awaiting twin of `probe`."""
+        await self._store().awrite(Op(insight.clock, single=True))
+
     def roll(self) -> None:
         """Roll the minutes that have closed, as workers do by themselves. For tests and scripts that `drain`."""
         run_blocking(self.aroll(), instead="await aroll()")

@@ -30,7 +30,13 @@ _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recogni
 
 
 def settings_for(
-    host: str, *, auth: Auth | None, hosts: tuple[str, ...], behind_proxy: bool, any_task: bool
+    host: str,
+    *,
+    auth: Auth | None,
+    hosts: tuple[str, ...],
+    behind_proxy: bool,
+    any_task: bool,
+    encrypted: bool = False,
 ) -> WebSettings:
     """The settings of a site on this address.
 
@@ -46,9 +52,14 @@ def settings_for(
         raise ConfigError("without auth any web page could act here by a name of its own; name the hosts instead of *")
     if not local and not hosts:
         raise ConfigError(f"say under which names {host or 'it'} is called, such as --allow-host jobs.example.com")
+    if not local and not behind_proxy and not encrypted:
+        raise ConfigError(
+            "tokens would cross the network in the clear; give --cert and --key, or put a proxy that speaks HTTPS before"
+            " it and say --behind-proxy"
+        )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
-    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy, any_task=any_task)
+    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task)
 
 
 def is_loopback(host: str) -> bool:
@@ -69,6 +80,8 @@ def serve(
     *,
     behind_proxy: bool,
     chores: bool = True,
+    cert: str | None = None,
+    key: str | None = None,
     ready: Callable[[str, Auth], None] = lambda address, auth: None,
 ) -> None:
     """Serve until it is told to stop; `ready` is told the address once it can be called."""
@@ -77,6 +90,8 @@ def serve(
         host=host,
         port=port,
         proxy_headers=behind_proxy,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
         server_header=False,
         log_level="warning",
         access_log=False,
@@ -130,10 +145,13 @@ class _Server(uvicorn.Server):
         self._tasks = [asyncio.create_task(work()) for work in self._beside]
         for server in self.servers:
             host, port = server.sockets[0].getsockname()[:2]
-            self._ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            scheme = "https" if self.config.is_ssl else "http"
+            self._ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # To be told to stop is a good end: uvicorn would raise the signal again, and end the process by it.
+        self._captured_signals.clear()

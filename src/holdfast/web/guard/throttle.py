@@ -45,3 +45,8 @@ class Throttle:
         if len(self._left) > _MOST:
             self._left.popitem(last=False)
         return 0.0 if allowed else (1 - left) / self._per_second
+
+    def give_back(self, key: str) -> None:
+        """It was no mere try."""
+        left, since = self._left.get(key, (self._burst, SYSTEM_CLOCK.monotonic()))
+        self._left[key] = (min(self._burst, left + 1), since)

@@ -42,11 +42,13 @@ async def show(call: Call, query: LoginQuery) -> Page:
 
 @group.post("/login", needs="nothing")
 async def log_in(call: Call, form: LoginForm) -> Page | Response:
-    if wait := _TRIES.take(caller_of(call.request)):
+    caller = caller_of(call.request)
+    if wait := _TRIES.take(caller):
         raise Refused(429, "rate_limited", "too many tries; wait a little", {"retry-after": str(int(wait) + 1)})
     opened = await call.app.access.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
     if opened is None:
         return Page("login.html", {"next": own_path(form.next), "wrong": True}, status=401)
+    _TRIES.give_back(caller)
     mount = mount_of(call.request.scope)
     response = RedirectResponse(mount + own_path(form.next), 303)
     set_session(response, opened[0], mount=mount, secure=call.settings.secure)

@@ -23,6 +23,7 @@ logger: Final = logging.getLogger("holdfast.web")
 
 SEATS: Final = "holdfast.seats"
 """Where the guard leaves them, in the scope of the request."""
+_SHARE: Final = 2
 _VOUCHES: Final = ("authorization", "cookie")
 
 
@@ -61,7 +62,7 @@ class Seats:
 
     def take(self, scope: Scope, identity: Identity | None) -> Seat:
         """A seat for this request; refused where all are taken."""
-        if len(self._taken) >= self._most:
+        if len(self._taken) >= self._most or self._has_enough(identity):
             raise Refused(
                 503, "too_many_viewers", "too many pages and streams are open; try again later", {"retry-after": "30"}
             )
@@ -77,6 +78,12 @@ class Seats:
         if not self._taken and self._asking is not None:
             self._asking.cancel()
             self._asking = None
+
+    def _has_enough(self, identity: Identity | None) -> bool:
+        """One token cannot take the seats of all others; a machine's only user may take them all."""
+        if identity is None or identity.token_id is None:
+            return False
+        return sum(seat.identity == identity for seat in self._taken) >= max(1, self._most // _SHARE)
 
     def _way_in(self, connection: HTTPConnection) -> Hashable:
         if self._each_alone:
