@@ -7,9 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import holdfast
+from tests.chaos import ledger
+from tests.chaos.facts import Facts, read_facts
+from tests.chaos.ledger import Line
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,15 +69,12 @@ class Fleet:
                 worker.wait()
 
     def lines(self) -> list[Line]:
-        return [Line(text) for text in self.ledger.read_text().splitlines()]
+        """What handlers have noted so far."""
+        return list(ledger.read(self.ledger))
 
-
-class Line:
-    """One line of the ledger: S at a handler's start, E at its end."""
-
-    def __init__(self, text: str) -> None:
-        self.mark, self.job, epoch, pid, at = text.split()
-        self.epoch, self.pid, self.at = int(epoch), int(pid), float(at)
+    def facts(self, app: holdfast.App, acknowledged: Iterable[str] = ()) -> Facts:
+        """The store as it is, beside what was seen outside it."""
+        return read_facts(app.open(), [*(Line("Q", job_id, 0) for job_id in acknowledged), *self.lines()])
 
 
 @contextmanager

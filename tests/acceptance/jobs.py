@@ -10,18 +10,13 @@ import time
 from pathlib import Path
 
 import holdfast
+from tests.chaos import ledger
 
 app = holdfast.App()
 
 
 def note(mark: str, ctx: holdfast.Context | holdfast.SyncContext) -> None:
-    """One write of one line, so that lines of different processes never mix."""
-    line = f"{mark} {ctx.id} {ctx.job.epoch} {os.getpid()} {time.time()}\n"
-    handle = os.open(os.environ["HOLDFAST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+    ledger.append(os.environ["HOLDFAST_LEDGER"], mark, ctx.id, ctx.job.epoch)
 
 
 @app.task(max_attempts=None)

@@ -12,6 +12,7 @@ import pytest
 import holdfast
 from tests.acceptance.fleet import Fleet, until
 from tests.acceptance.jobs import STEPS
+from tests.chaos.check import require
 
 OPTIONS = ("--queues", "durable", "--concurrency", "10")
 WORKERS = 3
@@ -41,6 +42,7 @@ def _survive(app: holdfast.App, workers: Fleet, *, runs: int, kills: int) -> Non
     ids += _enqueue(app, dice, runs - len(ids))
     until(lambda: _unfinished(app) == 0, 60 + runs / 4, "every job has ended", workers.log)
     workers.stop_all()
+    require(workers.facts(app, ids), drained=True)
     _check(app, workers, ids)
 
 

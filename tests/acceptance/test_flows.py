@@ -16,6 +16,7 @@ from holdfast.model.job import JobRecord
 from tests.acceptance import flow_jobs
 from tests.acceptance.fleet import Fleet, Line, until
 from tests.acceptance.flow_model import Dag, Node, predict, random_dag
+from tests.chaos.check import require
 
 OPTIONS = ("--concurrency", "12")
 PROCESSES = 3
@@ -76,6 +77,7 @@ def _run(producer: holdfast.App, crew: Crew, *, dags: int, kills: int) -> None:
         crew.kill(dice.randrange(PROCESSES), *OPTIONS)
     until(lambda: _is_over(producer), 600, "every flow has ended", crew.log)
     crew.stop_all()
+    require(crew.facts(producer), drained=True)
     assert _leftovers(producer) == {}
     runs = _by_job(crew.lines())
     lost = sum(_check(producer, flow_id, dag, runs) for flow_id, dag in flows.items())

@@ -11,6 +11,8 @@ from typing import Final
 import holdfast
 from holdfast.clock import SECOND, SYSTEM_CLOCK
 from holdfast.ids import first_id_of
+from holdfast.storage.ops import counting
+from holdfast.storage.port import Op
 
 from .shop import fill, shop_app
 
@@ -38,7 +40,8 @@ def multiply(app: holdfast.App, execute: Execute, load: Load) -> None:
     for outcome, which in (("succeeded", "n % 20 < 18"), ("failed", "n % 20 = 18"), ("cancelled", "n % 20 = 19")):
         _copy(execute, outcome, which)
     execute(
-        """insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
+        """insert into holdfast_attempt
+                  (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
            select id, 1, 0, 1, 'exhausted', 'gone', started_at, finished_at, error
              from holdfast_job where state = 'failed' and queue like 'shard-%'"""
     )
@@ -47,14 +50,21 @@ def multiply(app: holdfast.App, execute: Execute, load: Load) -> None:
     # The last hours are rolled into the figures that charts are made of.
     execute(f"update holdfast_mark set at = at - {5 * 3600 * SECOND} where name = 'rolled'")
     app.stats.roll()
-    execute("analyze")
+    _tally(app)
+
+
+def _tally(app: holdfast.App) -> None:
+    """Finished jobs are counted now and then, as workers do."""
+    store = app.open()
+    tallies = store.read(Op(lambda tx: counting.measure(tx, afresh=True)))
+    store.write(Op(lambda tx: counting.write_tallies(tx, tallies)))
 
 
 def _copy(execute: Execute, outcome: str, which: str) -> None:
     """Spread over the week, over queues and tenants."""
     new = {
         "id": "seed.id",
-        "queue": f"'shard-' || (n % {QUEUES})",
+        "queue": f"'shard-' || (n / 20 % {QUEUES})",
         "task": "job.task || '.' || (n % 7)",
         "tenant": "case when n % 3 = 0 then '' else 'tenant-' || (n % 50) end",
         "tags": "case when n % 10 = 0 then '[\"big\"]' end",
@@ -77,10 +87,12 @@ def _copy(execute: Execute, outcome: str, which: str) -> None:
     )
 
 
-_COLUMNS: Final = """id task queue route tenant state due priority rank not_before reason lane payload tags trace attempts
-max_attempts retry timeout deadline generation epoch owner claim claimed_at suspect alone crashes cancel_at cancel_reason
-dedupe_scope dedupe_key dedupe_until dedupe_held created_at started_at finished_at finished_epoch error result limits holds
-flow member linked inputs"""
+_COLUMNS: Final = """
+id task queue route tenant state due priority rank not_before reason lane payload tags trace attempts max_attempts retry
+timeout deadline generation epoch owner claim claimed_at suspect alone crashes cancel_at cancel_reason dedupe_scope
+dedupe_key dedupe_until dedupe_held created_at started_at finished_at finished_epoch error result limits holds flow
+member linked inputs
+"""
 
 
 def _enqueue(app: holdfast.App) -> None:

@@ -25,7 +25,7 @@ class Complaints:
         self._others: list[str] = []
         self._documents: set[str] = set()
         context.add_init_script(_POLICE)
-        context.on("console", lambda message: self._console.append(message))  # noqa: PLW0108 - Playwright takes no builtin
+        context.on("console", lambda message: self._console.append(message))
         context.on("weberror", lambda error: self._others.append(f"error: {error.error}"))
         context.on("request", self._ask)
         context.on("requestfailed", self._fail)
@@ -63,8 +63,19 @@ def wide(page: Page) -> str:
     return "" if width[0] <= width[1] else f"{width[0]} px of {width[1]}: {page.evaluate(_WIDE)}"
 
 
-_WIDE: Final = """[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+_WIDE: Final = """[...document.querySelectorAll("body *")]
+  .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
   .slice(-3).map((e) => e.outerHTML.slice(0, 160))"""
+
+
+def cut(page: Page) -> list[str]:
+    """Tables that do not show all their columns."""
+    found: list[str] = page.evaluate(_CUT)
+    return found
+
+
+_CUT: Final = """[...document.querySelectorAll(".table-wrap")].filter((e) => e.scrollWidth > e.clientWidth + 1)
+  .map((e) => "cut: " + (e.ariaLabel ?? e.className) + " " + e.scrollWidth + " px of " + e.clientWidth)"""
 
 
 class Reader:

@@ -32,13 +32,13 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "/settings": ("/settings",),
     "/store": ("/store",),
     "/workers": ("/workers",),
-    "/flows": ("/flows", "/flows?state=open"),
+    "/flows": ("/flows", "/flows?state=running"),
     "/flows/{flow_id}": ("/flows/{flow}", "/flows/{old_flow}"),
-    "/schedules": ("/schedules",),
-    "/schedules/{name}": ("/schedules/nightly",),
+    "/schedules": ("/schedules", "/schedules?make=yes"),
+    "/schedules/{name}": ("/schedules/nightly", "/schedules/nightly?tab=edit", "/schedules/nightly?tab=backfill"),
     "/approvals": ("/approvals",),
-    "/webhooks": ("/webhooks",),
-    "/webhooks/{endpoint_id}": ("/webhooks/{endpoint}",),
+    "/webhooks": ("/webhooks", "/webhooks?make=yes"),
+    "/webhooks/{endpoint}": ("/webhooks/{endpoint}",),
     "/outbox": ("/outbox",),
 }
 

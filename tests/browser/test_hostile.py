@@ -25,13 +25,15 @@ SCAN = """(root) => [...root.querySelectorAll("*")].flatMap((element) => {
   const own = (url) => new URL(url, location.href).origin === location.origin;
   const name = element.localName;
   if (element.closest(".uplot")) return [];
-  if (name === "script" && (element.textContent || !new URL(element.src, location.href).pathname.startsWith("/static/")))
-    wrong.push("script");
-  if (["iframe", "object", "embed", "base", "style", "math", "img", "animate", "foreignobject"].includes(name)) wrong.push(name);
+  const path = (url) => new URL(url, location.href).pathname;
+  if (name === "script" && (element.textContent || !path(element.src).startsWith("/static/"))) wrong.push("script");
+  const strange = ["iframe", "object", "embed", "base", "style", "math", "img", "animate", "foreignobject"];
+  if (strange.includes(name)) wrong.push(name);
   if (name === "meta" && element.httpEquiv) wrong.push("meta");
   for (const { name, value } of element.attributes) {
     if (name.startsWith("on") || ["style", "srcdoc", "autofocus"].includes(name)) wrong.push(name);
-    if (["href", "src", "action", "formaction", "xlink:href", "data"].includes(name) && !own(value)) wrong.push(name + "=" + value);
+    const leads = ["href", "src", "action", "formaction", "xlink:href", "data"].includes(name);
+    if (leads && !own(value)) wrong.push(name + "=" + value);
   }
   return wrong.map((what) => what + " in " + element.outerHTML.slice(0, 200));
 })"""

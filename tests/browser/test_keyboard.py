@@ -9,7 +9,8 @@ from .shop import Shop
 
 # What is focused shows it, by an outline, a shadow or a colour that it has not without.
 SEEN = """() => { const one = document.activeElement; const seen = (e) => { const s = getComputedStyle(e);
-  return [s.outlineStyle === "none" ? "" : s.outlineWidth + s.outlineColor, s.boxShadow, s.backgroundColor, s.borderColor].join(); };
+  const outline = s.outlineStyle === "none" ? "" : s.outlineWidth + s.outlineColor;
+  return [outline, s.boxShadow, s.backgroundColor, s.borderColor].join(); };
   const around = [one, one.closest("label"), one.closest("tr")].filter(Boolean);
   const focused = around.map(seen); one.blur(); const blurred = around.map(seen); one.focus();
   return focused.some((look, n) => look !== blurred[n]) ? "" : one.outerHTML.slice(0, 200); }"""

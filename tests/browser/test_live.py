@@ -11,7 +11,8 @@ from .shop import Shop
 HIDE = """(hidden) => { Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
   document.dispatchEvent(new Event("visibilitychange")); }"""
 SOURCES = """(() => { const Real = EventSource; window.sources = [];
-  window.EventSource = class extends Real { constructor(...given) { super(...given); window.sources.push(this); } }; })()"""
+  window.EventSource = class extends Real {
+    constructor(...given) { super(...given); window.sources.push(this); } }; })()"""
 
 
 def follow(page: Page, path: str) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from holdfast.web.pages import PAGES
 
-from .looking import DESK, PHONE, Reader, wide
+from .looking import DESK, PHONE, Reader, cut, wide
 from .places import PLACES, things
 from .shop import Shop
 
@@ -31,9 +31,7 @@ def test_a_page_is_in_order(context: BrowserContext, known: dict[str, str], plac
     answer = page.goto(place.format(**known))
     assert answer is not None
     assert answer.status == (400 if "colour:red" in place else 200)
-    found = {"wide": problems(page, DESK)}
-    found["narrow"] = problems(page, PHONE)
-    assert found == {"wide": [], "narrow": []}
+    assert {"wide": [*problems(page, DESK), *cut(page)], "narrow": problems(page, PHONE)} == {"wide": [], "narrow": []}
 
 
 def problems(page: Page, width: int) -> list[str]:

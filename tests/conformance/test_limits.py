@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.clock import SECOND
 from holdfast.model.job import Fair
 from holdfast.model.limits import JobLimits, Standing, key_lane, queue_lane, rate_lane, task_lane
-from holdfast.model.outcome import Done, Finish, Throttled
+from holdfast.model.outcome import Done, Finish, Snoozed, Throttled
 from holdfast.storage.ops import claims, control, finishing, lanes, rates, workers
 
 from .world import World, claim_request, spec
@@ -42,6 +42,34 @@ def test_what_is_over_a_limit_is_parked_as_if_it_had_never_been_taken(world: Wor
     assert (parked.state, parked.due, parked.lane, parked.attempts) == ("ready", 2, key_lane("", "a"), 0)
     assert parked.started_at is None
     assert parked.owner is None
+
+
+def test_a_job_that_is_parked_before_its_first_run_keeps_the_key_that_it_holds_until_it_starts(world: World) -> None:
+    world.add(**keyed("a", 1))
+    second = world.add(**keyed("a", 1), key="once", until="start")
+    me = world.worker()
+    (job,) = claim(world, me)
+    (twin,) = world.enqueue(spec(key="once", until="start"))
+    assert (twin.id, twin.created) == (second, False)
+    world.finish(me, job, Done("null"))
+    assert [job.id for job in claim(world, me)] == [second]
+    (next_one,) = world.enqueue(spec(key="once", until="start"))
+    assert next_one.created
+
+
+def test_a_job_that_is_parked_after_it_was_snoozed_does_not_take_its_key_back(world: World) -> None:
+    second = world.add(**keyed("a", 1), key="once", until="start")
+    me = world.worker()
+    (job,) = claim(world, me)
+    world.finish(me, job, Snoozed(0))
+    (twin,) = world.enqueue(spec(key="once", until="start"))
+    assert twin.created
+    world.add(**keyed("a", 1), priority=9)
+    claim(world, me, 1)
+    claim(world, me)
+    parked = world.job(second)
+    assert (parked.state, parked.due) == ("ready", 2)
+    assert parked.started_at is not None
 
 
 def test_a_saturated_key_does_not_hide_the_jobs_behind_it(world: World) -> None:
