@@ -1,0 +1,204 @@
+"""Every public operation, called once in a way that has an effect; found by looking at the app itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast import App, Outgoing
+from holdfast.model.lease import Done, FrameDraft
+
+from .stage import Stage
+
+Call = Callable[[Stage], Any]
+START = datetime(2023, 11, 1, tzinfo=UTC)
+
+
+def survey() -> set[str]:
+    """Every public method of the app and of its parts, without the awaiting twins."""
+    app = App(":memory:")
+    app.declare_destination("cloud")
+    found = {name for name, part in _public(app) if inspect.ismethod(part)}
+    for name, part in _public(app):
+        if type(part).__module__.startswith("holdfast") and not inspect.ismethod(part):
+            found |= {f"{name}.{inner}" for inner, one in _public(part) if callable(one)}
+    found |= {f"outbox.{inner}" for inner, one in _public(app.outbox("cloud")) if callable(one)}
+    return {path for path in found if not _is_twin(path, found)}
+
+
+def _public(thing: object) -> list[tuple[str, Any]]:
+    return [(name, getattr(thing, name)) for name in dir(thing) if not name.startswith("_")]
+
+
+def _is_twin(path: str, found: set[str]) -> bool:
+    head, dot, name = path.rpartition(".")
+    return name.startswith("a") and any(f"{head}{dot}{twin}" in found for twin in (name[1:], f"{name[1:]}_"))
+
+
+LOCAL = {
+    "around_enqueue", "breaker", "budget", "budgets.of", "capabilities", "close", "connect", "cron", "declarations",
+    "declare", "declare_destination", "declared_limits", "destination", "elsewhere", "every", "flow", "handle",
+    "inline", "inventory", "keeper", "middleware", "migrate", "open", "quota", "quotas.of", "rate", "schedules.cron",
+    "schedules.declarations", "schedules.every", "schedules.preview", "scoped", "settings", "task", "use", "worker",
+    "jobs.decode_result", "jobs.renew", "flows.renew", "flows.handle", "streams.keep", "streams.outlet", "tally.count",
+    "aevents.cursor", "aevents.read", "outbound.permits", "jobs.await_", "flows.await_",
+}  # fmt: skip
+"""They ask nothing of the store by themselves, or say what others do."""
+
+READS = {
+    "access.get", "access.list", "artifacts.get", "artifacts.list", "artifacts.open", "artifacts.read", "audit.list",
+    "breakers.get", "breakers.list", "budgets.get", "budgets.list", "errors.list", "errors.runs", "errors.show",
+    "events.cursor", "events.read", "flows.counts", "flows.find", "flows.graph", "flows.result", "flows.status",
+    "flows.wait", "jobs.attempts", "jobs.counts", "jobs.expired_leases", "jobs.explain", "jobs.find", "jobs.get",
+    "jobs.grants", "jobs.search", "jobs.steps", "jobs.unrunnable", "jobs.wait", "keys.list", "leases.steps",
+    "limits.show", "outbox.ages", "outbox.list", "queues.get", "queues.list", "queues.stranded", "quotas.get",
+    "quotas.list", "schedules.get", "schedules.list", "schedules.next_runs", "schedules.runs", "schedules.ticks",
+    "signals.pending", "signals.received", "signals.refused", "stats.leaders", "stats.limits", "stats.queue",
+    "stats.queues", "stats.series", "stats.store", "stats.throughput", "stats.timeline", "stats.workers", "stream",
+    "streams.follow", "streams.progress", "streams.read", "streams.summary", "streams.tail", "webhooks.delivery",
+    "webhooks.get", "webhooks.health", "webhooks.list", "webhooks.log", "workers.list",
+}  # fmt: skip
+
+
+def _work(s: Stage, **options: Any) -> Any:
+    return s.app.tasks["work"].options(**options).job("new")
+
+
+def _create_flow(s: Stage) -> None:
+    if "made" not in s.things:
+        flow = s.things["made"] = s.app.flow("made", on_success=_work(s))
+        first = flow.add(_work(s))
+        flow.add(_work(s), after=first)
+        flow.add(s.app.tasks["work"].job(first.output))
+    s.app.flows.create(s.things["made"])
+
+
+def _bulk(action: str, *names: str, **options: Any) -> Call:
+    return lambda s: s.app.jobs.bulk(action, ids=[s.jobs[name] for name in names], **options)
+
+
+PUBLIC: dict[str, Call] = {
+    "access.create": lambda s: s.app.access.create("other", role="viewer"),
+    "access.identify": lambda s: (s.wait_until(3600), s.app.access.identify(s.things["secret"])),
+    "access.login": lambda s: s.app.access.login(s.things["secret"]),
+    "access.logout": lambda s: s.app.access.logout(s.things["session"]),
+    "access.note": lambda s: s.app.access.note("ann", "page.look", "jobs"),
+    "access.revoke": lambda s: s.app.access.revoke(s.things["token-id"]),
+    "access.session": lambda s: (s.wait_until(1200), s.app.access.session(s.things["session"])),
+    "breakers.clear": lambda s: s.app.breakers.clear("api"),
+    "breakers.reset": lambda s: s.app.breakers.reset("api"),
+    "breakers.set": lambda s: s.app.breakers.set("api", failures=9, open_for=9),
+    "breakers.trip": lambda s: s.app.breakers.trip("api"),
+    "budgets.delete": lambda s: (s.app.budgets.set("spare", {"usd": 1}), s.app.budgets.delete("spare")),
+    "budgets.raise_": lambda s: s.app.budgets.raise_("team", {"tokens": 5_000}),
+    "budgets.reset": lambda s: s.app.budgets.reset("team"),
+    "budgets.set": lambda s: s.app.budgets.set("part", {"tokens": 10}, within="team", every=3600),
+    "budgets.spend": lambda s: s.app.budgets.spend("team", tokens=2, key="once"),
+    "drain": lambda s: s.app.drain(webhooks=False),
+    "enqueue": lambda s: s.app.enqueue(_work(s, id="enqueued-once", dedupe_key="fresh", queue="loud")),
+    "enqueue_many": lambda s: s.app.enqueue_many([_work(s, id=f"many-{n}", dedupe_key=f"m{n}") for n in range(3)]),
+    "flows.add": lambda s: s.app.flows.add(_staged(s), {"more": _work(s)}),
+    "flows.apply": lambda s: (
+        s.app.flows.stage(s.things["staged"], [s.things["edge"]], revision=_revision(s)),
+        s.app.flows.apply(s.things["staged"]),
+    ),
+    "flows.begin": lambda s: s.app.flows.begin("begun"),
+    "flows.cancel": lambda s: s.app.flows.cancel(s.things["pair"]),
+    "flows.create": _create_flow,
+    "flows.extend": lambda s: s.app.drain(queues=["growing"], webhooks=False),
+    "flows.replay": lambda s: s.app.flows.replay(s.jobs["member"]),
+    "flows.retry": lambda s: s.app.flows.retry(s.things["ended"]),
+    "flows.stage": lambda s: s.app.flows.stage(s.things["staged"], [s.things["edge"]], revision=_revision(s)),
+    "jobs.bulk": _bulk("cancel", "ready", "delayed", "held", "keyed", "lost"),
+    "jobs.cancel": lambda s: s.app.jobs.cancel(s.jobs["lost"], force=True),
+    "jobs.delete": lambda s: s.app.jobs.delete(s.jobs["done"]),
+    "jobs.fork": lambda s: s.app.jobs.fork(s.jobs["done"], from_step="say"),
+    "jobs.grant": lambda s: s.app.jobs.grant(s.jobs["ready"], worker="somebody"),
+    "jobs.hold": lambda s: s.app.jobs.hold(s.jobs["ready"]),
+    "jobs.move": lambda s: s.app.jobs.move(s.jobs["ready"], "nobody"),
+    "jobs.release": lambda s: s.app.jobs.release(s.jobs["held"]),
+    "jobs.retry": lambda s: s.app.jobs.retry(s.jobs["failed"]),
+    "jobs.revoke": lambda s: s.app.jobs.revoke(s.jobs["lost"]),
+    "jobs.run_now": lambda s: s.app.jobs.run_now(s.jobs["delayed"]),
+    "jobs.set_priority": lambda s: s.app.jobs.set_priority(s.jobs["ready"], 9),
+    "jobs.withdraw": lambda s: s.app.jobs.withdraw(s.jobs["granted"]),
+    "keys.revoke": lambda s: (s.app.keys.rotate("second", "6f" * 32), s.app.keys.revoke("first")),
+    "keys.rotate": lambda s: s.app.keys.rotate("second", "6f" * 32),
+    "keys.seed": lambda s: s.app.keys.seed("first", "5e" * 32),
+    "leases.artifact": lambda s: s.app.leases.artifact(s.handles["first"], "big", b"x" * 300_000),
+    "leases.beat": lambda s: s.app.leases.beat(s.things["worker"], [s.handles["first"]]),
+    "leases.claim": lambda s: s.app.leases.claim(s.things["worker"], 5, claim_id="again"),
+    "leases.deregister": lambda s: s.app.leases.deregister(s.things["worker"]),
+    "leases.emit": lambda s: s.app.leases.emit(
+        s.handles["first"], [FrameDraft("a"), FrameDraft("b", best_effort=True)], batch=1
+    ),
+    "leases.finish": lambda s: s.app.leases.finish(s.handles["first"], Done("fine")),
+    "leases.progress": lambda s: s.app.leases.progress(s.handles["first"], 10, batch=1),
+    "leases.record_step": lambda s: s.app.leases.record_step(s.handles["first"], "load", 1),
+    "leases.register": lambda s: s.app.leases.register("new", queues=["lent"], tasks=["lent"]),
+    "leases.settle": lambda s: s.app.leases.settle(s.handles["first"], "team", {"tokens": 2}),
+    "leases.spend": lambda s: s.app.leases.spend(s.handles["first"], "team", {"tokens": 2}, key="once"),
+    "leases.summarize": lambda s: s.app.leases.summarize(s.handles["first"], {"a": 1}),
+    "leases.suspend": lambda s: s.app.leases.suspend(s.handles["first"], "approval", waitpoint=True),
+    "leases.waitpoint": lambda s: s.app.leases.waitpoint(s.handles["first"], "approval"),
+    "limits.acquire": lambda s: s.app.limits.acquire("mail"),
+    "limits.clear_concurrency": lambda s: s.app.limits.clear_concurrency(task="work"),
+    "limits.clear_rate": lambda s: s.app.limits.clear_rate("mail"),
+    "limits.drain": lambda s: s.app.limits.drain("mail", actor="ann"),
+    "limits.set_concurrency": lambda s: s.app.limits.set_concurrency(1, task="work"),
+    "limits.set_rate": lambda s: s.app.limits.set_rate("mail", capacity=9, per_second=9),
+    "limits.set_total": lambda s: s.app.limits.set_total("default", 7),
+    "outbox.drain": lambda s: s.app.outbox.drain("cloud", apply=True),
+    "outbox.put": lambda s: s.app.outbox("cloud").put("event", key="c", id="once"),
+    "outbox.put_many": lambda s: s.app.outbox("cloud").put_many(
+        [Outgoing("x", id="e1"), Outgoing("y", key="c", id="e2")]
+    ),
+    "outbox.retry": lambda s: s.app.outbox.retry("cloud"),
+    "queues.disable": lambda s: s.app.queues.disable("default"),
+    "queues.drain": lambda s: s.app.queues.drain("default"),
+    "queues.pause": lambda s: s.app.queues.pause("default"),
+    "queues.resume": lambda s: (s.app.queues.pause("default"), s.app.queues.resume("default")),
+    "queues.set": lambda s: s.app.queues.set("default", events="all", keep_failed=60),
+    "quotas.admit": lambda s: s.app.quotas.admit("calls", "me"),
+    "quotas.delete": lambda s: (s.app.quotas.set("spare", concurrency=1), s.app.quotas.delete("spare")),
+    "quotas.release": lambda s: (s.app.quotas.admit("calls", "me"), s.app.quotas.release("calls", "me")),
+    "quotas.set": lambda s: s.app.quotas.set("calls", concurrency=3),
+    "schedules.backfill": lambda s: s.app.schedules.backfill("nightly", START, START + timedelta(days=2)),
+    "schedules.create": lambda s: s.app.schedules.create("new", s.app.tasks["work"].job("x"), every=60),
+    "schedules.delete": lambda s: s.app.schedules.delete("nightly"),
+    "schedules.edit": lambda s: s.app.schedules.edit("nightly", cron="0 4 * * *"),
+    "schedules.ensure": lambda s: s.app.schedules.ensure(),
+    "schedules.pause": lambda s: s.app.schedules.pause("nightly"),
+    "schedules.resume": lambda s: s.app.schedules.resume("paused"),
+    "schedules.run_now": lambda s: s.app.schedules.run_now("nightly"),
+    "signal": lambda s: s.app.signal(s.things["token"], payload=True),
+    "signals.answer": lambda s: s.app.signals.answer(s.things["waitpoint"], True),
+    "signals.resume": lambda s: s.app.signals.resume(s.jobs["suspended"], True),
+    "signals.send": lambda s: s.app.signals.send(s.jobs["suspended"], "note", 1, key="twice"),
+    "stats.probe": lambda s: s.app.stats.probe(),
+    "stats.roll": lambda s: (s.wait_until(120), s.app.stats.roll()),
+    "webhooks.add": lambda s: s.app.webhooks.add("https://example.org/other"),
+    "webhooks.delete": lambda s: s.app.webhooks.delete(s.things["endpoint"]),
+    "webhooks.disable": lambda s: s.app.webhooks.disable(s.things["endpoint"]),
+    "webhooks.enable": lambda s: (
+        s.app.webhooks.disable(s.things["endpoint"]),
+        s.app.webhooks.enable(s.things["endpoint"]),
+    ),
+    "webhooks.for_calls": lambda s: s.app.webhooks.for_calls("https://example.org/call"),
+    "webhooks.recover": lambda s: s.app.webhooks.recover(s.things["endpoint"]),
+    "webhooks.replay": lambda s: s.app.webhooks.replay(s.things["delivery"]),
+    "webhooks.rotate": lambda s: s.app.webhooks.rotate(s.things["endpoint"]),
+    "webhooks.test": lambda s: s.app.webhooks.test(s.things["endpoint"]),
+    "workers.bury": lambda s: s.app.workers.bury("lost"),
+    "workers.mark_dead": lambda s: s.app.workers.mark_dead("lost", "gone"),
+}
+
+
+def _staged(s: Stage) -> Any:
+    return next(flow for flow in s.app.flows.find() if flow.id == s.things["staged"])
+
+
+def _revision(s: Stage) -> int:
+    return int(_staged(s).revision)

@@ -1,0 +1,137 @@
+"""What seldom happens: twins, suspects, trials, races within flows, escalations; several operations in a row."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import holdfast
+from holdfast.clock import SECOND
+from holdfast.errors import HoldfastError
+from holdfast.model.outcome import Done, Finish, Parked, Retry, Suspended, Throttled
+from holdfast.model.wait import Condition, Wait
+from holdfast.storage.ops import claims, endings, enqueue, finishing, hops, rates, totals, upkeep, waking, workers
+from tests.conformance.world import ERROR, claim_request, spec
+
+from .operations import Call
+from .stage import Stage
+
+
+def _work(s: Stage, **options: Any) -> Any:
+    return s.app.tasks["work"].options(**options).job("rare")
+
+
+def _claim(s: Stage, queue: str, **options: Any) -> list[Any]:
+    standing = s.world.read(rates.standing)
+    found: list[Any] = s.run(claims.claim, claim_request("mine", queues=[queue], standing=standing, **options))
+    return found
+
+
+def _end(s: Stage, jobs: list[Any], outcome: Any) -> None:
+    s.run(finishing.finish, "mine", [Finish(job.id, job.epoch, outcome) for job in jobs])
+
+
+def _supersede(s: Stage) -> None:
+    keyed = {"key": "rare", "until": "failure", "queue": "twins"}
+    s.run(enqueue.enqueue, [spec(id="first-twin", **keyed)])
+    _end(s, _claim(s, "twins"), Retry(SECOND, ERROR))
+    s.run(enqueue.enqueue, [spec(id="second-twin", **keyed)])
+
+
+def _suspects(s: Stage) -> None:
+    s.wait_until(60)
+    s.run(workers.rescue, "lost")
+    s.run(workers.beat, "mine")
+    _end(s, _claim(s, "going", suspects=1, alone=True), Done("1"))
+
+
+def _trial(s: Stage) -> None:
+    s.app.breakers.trip("api", 1)
+    s.app.enqueue(_work(s, queue="tried", breaker="api"))
+    s.wait_until(20)
+    for outcome in (Retry(0, ERROR), Done("1")):
+        s.wait_until(80 if isinstance(outcome, Done) else 20)
+        _end(s, _claim(s, "tried"), outcome)
+
+
+def _throttle(s: Stage) -> None:
+    s.app.enqueue(_work(s, queue="hot"))
+    _end(s, _claim(s, "hot"), Throttled(SECOND, ERROR, cools=True))
+    s.wait_until(600)
+    standing = s.world.read(rates.standing)
+    ends = [Finish(job.id, job.epoch, Done("1")) for job in _claim(s, "hot")]
+    s.run(claims.turn, "mine", ends, claim_request("mine", queues=["hot"], standing=standing))
+
+
+def _race(s: Stage) -> None:
+    with s.app.flow("race", on_success=_work(s, queue="after")) as flow:
+        fast, slow = flow.add(_work(s, queue="fast")), flow.add(_work(s, queue="slow"))
+        last = flow.add(_work(s, queue="fast"), after=holdfast.any_of(fast, slow, rest="cancel"))
+        flow.add(_work(s, queue="fast"), after=[last.failed])
+    s.app.queues.drain("after")
+    for _ in range(2):
+        _end(s, _claim(s, "fast"), Done("1"))
+        s.run(hops.sweep)
+        s.run(hops.resolve_page)
+    s.app.queues.resume("after")
+    s.run(endings.pay_callbacks)
+
+
+def _escalate(s: Stage) -> None:
+    for policy in ("escalate", "fail"):
+        s.app.enqueue(_work(s, queue=policy))
+        wait = Wait(
+            key="wait:x#1", reason="signal", condition=Condition(names=("x",)), timeout=SECOND, on_timeout=policy
+        )
+        _end(s, _claim(s, policy), Suspended(wait))
+    s.wait_until(30)
+    s.run(waking.wake_due)
+
+
+def _refuse(s: Stage) -> None:
+    with suppress(HoldfastError):
+        s.app.signal(s.things["token"][:-4] + "AAAA", payload=True)
+
+
+def _share(s: Stage) -> None:
+    s.app.limits.set_total("here", 5)
+    s.run(totals.share_out)
+    s.app.limits.set_total("here", None)
+    s.run(totals.share_out)
+
+
+def _unpark_entries(s: Stage) -> None:
+    s.app.enqueue(_work(s, queue="parking"))
+    jobs = _claim(s, "parking")
+    _end(s, jobs, Parked("auth", ERROR))
+    for job in jobs:
+        s.app.jobs.run_now(job.id)
+
+
+def _restart_step(s: Stage) -> None:
+    s.app.jobs.retry(s.jobs["done"], fresh=True)
+    s.app.drain(queues=["default"], webhooks=False)
+
+
+RARE: dict[str, Call] = {
+    "enqueue for a window": lambda s: s.app.enqueue(
+        _work(s, id="rare-window", dedupe_key="w", dedupe_until=timedelta(hours=1))
+    ),
+    "debounce": lambda s: s.app.enqueue(_work(s, dedupe_key="key", on_duplicate="replace")),
+    "enqueue fairly": lambda s: s.app.enqueue(_work(s, id="rare-fair", fair_key="f")),
+    "enqueue with a callback": lambda s: s.app.enqueue(_work(s, id="rare-call", webhook="https://example.org/told")),
+    "enqueue many without keys": lambda s: s.app.enqueue_many([s.app.tasks["work"].job("plain") for _ in range(3)]),
+    "supersede a twin": _supersede,
+    "claim suspects": _suspects,
+    "promote what is due": lambda s: (s.wait_until(4_000), _end(s, _claim(s, "default", n=1), Done("1"))),
+    "try a breaker": _trial,
+    "cool and warm a queue": _throttle,
+    "race within a flow": _race,
+    "escalate": _escalate,
+    "refuse a token": _refuse,
+    "share a total": _share,
+    "run what was parked": _unpark_entries,
+    "run a durable task again": _restart_step,
+    "close windows": lambda s: (s.wait_until(90_000), s.run(upkeep.prune_dedupe_windows)),
+}
