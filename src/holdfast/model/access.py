@@ -109,6 +109,7 @@ LOCAL: Final = Identity("local", ROLES[ADMIN], via="local")
 NOBODY: Final = Identity("nobody", frozenset(), via="nothing")
 """Whoever calls without being known."""
 
+
 def scopes_in(text: str) -> frozenset[str]:
     """Scopes as they are stored."""
     return frozenset(_words(text))

@@ -54,7 +54,7 @@ def settings_for(
         raise ConfigError(f"say under which names {host or 'it'} is called, such as --allow-host jobs.example.com")
     if not local and not behind_proxy and not encrypted:
         raise ConfigError(
-            "tokens would cross the network in the clear; give --cert and --key, or put a proxy that speaks HTTPS before"
+            "tokens would cross the network in the clear; give --cert and --key, or have a proxy speak HTTPS before"
             " it and say --behind-proxy"
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)

@@ -129,9 +129,7 @@ class SqliteStore:
 
     def describe(self) -> dict[str, Value]:
         with self._combiner.exclusive(), translated():
-            return describe(
-                self._session().writer.connection, self._settings.location, durable=self._settings.durable
-            )
+            return describe(self._session().writer.connection, self._settings.location, durable=self._settings.durable)
 
     def close(self) -> None:
         self._closed = True
