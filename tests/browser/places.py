@@ -46,8 +46,8 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
 def things(app: holdfast.App) -> dict[str, str]:
     """What stands in the addresses, of a shop."""
 
-    def job(state: str, task: str, **more: str) -> str:
-        return app.jobs.find(JobFilter(state=JobState(state), task=task, **more))[-1].id
+    def job(state: str, task: str, tag: str | None = None) -> str:
+        return app.jobs.find(JobFilter(state=JobState(state), task=task, tag=tag))[-1].id
 
     flows = [flow.id for flow in app.flows.find()]
     return {

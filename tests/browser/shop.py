@@ -18,6 +18,12 @@ from holdfast.model.job import JobState
 T = TypeVar("T")
 
 
+def apart(work: Callable[[], T]) -> T:
+    """Run in a thread of its own: Playwright's event loop runs in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
 @dataclass(frozen=True, slots=True)
 class Shop:
     """The app, and what its tests ask of it. Each film stops after a scene, at a door of its own."""
@@ -26,9 +32,8 @@ class Shop:
     doors: defaultdict[str, threading.Event] = field(default_factory=lambda: defaultdict(threading.Event))
 
     def ask(self, question: Callable[[holdfast.App], T]) -> T:
-        """Ask the store in a thread of its own: Playwright's event loop runs in this one."""
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(question, self.app).result()
+        """Ask the store."""
+        return apart(lambda: question(self.app))
 
     def state(self, job_id: str) -> str:
         return str(self.ask(lambda app: app.jobs.get(job_id).state))

@@ -181,7 +181,7 @@ def test_many_get_another_priority_and_another_queue(page: Page, shop: Shop) -> 
         page.get_by_label(field).fill(value)
         page.locator("main form button[type=submit]").first.click()
         page.get_by_role("heading", name="2 jobs").wait_for()
-    found = [shop.ask(lambda app, job=job: app.jobs.get(job)) for job in jobs]
+    found = shop.ask(lambda app: [app.jobs.get(job) for job in jobs])
     assert [(job.priority, job.queue) for job in found] == [(-3, "etl")] * 2
 
 
