@@ -67,7 +67,7 @@ def test_a_viewer_may_not_pause_and_the_attempt_is_audited(site: Site, app: hold
     assert viewer.refused("POST", "/queues/mail/pause")[0] == 403
     assert app.queues.get("mail").state == "active"
     (record,) = app.audit.list(action="access.refused")
-    assert (record.actor, record.target) == ("token:viewer-all", "POST /queues/{queue}/pause")
+    assert (record.actor, record.target) == ("token:viewer-all", "POST /queues/mail/pause")
 
 
 def test_a_tenant_sees_its_own_jobs_and_pauses_nothing(site: Site, app: holdfast.App) -> None:

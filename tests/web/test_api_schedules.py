@@ -103,7 +103,7 @@ def test_a_viewer_sees_no_arguments_and_changes_nothing(site: Site, app: holdfas
     assert viewer.get("/schedules/nightly")["arguments"] is None
     assert viewer.get("/schedules")["items"][0]["arguments"] is None
     assert viewer.refused("POST", "/schedules/nightly/run")[0] == 403
-    assert app.audit.list(action="access.refused")[0].target == "POST /schedules/{name}/run"
+    assert app.audit.list(action="access.refused")[0].target == "POST /schedules/nightly/run"
 
 
 def test_a_tenants_schedules_are_its_own(site: Site, app: holdfast.App) -> None:

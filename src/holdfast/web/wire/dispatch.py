@@ -28,6 +28,7 @@ FORGET: Final = "holdfast.forget"
 """Where it leaves what makes it ask the store again about a session, which has ended."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_SEGMENTS: Final = 32
+_MOST_NOTED: Final = 200
 
 
 class Face(Protocol):
@@ -103,14 +104,15 @@ class Dispatcher:
         if identity is None:
             raise Refused(401, "unauthenticated", "this needs a token", {"www-authenticate": "Bearer"})
         if not identity.may(operation.needs):
-            await self._note(operation, identity)
+            await self._note(operation, request, identity)
             raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}, which {identity.name} has not")
         return identity
 
-    async def _note(self, operation: Operation, identity: Identity) -> None:
+    async def _note(self, operation: Operation, request: Request, identity: Identity) -> None:
         """An attempt to act beyond one's role is on record; looking is not acting."""
         if operation.method not in SAFE:
-            await self._app.access.anote(identity.actor, "access.refused", f"{operation.method} {operation.path}")
+            target = f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
+            await self._app.access.anote(identity.actor, "access.refused", target)
 
 
 def path_below(scope: Scope) -> str:
