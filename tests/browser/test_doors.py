@@ -37,7 +37,7 @@ def test_a_viewer_who_acts_nevertheless_is_refused_and_recorded(visit: Visit, sh
     assert post(page, f"/jobs/{job}/cancel") == 403
     assert shop.state(job) == "ready"
     (tried, *_) = shop.ask(lambda app: app.audit.list(action="access.refused"))
-    assert tried.actor.startswith("token:viewer") and tried.target == "POST /jobs/{job_id}/cancel"
+    assert tried.actor.startswith("token:viewer") and tried.target == f"POST /jobs/{job}/cancel"
 
 
 def test_a_viewer_is_told_nothing_that_jobs_carry(visit: Visit, shop: Shop) -> None:
