@@ -26,6 +26,7 @@ FILTERS: list[dict[str, Any]] = [
 INDEXES = {
     "find_any": "holdfast_job_",
     "find_ready": "holdfast_job_queued",
+    "ready_queues": "holdfast_job_queued",
     "find_running": "holdfast_job_owned",
     "find_waiting": "holdfast_job_waiting",
     "find_unsuccessful": "holdfast_job_unsuccessful",
@@ -128,6 +129,26 @@ def test_a_search_that_no_index_answers_looks_at_so_many_and_says_where_to_go_on
     assert ([job.id for job in rest.jobs], rest.next) == ([made[1], made[0]], None)
     one = each_store.run(insight.search_jobs, JobFilter(tag="x", before=first.next, limit=1), 4)
     assert ([job.id for job in one.jobs], one.next) == ([made[1]], made[1])
+
+
+@pytest.mark.parametrize("most", [None, 12, 1000])
+def test_a_search_over_many_queues_finds_each_job_once_and_in_order(
+    each_store: World, monkeypatch: pytest.MonkeyPatch, most: int | None
+) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 8)
+    monkeypatch.setattr(finding, "_LEAST", 2)
+    # Runs of one queue, so that the queues are not alike wherever a stretch ends.
+    queues = "aaaaaaabcbcbcddddddddabcdaaab"
+    added = [(each_store.add(queue=queue, priority=n % 2), n % 2) for n, queue in enumerate(queues)]
+    seen: list[str] = []
+    before: str | None = None
+    while True:
+        wanted = JobFilter(state="ready", priority=1)
+        page = each_store.run(finding.search_ids, wanted, before=before, n=3, most=most)
+        seen += page.ids
+        if (before := page.next) is None:
+            break
+    assert seen == [id for id, odd in reversed(added) if odd]
 
 
 def test_the_oldest_due_job_is_told_and_future_ones_are_not_due(world: World) -> None:

@@ -19,6 +19,8 @@ from ..statements import Statement, sql
 # Above every id: a bound that is always there can be looked up in an index, one that may be null cannot.
 _LAST: Final = "\U0010ffff"
 _STRETCH: Final = 1_000
+_LEAST: Final = 250
+"""What is read of a queue at least: each read has its price."""
 _LOOSE: Final = ("reason", "created_after", "created_before", "finished_after", "finished_before", "older_than")
 """What the pools check, row by row, without an index."""
 _INSIDE: Final = ("tag", "text", "priority", "min_attempts")
@@ -60,15 +62,40 @@ async def search_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int, m
     found: list[str] = []
     looked = 0
     while True:
-        stretch = await _pooled(tx, base, before, _STRETCH)
+        stretch, more = await _stretch(tx, base, before)
         found += await _narrowed(tx, wanted, stretch)
         if len(found) >= n:
             return Found(found[:n], found[n - 1])
-        if len(stretch) < _STRETCH:
+        if not more:
             return Found(found, None)
         before, looked = stretch[-1], looked + len(stretch)
         if most is not None and looked >= most:
             return Found(found, before)
+
+
+async def _stretch(tx: Tx, wanted: JobFilter, before: str | None) -> tuple[list[str], bool]:
+    """The next jobs to look at, the greatest id first, and whether there are more."""
+    if wanted.state == "ready" and _pools(wanted, _STRETCH) == _POOLS["ready"] and wanted.queue is None:
+        return await _of_each_queue(tx, wanted, before)
+    ids = await _pooled(tx, wanted, before, _STRETCH)
+    return ids, len(ids) == _STRETCH
+
+
+async def _of_each_queue(tx: Tx, wanted: JobFilter, before: str | None) -> tuple[list[str], bool]:
+    """The same over many queues, of which the pool would read a whole stretch each and give one stretch of them all.
+
+    Below the least id of a queue that has more, the picture is not complete: what lies there comes with the next.
+    """
+    queues = [row[0] for row in await tx.all(sql.ready_queues)]
+    share = max(_LEAST, _STRETCH // max(1, len(queues)))
+    found: list[str] = []
+    complete_to = ""
+    for queue in queues:
+        ids = await _pooled(tx, replace(wanted, queue=queue), before, share)
+        found += ids
+        if len(ids) == share:
+            complete_to = max(complete_to, ids[-1])
+    return sorted((id for id in found if id >= complete_to), reverse=True), complete_to != ""
 
 
 async def _pooled(tx: Tx, wanted: JobFilter, before: str | None, n: int) -> list[str]:

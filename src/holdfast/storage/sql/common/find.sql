@@ -19,6 +19,16 @@ select job.id from holdfast_job as job
  where job.state in ('blocked', 'suspended') and job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
+-- name: ready_queues
+-- The queues of ready jobs, each found by one step on holdfast_job_queued.
+with recursive q(queue) as (
+    select (select min(queue) from holdfast_job where due is not null)
+    union all
+    select (select min(job.queue) from holdfast_job as job where job.due is not null and job.queue > q.queue)
+      from q where q.queue is not null
+)
+select queue from q where queue is not null;
+
 -- name: queued_by_queue
 -- Future-dated rows are counted apart from what could start now. Index: holdfast_job_queued, alone.
 select queue, count(*), sum(case when not_before > :now then 1 else 0 end),
