@@ -126,10 +126,10 @@ _MEANT = {"ids"}
 _INSTEAD = {"filter", "all"}
 """Who is meant by many: those that are named, or what these say instead."""
 _HARMLESS = {
-    "actor", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "events", "every", "expires",
-    "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "overlap", "payload", "policy", "queue",
-    "reason", "secret", "since", "soft", "source", "tag", "tags", "target_kind", "task", "to_queue", "until", "window",
-    "zone",
+    "actor", "at_once", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "events", "every",
+    "expires", "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "overlap", "payload", "policy",
+    "queue", "reason", "secret", "since", "soft", "source", "tag", "tags", "target_kind", "task", "to_queue", "until",
+    "window", "zone",
 }  # fmt: skip
 
 

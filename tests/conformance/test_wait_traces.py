@@ -19,13 +19,13 @@ from .world import World
 @pytest.mark.parametrize(
     ("wait", "texts"),
     [
-        (wait_for("approval"), ["it waits for the signal 'approval' since 5 s ago"]),
-        (wait_for("a", "b", needed=0), ["it waits for a signal of each of 'a', 'b' since 5 s ago"]),
-        (wait_for("vote", needed=3), ["it waits for 3 signals of 'vote' since 5 s ago"]),
-        (Wait(key="wait:x#1", reason="operator"), ["it waits for an operator since 5 s ago"]),
+        (wait_for("approval"), ["it has waited 5 s for the signal 'approval'"]),
+        (wait_for("a", "b", needed=0), ["it has waited 5 s for a signal of each of 'a', 'b'"]),
+        (wait_for("vote", needed=3), ["it has waited 5 s for 3 signals of 'vote'"]),
+        (Wait(key="wait:x#1", reason="operator"), ["it has waited 5 s for an operator"]),
         (
             wait_for("approval", timeout=60 * SECOND),
-            ["it waits for the signal 'approval' since 5 s ago", "after 55 s more it is told to fail"],
+            ["it has waited 5 s for the signal 'approval'", "after 55 s more it is told to fail"],
         ),
     ],
 )
