@@ -31,9 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.extended)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests. Without Chromium they fail: `make test-all` installs it."""
+    """One browser for the tests of this folder: beside it, nothing could run an event loop of its own in this thread.
+
+    Without Chromium they fail: `make test-all` installs it.
+    """
     path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     assert path, "no Chromium found; on Debian: apt-get install chromium"
     with sync_playwright() as playwright:
@@ -42,7 +45,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A shop at work, the same for all tests: each makes what it acts on."""
     store = str(tmp_path_factory.mktemp("shop") / "shop.db")
@@ -53,14 +56,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             yield shop
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(shop: Shop) -> Iterator[str]:
     """Where its site is served to the local administrator."""
     with served(shop.app, auth="off") as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(shop: Shop) -> Iterator[str]:
     """Where its site is served to those who log in."""
     with served(shop.app, secure=False) as address:

@@ -177,7 +177,7 @@ def test_a_viewer_may_not_act_and_another_tenant_finds_nothing(
     assert site.as_role("viewer").call("POST", path, json=body).status_code == 403
     assert site.as_role("operator", tenant="globex").call("POST", path, json=body).status_code == 404
     (record,) = app.audit.list(action="access.refused")
-    assert (record.actor, record.target) == ("token:viewer-all", f"POST /jobs/{{job_id}}/{action}")
+    assert (record.actor, record.target) == ("token:viewer-all", f"POST /jobs/{job_id}/{action}")
     assert app.jobs.get(job_id).state is JobState.READY
 
 
