@@ -7,7 +7,6 @@ fonts Inter and JetBrains Mono installed.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import queue
 import shutil
@@ -54,21 +53,13 @@ def studio() -> Iterator[tuple[holdfast.App, str]]:
     with tempfile.TemporaryDirectory(prefix="holdfast-pictures-") as folder:
         # The demo's app reads it when it is imported.
         os.environ["HOLDFAST_STORE"] = str(Path(folder) / "studio.db")
-        from holdfast.demo.studio import tasks
-        from holdfast.demo.studio.past import make_past
-        from holdfast.demo.studio.traffic import Traffic
+        from holdfast.demo.studio.opening import living_studio
+        from holdfast.demo.studio.tasks import app
 
-        logging.getLogger("holdfast").setLevel(logging.CRITICAL)
-        tasks.app.migrate()
-        make_past(tasks.app.config)
-        traffic = Traffic()
-        with tasks.app.worker(concurrency=12, name="studio"):
-            traffic.start()
-            address = serve(tasks.app)
+        with living_studio(app.config):
+            address = serve(app)
             time.sleep(LIVED)
-            yield tasks.app, address
-            traffic.stop()
-        tasks.app.close()
+            yield app, address
 
 
 def serve(app: holdfast.App) -> str:

@@ -45,9 +45,9 @@ def settings_for(
     local = is_loopback(host)
     chosen: Auth = auth or ("off" if local and not hosts and not behind_proxy else "required")
     if chosen == "off" and not local:
-        raise ConfigError(f"others can reach {host}, so auth cannot be off; make a token: holdfast tokens create")
+        raise ConfigError(f"others can reach {host}, so auth cannot be off; make a token: holdfast tokens create NAME")
     if chosen == "off" and behind_proxy:
-        raise ConfigError("others come by the proxy, so auth cannot be off; make a token: holdfast tokens create")
+        raise ConfigError("others come by the proxy, so auth cannot be off; make a token: holdfast tokens create NAME")
     if chosen == "off" and "*" in hosts:
         raise ConfigError("without auth any web page could act here by a name of its own; name the hosts instead of *")
     if not local and not hosts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -76,32 +76,28 @@ async def get_queue(call: Call, queue: QueueName) -> Queue:
 async def pause_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
     """Accept jobs but start none, in every worker. What runs goes on."""
     queues = call.whole("a queue's state").queues
-    before = await queues.aget(queue)
-    return _moved(before, await queues.apause(queue, actor=call.actor, reason=body.reason))
+    return await _moved(call, queue, body, queues.apause)
 
 
 @group.post("/queues/{queue}/resume", needs="operate")
 async def resume_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
     """Accept and start jobs again."""
     queues = call.whole("a queue's state").queues
-    before = await queues.aget(queue)
-    return _moved(before, await queues.aresume(queue, actor=call.actor, reason=body.reason))
+    return await _moved(call, queue, body, queues.aresume)
 
 
 @group.post("/queues/{queue}/drain", needs="operate")
 async def drain_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
     """Start what is there, and refuse new jobs."""
     queues = call.whole("a queue's state").queues
-    before = await queues.aget(queue)
-    return _moved(before, await queues.adrain(queue, actor=call.actor, reason=body.reason))
+    return await _moved(call, queue, body, queues.adrain)
 
 
 @group.post("/queues/{queue}/disable", needs="operate")
 async def disable_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
     """Start nothing, and refuse new jobs."""
     queues = call.whole("a queue's state").queues
-    before = await queues.aget(queue)
-    return _moved(before, await queues.adisable(queue, actor=call.actor, reason=body.reason))
+    return await _moved(call, queue, body, queues.adisable)
 
 
 @group.patch("/queues/{queue}", needs="operate")
@@ -117,5 +113,7 @@ async def set_queue(call: Call, queue: QueueName, body: QueueChanges) -> QueueSe
     return QueueSet(changed=before != after, settings=of_queue_settings(after))
 
 
-def _moved(before: Record, after: Record) -> QueueMoved:
+async def _moved(call: Call, queue: str, body: Acting, move: Callable[..., Awaitable[Record]]) -> QueueMoved:
+    before = await call.app.queues.aget(queue)
+    after = await move(queue, actor=call.actor, reason=body.reason)
     return QueueMoved(changed=before.state != after.state, name=after.name, state=after.state)
