@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -43,3 +43,9 @@ def blank_postgres_dsn(postgres_databases: Databases) -> Iterator[str]:
     dsn = postgres_databases.create()
     yield dsn
     postgres_databases.drop(dsn)
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[float, str], None]:
+    """Notes what a proof came to, a number and of what; `make proof` reads it from the report of the run."""
+    return lambda number, what: record_property("figure", f"{number} {what}")

@@ -23,8 +23,7 @@ RARELY = "rarely: "
 """Several operations in a row, which cannot be begun again in the middle; those of this name too."""
 
 _REPRODUCE = (
-    "HOLDFAST_PROOF_WIDTH=9 pytest 'tests/chaos/test_crash_points.py::"
-    "test_an_operation_broken_at_every_statement_is_done_or_not"
+    "PROOF_SCALE=9 pytest 'tests/chaos/test_crash_points.py::test_an_operation_broken_at_every_statement_is_done_or_not"
 )
 
 

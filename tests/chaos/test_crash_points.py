@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from holdfast.storage.statements import sql
 
 from .breaking import Fault, Script, breaking
 from .crash_points import RARELY, Reference, Tally, attempt, faults_at, refer
+from .dials import SEED, Figure, scaled
 from .engine_ops import ENGINE
 from .grounds import Ground, PostgresGround, SqliteGround
 from .operations import LOCAL, PUBLIC, READS, survey
@@ -23,8 +23,7 @@ OPERATIONS = {
     **{f"engine: {name}": call for name, call in ENGINE.items()},
     **{f"{RARELY}{name}": call for name, call in RARE.items()},
 }
-SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
-WIDTH = int(os.environ.get("HOLDFAST_PROOF_WIDTH", "1"))
+WIDTH = scaled(1)
 """How many ways to break each statement in a long run; a commit is broken in all of them."""
 NOT_REPEATABLE = {
     "access.login", "flows.begin", "jobs.fork", "leases.register", "schedules.run_now", "webhooks.add", "webhooks.test",
@@ -110,9 +109,10 @@ def test_an_operation_broken_anywhere_is_done_or_not(ground: Ground, name: str) 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("ground", ["sqlite", "postgres"], indirect=True)
-def test_an_operation_broken_at_every_statement_is_done_or_not(ground: Ground, name: str) -> None:
+def test_an_operation_broken_at_every_statement_is_done_or_not(ground: Ground, name: str, figure: Figure) -> None:
     tally, backend = Tally(), ground.stage.store.backend
     reference = refer(ground, name, OPERATIONS[name])
     for at, fault in _trials(backend, name, reference):
         attempt(ground, name, OPERATIONS[name], reference, at, fault, tally)
     print(f"{backend} {name}: {tally}")
+    figure(tally.trials, f"broken on {backend}")

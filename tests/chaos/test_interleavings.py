@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from math import factorial, prod
 
@@ -11,12 +10,12 @@ import pytest
 from tests.conformance.conftest import Ground
 
 from .acts import Scene
+from .dials import Figure, scaled
 from .orders import Walk
 from .scenes import PAIRS, THE_GREAT_ONE, TRIPLES, meetings
 from .schedules import play
 
 MEETINGS = [*PAIRS, *(pair for scene in (THE_GREAT_ONE, *TRIPLES) for pair in meetings(scene))]
-SCALE = float(os.environ.get("CHAOS_SCALE", "1"))
 
 
 def orders_of(scene: Scene) -> int:
@@ -37,11 +36,12 @@ def test_in_every_order_of_three_actors_the_promises_hold(scene: Scene) -> None:
 
 @pytest.mark.proof
 @pytest.mark.timeout(0)
-def test_in_every_order_of_twelve_transactions_the_promises_hold() -> None:
+def test_in_every_order_of_twelve_transactions_the_promises_hold(figure: Figure) -> None:
     began = time.monotonic()
     walk = Walk(THE_GREAT_ONE).run()
     print(f"{walk.orders} orders, {walk.acts} transactions, {len(walk.seen)} states, {time.monotonic() - began:.1f} s")
     assert walk.orders == orders_of(THE_GREAT_ONE) == 34_650
+    figure(walk.orders, "orders on SQLite")
 
 
 def test_on_postgres_the_promises_hold_whoever_waits_for_whom(stores: Ground) -> None:
@@ -51,9 +51,10 @@ def test_on_postgres_the_promises_hold_whoever_waits_for_whom(stores: Ground) ->
 
 @pytest.mark.proof
 @pytest.mark.timeout(0)
-def test_on_postgres_the_promises_hold_in_hundreds_of_schedules(stores: Ground) -> None:
+def test_on_postgres_the_promises_hold_in_hundreds_of_schedules(stores: Ground, figure: Figure) -> None:
     place, began = stores.place("postgres"), time.monotonic()
-    plays = play(stores.join(place, "postgres"), place, MEETINGS, range(2, 2 + round(10 * SCALE)))
-    count, waits = len(plays) * round(10 * SCALE), sum(one.waits for one in plays)
+    plays = play(stores.join(place, "postgres"), place, MEETINGS, range(2, 2 + scaled(10)))
+    count, waits = len(plays) * scaled(10), sum(one.waits for one in plays)
     print(f"{count} schedules, {waits} waits for locks, {time.monotonic() - began:.1f} s")
     assert waits > 0
+    figure(count, "schedules on Postgres")

@@ -1,13 +1,11 @@
 """Long random histories of everything at once: the store answers and stores what the model says, step for step.
 
-A failure prints the steps of the shortest history that shows it, or the number of the history that did. `CHAOS_SEED`
-gives the same histories again, and `CHAOS_SCALE` so many times as many of them.
+A failure prints the steps of the shortest history that shows it, or the number of the history that did. `PROOF_SEED`
+gives the same histories again, and `PROOF_SCALE` so many times as many of them.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import time
 
 import pytest
@@ -18,10 +16,9 @@ from tests.conformance.conftest import Ground
 from tests.conformance.world import World
 
 from .acting import wander
+from .dials import SEED, Figure, scaled
 from .machine import Machine
 
-SCALE = float(os.environ.get("CHAOS_SCALE", "1"))
-SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(2**32))
 BACKENDS = ("memory", "file", "postgres")
 MENDED = (24,)
 """Histories that once failed."""
@@ -46,19 +43,23 @@ def test_histories_that_once_failed_do_no_more(stores: Ground, backend: str) -> 
     ("backend", "histories", "steps"), [("memory", 200, 60), ("file", 100, 60), ("postgres", 80, 50)]
 )
 def test_every_store_does_what_the_model_says_for_long(
-    stores: Ground, backend: str, histories: int, steps: int
+    stores: Ground, backend: str, histories: int, steps: int, figure: Figure
 ) -> None:
-    follow(stores.open(backend), round(histories * SCALE), steps)
+    follow(stores.open(backend), scaled(histories), steps)
+    figure(scaled(histories) * steps, f"steps on {backend}")
 
 
 @pytest.mark.proof
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(("backend", "histories"), [("memory", 60), ("file", 20), ("postgres", 10)])
-def test_dice_find_nothing_that_the_model_does_not_say(stores: Ground, backend: str, histories: int) -> None:
-    machine, began, count = beside(stores.open(backend)), time.monotonic(), round(histories * SCALE)
+def test_dice_find_nothing_that_the_model_does_not_say(
+    stores: Ground, backend: str, histories: int, figure: Figure
+) -> None:
+    machine, began, count = beside(stores.open(backend)), time.monotonic(), scaled(histories)
     for history in range(SEED, SEED + count):
         wander(machine, history, 200)
-    print(f"{count * 200} steps in {time.monotonic() - began:.1f} s; CHAOS_SEED={SEED} repeats this run")
+    print(f"{count * 200} steps in {time.monotonic() - began:.1f} s; PROOF_SEED={SEED} repeats this run")
+    figure(count * 200, f"steps by dice on {backend}")
 
 
 def beside(world: World) -> type[Machine]:
@@ -67,7 +68,7 @@ def beside(world: World) -> type[Machine]:
 
 def follow(world: World, histories: int, steps: int) -> None:
     began = time.monotonic()
-    print(f"CHAOS_SEED={SEED} repeats this run")
+    print(f"PROOF_SEED={SEED} repeats this run")
     run_state_machine_as_test(
         seed(SEED)(beside(world)),
         settings=settings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -20,14 +19,14 @@ from holdfast.storage.sqlite.tx import SqliteTx
 from holdfast.storage.step import step
 
 from .check import require
+from .dials import SEED, Figure, scaled
 from .facts import Facts, Shape, read_facts, rows, shape_of
 from .grounds import MEMORY
 from .scenario import Scenario, Segment, play
 from .stage import NOT_SERVED, recover
 from .wal import Image
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
-STATES = int(os.environ.get("HOLDFAST_PROOF_STATES", "5000"))
+STATES = scaled(5000)
 DRAIN_EVERY = 25
 """Each so many commits the work is carried on from there to its end."""
 
@@ -45,7 +44,7 @@ def test_every_prefix_of_the_log_is_a_legal_state(folder: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.timeout(3600)
-def test_thousands_of_prefixes_of_logs_are_legal_states(folder: Path) -> None:
+def test_thousands_of_prefixes_of_logs_are_legal_states(folder: Path, figure: Figure) -> None:
     began, worked, states, seed = time.perf_counter(), time.process_time(), 0, SEED
     while states < STATES:
         states += _prove(folder, seed, STATES - states)
@@ -54,6 +53,7 @@ def test_thousands_of_prefixes_of_logs_are_legal_states(folder: Path) -> None:
     print(
         f"{states} states of {seed - SEED} runs from seed {SEED}: {rate:.0f} a second, {alone:.0f} on a core of its own"
     )
+    figure(states, "states")
 
 
 def _prove(folder: Path, seed: int, most: int) -> int:
@@ -78,7 +78,7 @@ class _Prover:
 
     def look(self, segment: Segment, image: Image) -> None:
         self.states += 1
-        hint = f"HOLDFAST_SEED={self._scenario.seed} pytest tests/chaos -k thousands -m proof (commit {self._commits})"
+        hint = f"PROOF_SEED={self._scenario.seed} pytest tests/chaos -k thousands -m proof (commit {self._commits})"
         segment.recording.write(image, self._path)
         found = _found(self._path, segment.now, verified=image.how == "whole")
         if image.how != "whole":
