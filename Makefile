@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-quick proof demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-quick proof proof-long pgbouncer demo bench bench-peers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ format: .venv/.dev ## mend what ruff can mend
 test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not extended and not proof"
 
-test-all: .venv/.dev chromium ## also those that need a browser
+test-all: .venv/.dev chromium pgbouncer ## also those that need a browser or PgBouncer
 	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not proof"
 
 # The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.
@@ -44,8 +44,15 @@ test-slow: .venv/.dev
 test-quick: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%)
 
-proof: .venv/.dev ## long runs under injected faults
-	$(PYTEST) -m proof --timeout 3600
+proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
+	$(BIN)/python -m tools.proof $(ARGS)
+
+proof-long: .venv/.dev chromium pgbouncer ## the same with other dice and a load test, for about MINUTES=120
+	$(BIN)/python -m tools.proof --minutes $(or $(MINUTES),120) $(ARGS)
+
+pgbouncer:
+	@test -x /usr/sbin/pgbouncer || { \
+		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes pgbouncer >/dev/null; }
 
 demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 leaves a dashboard up
 ifdef SERVE

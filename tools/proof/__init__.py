@@ -1,0 +1,1 @@
+"""Tries to break every promise, suite by suite, and ends in a table of what was tried and what broke."""

@@ -1,0 +1,46 @@
+"""The table at the end, for eyes and for files."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .running import Verdict
+
+
+def as_table(verdicts: Sequence[Verdict], seconds: float) -> str:
+    table = Table("suite", "reached", "seconds", "violations", title_justify="left")
+    for verdict in verdicts:
+        table.add_row(verdict.suite.name, verdict.words, f"{verdict.seconds:.0f}", str(verdict.violations))
+    broken = sum(verdict.violations for verdict in verdicts)
+    table.add_section()
+    table.add_row("all", f"{sum(verdict.tests for verdict in verdicts):,} tests", f"{seconds:.0f}", str(broken))
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def as_data(verdicts: Sequence[Verdict], scale: float, seed: int, seconds: float) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "scale": scale,
+        "seed": seed,
+        "seconds": round(seconds),
+        "suites": [
+            {
+                "name": verdict.suite.name,
+                "figures": verdict.figures,
+                "tests": verdict.tests,
+                "violations": verdict.violations,
+                "seconds": round(verdict.seconds, 1),
+            }
+            for verdict in verdicts
+        ],
+    }
