@@ -9,7 +9,7 @@ import pytest
 from tools.proof.__main__ import _plan
 from tools.proof.running import Verdict, read, run
 from tools.proof.suites import LONG, SUITES, Suite
-from tools.proof.table import as_table
+from tools.proof.table import as_table, publish
 
 REPORT = """<testsuites><testsuite>
 <testcase name="a"><properties><property name="figure" value="3 kills"/></properties></testcase>
@@ -34,6 +34,15 @@ def test_the_table_says_what_was_reached_and_what_broke() -> None:
     text = as_table([Verdict(Suite("storm", (), 1), {"kills": 1503.0, "s p99": 1.25}, 3, 1, 9.6)], 9.7)
     assert "1,503 kills, 1.25 s p99" in text
     assert text.splitlines()[-2].split("│")[-2].strip() == "1"
+
+
+def test_a_page_gets_the_table_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- proof -->\nold\n<!-- end of proof -->\nafter\n")
+    publish(page, [Verdict(Suite("storm", (), 1), {"kills": 7.0}, 3, 0, 9.6)], 1.0, 600)
+    text = page.read_text()
+    assert "| storm | 7 kills | 10 | 0 |" in text and "old" not in text
+    assert text.startswith("before\n") and text.endswith("<!-- end of proof -->\nafter\n")
 
 
 def test_more_minutes_are_more_of_what_grows_and_other_dice() -> None:

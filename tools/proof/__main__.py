@@ -14,7 +14,7 @@ from typing import Final
 
 from .running import Verdict, run
 from .suites import LONG, SUITES, Suite
-from .table import as_data, as_table
+from .table import as_data, as_table, publish
 
 LANES: Final = 2
 
@@ -29,6 +29,8 @@ def main() -> int:
     took = time.monotonic() - began
     options.folder.joinpath("proof.json").write_text(json.dumps(as_data(verdicts, scale, seed, took), indent=1))
     print(as_table(verdicts, took))
+    if options.publish is not None:
+        publish(options.publish, verdicts, scale, took)
     return 1 if any(verdict.violations for verdict in verdicts) else 0
 
 
@@ -68,6 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="dice of an earlier run")
     parser.add_argument("--only", default="", help="suites with this in their names")
     parser.add_argument("--folder", type=Path, default=Path("build/proof"), help="for reports and logs")
+    parser.add_argument("--publish", type=Path, metavar="PAGE", help="put the table into this page")
     return parser.parse_args()
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import platform
+import re
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from .running import Verdict
+
+_MARKED: Final = re.compile(r"(<!-- proof -->\n).*?(<!-- end of proof -->)", re.DOTALL)
 
 
 def as_table(verdicts: Sequence[Verdict], seconds: float) -> str:
@@ -44,3 +48,13 @@ def as_data(verdicts: Sequence[Verdict], scale: float, seed: int, seconds: float
             for verdict in verdicts
         ],
     }
+
+
+def publish(page: Path, verdicts: Sequence[Verdict], scale: float, seconds: float) -> None:
+    """Put the table between its marks in a page."""
+    lines = ["| suite | reached | seconds | violations |", "|---|---|---|---|"]
+    lines += [f"| {one.suite.name} | {one.words} | {one.seconds:.0f} | {one.violations} |" for one in verdicts]
+    where = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, two cores"
+    lines += ["", f"One run of {seconds / 60:.0f} minutes at scale {scale:g}: {where}."]
+    text = page.read_text("utf-8")
+    page.write_text(_MARKED.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text), "utf-8")
