@@ -63,6 +63,11 @@ class PostgresServer:
     def dsn(self) -> str:
         return make_conninfo(host=str(self._folder), user="postgres", dbname="postgres")
 
+    @property
+    def user(self) -> int:
+        """The user that the server runs as, and to whom its files must belong."""
+        return self._owner.pw_uid if self._owner else os.getuid()
+
     def initialise(self) -> None:
         if self._owner is not None:
             os.chown(self._folder, self._owner.pw_uid, self._owner.pw_gid)

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from .engine.settings import WorkerSettings
-from .errors import ConfigError
+from .errors import ConfigError, InvalidInput
 from .names import check_queue
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 _SWITCHES: Final = frozenset({"durable", "inline", "notify", "prepare"})
+_TEXTS: Final = frozenset({"store", "schema", "listen_dsn", "spill"})
+_PATHS: Final = frozenset({"store", "spill"})
+_MOST_CONNECTIONS: Final = 10_000
+_SHOWN: Final = 200
 _WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
 
 
@@ -75,8 +79,12 @@ def _checked(given: dict[str, Any]) -> Config:
     for name in _SWITCHES & given.keys():
         if not isinstance(given[name], bool):
             raise ConfigError(f"{name} is {given[name]!r}; use True or False")
+    for name in _TEXTS & given.keys():
+        _check_text(name, given[name])
     if "pool_size" in given:
         given["pool_size"] = _convert("pool_size", 1, given["pool_size"])
+        if not 1 <= given["pool_size"] <= _MOST_CONNECTIONS:
+            raise ConfigError(f"pool_size is {given['pool_size']}; use 1 to {_MOST_CONNECTIONS:,}")
     return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
 
 
@@ -138,12 +146,44 @@ def _converted(defaults: WorkerSettings, given: Mapping[str, Any]) -> dict[str, 
 
 
 def _convert(name: str, default: object, value: Any) -> Any:
+    if isinstance(default, tuple):
+        return _listed(name, value)
+    if isinstance(default, str):
+        _check_text(name, value)
+        return value
     try:
-        if isinstance(default, tuple):
-            parts = value.split(",") if isinstance(value, str) else value
-            return tuple(check_queue(part.strip()) for part in parts if part)
-        if isinstance(default, int):
-            return int(value)
-        return float(value) if isinstance(default, float) or default is None else value
-    except (TypeError, ValueError):
-        raise ConfigError(f"{name} is {value!r}, which is not a number") from None
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+        if not isinstance(default, int):
+            return number
+        # Not by the float: a number of many digits must stay what it is.
+        whole = value if isinstance(value, int) else int(value)
+        if whole != number and not isinstance(value, int):
+            raise ValueError
+        return int(whole)
+    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise ConfigError(f"{name} is {_shown(value)}, which is not {kind}") from None
+
+
+def _listed(name: str, value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple, set, frozenset)) or not all(isinstance(part, str) for part in parts):
+        raise ConfigError(f"{name} is {_shown(value)}; give a list of texts")
+    try:
+        return tuple(check_queue(part.strip()) for part in parts if part)
+    except InvalidInput as wrong:
+        raise ConfigError(f"{name} is wrong: {wrong}") from None
+
+
+def _check_text(name: str, value: object) -> None:
+    text = os.fspath(value) if isinstance(value, os.PathLike) and name in _PATHS else value
+    if not isinstance(text, str):
+        raise ConfigError(f"{name} is {_shown(value)}; give a text")
+    if "\x00" in text:
+        raise ConfigError(f"{name} contains U+0000; remove it")
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:_SHOWN]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -22,9 +22,14 @@ _DRAWN: Final = 256
 
 
 class IdMaker:
-    """Makes ever greater ids. `new` is safe from any thread."""
+    """Makes ever greater ids. `new` is safe from any thread.
+
+    `wall` tells nanoseconds, `entropy` gives so many random bytes; a simulation that is to be repeated brings its own.
+    """
 
     def __init__(self) -> None:
+        self.wall: Callable[[], int] = time.time_ns
+        self.entropy: Callable[[int], bytes] = os.urandom
         self._lock = threading.Lock()
         self._last = 0
         self._drawn: list[int] = []
@@ -34,7 +39,7 @@ class IdMaker:
 
     def many(self, n: int) -> list[str]:
         """`n` ids in growing order."""
-        now = time.time_ns() // 1_000_000 << _RANDOM_BITS
+        now = self.wall() // 1_000_000 << _RANDOM_BITS
         with self._lock:
             fresh = now | self._draw()
             first = max(fresh, self._last + 1)
@@ -50,7 +55,7 @@ class IdMaker:
     def _draw(self) -> int:
         """Random bits, drawn for many ids at a time: asking the system lets another thread take the interpreter."""
         if not self._drawn:
-            data = os.urandom(10 * _DRAWN)
+            data = self.entropy(10 * _DRAWN)
             self._drawn = [
                 int.from_bytes(data[at : at + 10], "big") >> (_RANDOM_BITS - _START_BITS)
                 for at in range(0, len(data), 10)
@@ -71,7 +76,7 @@ def derived_id(micros: int, seed: str, ordinal: int) -> str:
 
 def token() -> str:
     """128 random bits, for identities that must never repeat."""
-    return secrets.token_hex(16)
+    return ids.entropy(16).hex()
 
 
 def _text(value: int) -> str:

@@ -47,7 +47,7 @@ def check_name(what: str, value: object, *, limit: int = NAME_BYTES) -> str:
     if text.isascii() and text.isprintable():
         return text
     for character in text:
-        if unicodedata.category(character) in _CONTROL or character in _REORDERING:
+        if unicodedata.category(character) in _CONTROL or character in _REORDERING or _is_none(character):
             raise InvalidInput(f"{what} {text!a} contains {_describe(character)}; remove it")
     return text
 
@@ -97,7 +97,8 @@ def check_duration(what: str, value: object) -> int:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(f"{what} is {value}; give a finite number of seconds")
-        micros = value * SECOND if isinstance(value, int) else round(value * SECOND)
+        # A larger float times a million may be infinite, which no whole number is.
+        micros = value * SECOND if isinstance(value, int) else round(max(-1.0, min(value, MAX_INSTANT)) * SECOND)
     else:
         raise InvalidInput(f"{what} must be seconds or a timedelta, not {_kind(value)}")
     if micros < 0:
@@ -180,6 +181,11 @@ def _kind(value: object) -> str:
     return "None" if value is None else type(value).__qualname__
 
 
+def _is_none(character: str) -> bool:
+    """One of the 66 that Unicode keeps free of characters; the last of them stands above every id in lists of jobs."""
+    return ord(character) & 0xFFFE == 0xFFFE or "\ufdd0" <= character <= "\ufdef"
+
+
 def _is_invisible(character: str) -> bool:
     return unicodedata.category(character) == "Cf" or character in _BLANK or _is_variation_selector(character)
 
@@ -189,5 +195,5 @@ def _is_variation_selector(character: str) -> bool:
 
 
 def _describe(character: str) -> str:
-    name = unicodedata.name(character, "a control character").lower()
+    name = unicodedata.name(character, "no character" if _is_none(character) else "a control character").lower()
     return f"U+{ord(character):04X}, {name}"

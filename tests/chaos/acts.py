@@ -12,7 +12,22 @@ from holdfast.model.answers import CancelResult
 from holdfast.model.job import Claimed, Dedupe, JobSpec
 from holdfast.model.outcome import Finish, Outcome, Recorded
 from holdfast.model.signal import Signal
-from holdfast.storage.ops import claims, control, enqueue, finishing, hops, lanes, signals, upkeep, waking, workers
+from holdfast.model.step import Step
+from holdfast.model.stream import Appended, Batch, Draft
+from holdfast.storage.ops import (
+    claims,
+    control,
+    enqueue,
+    finishing,
+    hops,
+    lanes,
+    signals,
+    steps,
+    streams,
+    upkeep,
+    waking,
+    workers,
+)  # fmt: skip
 from holdfast.storage.port import Tx
 from holdfast.storage.statements import Statement
 from tests.conformance.world import claim_request, spec, worker_spec
@@ -29,7 +44,7 @@ class Path:
 
     now: int
     held: dict[str, Claimed] = field(default_factory=dict)
-    """By worker: its last claim. It does not learn of its loss."""
+    """By worker: its last claim, and its first. It does not learn of its loss."""
     log: tuple[tuple[str, str, Any], ...] = ()
 
     def copy(self) -> Path:
@@ -88,16 +103,20 @@ def claim(worker: str, **options: Any) -> Act:
     async def act(tx: Tx, path: Path) -> None:
         for job in await claims.claim(tx, claim_request(worker, 1, suspects=1, token=worker, **options)):
             path.held[worker] = job
+            path.held.setdefault(f"{worker} at first", job)
             path.note("claimed", job.id, (worker, job.epoch))
 
     return act
 
 
-def finish(worker: str, outcome: Outcome) -> Act:
+def finish(worker: str, outcome: Outcome, *, late: bool = False) -> Act:
+    """By its newest handle, or `late` by the first that it ever had."""
+    handle = f"{worker} at first" if late else worker
+
     async def act(tx: Tx, path: Path) -> None:
-        if worker not in path.held:
+        if handle not in path.held:
             return
-        job = path.held[worker]
+        job = path.held[handle]
         (verdict,) = await finishing.finish(tx, worker, [Finish(job.id, job.epoch, outcome)])
         if isinstance(verdict, Recorded) and not verdict.again:
             path.note("finished", job.id, (worker, job.epoch, verdict.state))
@@ -155,6 +174,35 @@ def signal(id: str, name: str) -> Act:
     return act
 
 
+def record(worker: str) -> Act:
+    """An entry of the journal, by its newest handle; what is there already is answered."""
+
+    async def act(tx: Tx, path: Path) -> None:
+        if job := path.held.get(worker):
+            step = Step(key="step:a#1", kind="step", name="a", value=f'"by {worker}"')
+            kept = await steps.record(tx, worker, job.id, job.epoch, step)
+            path.note("recorded", job.id, (worker, job.epoch, kept.value))
+
+    return act
+
+
+def say(worker: str) -> Act:
+    """A frame of the stream, by its newest handle."""
+
+    async def act(tx: Tx, path: Path) -> None:
+        if job := path.held.get(worker):
+            words = (Draft("say", "text", worker.encode()),)
+            said = Batch(
+                job_id=job.id, owner=worker, epoch=job.epoch, generation=job.generation, attempt=job.attempt,
+                writer=f"{worker} {job.epoch}", serial=1, drafts=words,
+            )  # fmt: skip
+            (answer,) = await streams.append(tx, [said])
+            if isinstance(answer, Appended):
+                path.note("said", job.id, (worker, job.epoch))
+
+    return act
+
+
 async def sweep(tx: Tx, path: Path) -> None:
     """What every worker does beside jobs."""
     await upkeep.expire_jobs(tx)
@@ -182,6 +230,7 @@ async def broken(tx: Tx, path: Path) -> str | None:
 def _fault(path: Path, owners: Owners) -> str | None:
     epochs: dict[str, int] = {}
     doomed, done = set[str](), set[str]()
+    journal: dict[str, Any] = {}
     for what, job, detail in path.log:
         if what == "claimed":
             if job in doomed:
@@ -195,6 +244,10 @@ def _fault(path: Path, owners: Owners) -> str | None:
             if detail[2] == "succeeded" and job in done:
                 return f"{job} succeeded twice"
             done |= {job} if detail[2] == "succeeded" else set()
+        elif what == "recorded" and (fault := _rewritten(job, detail, journal, owners)):
+            return fault
+        elif what == "said" and owners.get(job) != detail:
+            return f"{detail} spoke for {job}, which is another's"
         elif what == "stolen":
             return f"{job} was taken from {detail}, whose lease had not run out"
         elif what == "lost" or (what == "cancelled" and detail):
@@ -205,6 +258,13 @@ def _fault(path: Path, owners: Owners) -> str | None:
             doomed.discard(job)
             done.discard(job)
     return None
+
+
+def _rewritten(job: str, detail: Any, journal: dict[str, Any], owners: Owners) -> str | None:
+    first = journal.setdefault(job, detail)
+    if first is detail and owners.get(job) != detail[:2]:
+        return f"{detail} was written into the journal of {job}, which is another's"
+    return None if first[2] == detail[2] else f"the journal of {job} said {first}, and now {detail}"
 
 
 async def attempt(act: Act, tx: Tx, path: Path) -> bool:

@@ -7,13 +7,14 @@ part of what is tried.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
+from holdfast.engine import turns
 from holdfast.storage.port import Store
 
 _UNCOUNTED = ("pragma", "rollback", "savepoint", "release", "select 1 from sqlite_master")
@@ -32,6 +33,7 @@ class Fault:
     """Given the driver's connection, do to it what goes with the error."""
     done: bool = False
     ends_process: bool = False
+    ends_connection: bool = False
 
 
 @dataclass
@@ -52,15 +54,6 @@ class Script:
             return go()
         if fault.done:
             go()
-        raise fault.strike(connection)
-
-    async def areach(self, text: str, connection: Any, go: Callable[[], Awaitable[Any]]) -> Any:
-        """The awaiting twin of `reach`."""
-        fault = self._next(text)
-        if fault is None:
-            return await go()
-        if fault.done:
-            await go()
         raise fault.strike(connection)
 
     def _next(self, text: str) -> Fault | None:
@@ -126,8 +119,6 @@ def _raises(kind: type[psycopg.Error]) -> Callable[[Any], BaseException]:
 def _end_backend(connection: Any) -> BaseException:
     with psycopg.connect(connection.info.dsn, autocommit=True) as other:
         other.execute("select pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
-    if isinstance(connection, psycopg.AsyncConnection):
-        return psycopg.OperationalError("the server closed the connection unexpectedly")
     try:
         connection.execute("select 1")
     except psycopg.Error as error:
@@ -139,9 +130,9 @@ POSTGRES = (
     Fault("serialization failure", _raises(psycopg.errors.SerializationFailure)),
     Fault("deadlock", _raises(psycopg.errors.DeadlockDetected)),
     Fault("disk full", _raises(psycopg.errors.DiskFull)),
-    Fault("killed backend", _end_backend),
+    Fault("killed backend", _end_backend, ends_connection=True),
 )
-POSTGRES_AFTER_COMMIT = (Fault("connection lost after the commit", _end_backend, done=True),)
+POSTGRES_AFTER_COMMIT = (Fault("connection lost after the commit", _end_backend, done=True, ends_connection=True),)
 
 
 def _breaking_cursor(script: Script) -> type[psycopg.Cursor[Any]]:
@@ -157,24 +148,19 @@ def _breaking_cursor(script: Script) -> type[psycopg.Cursor[Any]]:
     return Breaking
 
 
-def _breaking_async_cursor(script: Script) -> type[psycopg.AsyncCursor[Any]]:
-    class Breaking(psycopg.AsyncCursor[Any]):
-        async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-            go = lambda: super(Breaking, self).execute(query, params, **options)  # noqa: E731
-            return await script.areach(_text(query), self.connection, go)
-
-    return Breaking
-
-
 def _text(query: Any) -> str:
     return query.decode() if isinstance(query, bytes) else str(query)
 
 
 @contextmanager
 def breaking(store: Store, script: Script) -> Iterator[None]:
-    """Have everything that the store writes within go through the script."""
-    with _breaking_sqlite(store, script) if store.backend == "sqlite" else _breaking_postgres(store, script):
-        yield
+    """Have everything that the store writes within go through the script; who rests after an error rests briefly."""
+    rest, turns._PAUSE_AFTER_ERROR = turns._PAUSE_AFTER_ERROR, 0.001  # type: ignore[misc]
+    try:
+        with _breaking_sqlite(store, script) if store.backend == "sqlite" else _breaking_postgres(store, script):
+            yield
+    finally:
+        turns._PAUSE_AFTER_ERROR = rest  # type: ignore[misc]
 
 
 @contextmanager
@@ -193,24 +179,20 @@ def _breaking_postgres(store: Any, script: Script) -> Iterator[None]:
     pool, new_lane = store._runner._pool, store._new_lane
     take = pool.take
 
-    def lend() -> Any:
-        connection = take()
-        connection.cursor_factory = _breaking_cursor(script)
-        return connection
+    def lending(take: Callable[[], Any]) -> Callable[[], Any]:
+        def lend() -> Any:
+            connection = take()
+            connection.cursor_factory = _breaking_cursor(script)
+            return connection
+
+        return lend
 
     def broken_lane(loop: Any) -> Any:
         lane = new_lane(loop)
-        atake = lane.pool.take
-
-        async def alend() -> Any:
-            connection = await atake()
-            connection.cursor_factory = _breaking_async_cursor(script)
-            return connection
-
-        lane.pool.take = alend
+        lane.pool.take = lending(lane.pool.take)
         return lane
 
-    pool.take, store._new_lane = lend, broken_lane
+    pool.take, store._new_lane = lending(take), broken_lane
     try:
         yield
     finally:

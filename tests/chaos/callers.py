@@ -30,6 +30,8 @@ class Callers(RuleBasedStateMachine):
     """One store beside the model. A subclass says which."""
 
     world: World
+    taken: int = 0
+    """Steps of all histories."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +42,7 @@ class Callers(RuleBasedStateMachine):
         self.b.compare()
 
     def teardown(self) -> None:
+        type(self).taken += self.b.steps
         self.b.verify()
 
     def has_jobs(self) -> bool:

@@ -35,6 +35,8 @@ RULES: dict[Rule, str] = {
     stored.nobody_runs_under_a_dead_worker_for_ever: "I7",
     stored.members_start_after_what_they_wait_for: "I11",
     stored.signals_are_taken_in_order: "I12",
+    stored.nobody_sleeps_through_its_signal: "I12",
+    stored.a_stream_is_of_one_run_after_the_other: "I13",
     stored.steps_are_of_runs_that_were: "I14",
     stored.budgets_are_kept: "I15",
     stored.ends_are_told: "I16",

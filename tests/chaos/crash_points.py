@@ -10,10 +10,9 @@ from typing import Any
 from holdfast.errors import HoldfastError, OutcomeUnknown
 
 from .breaking import POSTGRES, POSTGRES_AFTER_COMMIT, SQLITE, SQLITE_AFTER_COMMIT, Fault, Killed, Script, breaking
-from .check import require
 from .grounds import Ground
 from .operations import Call
-from .stage import Stage, recover
+from .stage import Stage
 
 GOES_ON = frozenset({"drain", "flows.extend", "leases.artifact", "leases.claim"})
 """Many transactions, with others after a failure: the engine goes on, what cannot start is handed back, and bytes that
@@ -52,25 +51,29 @@ class Tally:
         return f"{self.trials} trials, {self.definite} refused, {self.unknown} unknown, {self.done} done"
 
 
-def refer(ground: Ground, name: str, call: Call) -> Reference:
+def refer(ground: Ground, name: str, call: Call, *, to_its_end: bool = True) -> Reference:
+    """What the operation does, twice, and that all comes to an end after it."""
     stage = ground.fresh()
     script = Script()
     with breaking(stage.store, script):
         call(stage)
-    require(ground.facts(), hint=name)
-    once = ground.census()
+    ground.require_sound(state := ground.look(), name)
+    once = ground.census(state)
     _again(stage, call)
-    twice = ground.census()
-    recover(stage)
-    require(ground.facts(), drained=True, hint=name)
+    twice = ground.census(state := ground.look())
+    if to_its_end:
+        ground.require_an_end(state, name)
     return Reference(script.points, once, once == twice)
 
 
-def faults_at(backend: str, point: str, width: int, turn: int) -> Iterator[Fault]:
-    """So many of the ways to break a statement, another one at each turn; at a commit all, and those after it."""
+def faults_at(backend: str, name: str, point: str, width: int, turn: int) -> Iterator[Fault]:
+    """So many of the ways to break a statement, another one at each turn. At a commit all that come after it too, and
+    all ways, unless it is one of many after each other."""
     faults, after = (SQLITE, SQLITE_AFTER_COMMIT) if backend == "sqlite" else (POSTGRES, POSTGRES_AFTER_COMMIT)
     if point == "commit":
-        yield from (*faults, *after)
+        yield from after
+    if point == "commit" and not goes_on(name):
+        yield from faults
     else:
         yield from (faults[(turn + n) % len(faults)] for n in range(min(width, len(faults))))
 
@@ -79,38 +82,47 @@ def attempt(ground: Ground, name: str, call: Call, reference: Reference, at: int
     """One trial. After it the store is as before, or as the reference, and a repetition completes it."""
     stage = ground.fresh()
     hint = f"{_REPRODUCE}[{stage.store.backend}-{name}]' # point {at}, {fault.name}"
-    script = Script(at, fault, look=ground.dump)
+    script = Script(at, fault)
+    # Before the first commit there is nothing new to see.
+    script.look = lambda: ground.dump() if "commit" in script.points[:at] else ground.base
     how = _outcome(stage, call, script)
     if not script.struck:
-        assert name in GOES_ON or name.startswith(RARELY), f"{hint}: there is no such point"
+        assert goes_on(name), f"{hint}: there is no such point"
         return
     tally.trials += 1
     tally.broken.add(script.points[at])
     if fault.ends_process:
         ground.reopen()
-    if name in GOES_ON or name.startswith(RARELY):
-        require(ground.facts(), hint=hint)
-        recover(stage)
-        require(ground.facts(), drained=True, hint=hint)
-        return
-    if how == "definite":
+    ground.is_shaken = fault.ends_connection
+    left = ground.look()
+    ground.is_clean = left.rows == ground.base
+    if goes_on(name):
+        ground.require_an_end(left, hint)
+        ground.is_clean = False
+    elif how == "definite":
         tally.definite += 1
-        left = ground.dump()
-        assert left == script.saw, f"{hint}: a definite error left something behind"
-        ground.is_clean = left == ground.base
-        return
-    require(ground.facts(), hint=hint)
-    if how == "done":
-        tally.done += 1
-        assert ground.census() == reference.once, f"{hint}: it says that it is done, and is not, or twice"
-        return
-    tally.unknown += 1
-    if not fault.done:
-        assert ground.dump() == script.saw, f"{hint}: nothing was committed, and something is there"
-    if reference.repeatable and name not in IN_STEPS and not name.startswith(RARELY):
-        _again(stage, call)
-        assert ground.census() == reference.once, f"{hint}: repeated after an unknown outcome, it was not done once"
-        require(ground.facts(), hint=hint)
+        assert left.rows == script.saw, f"{hint}: a definite error left something behind"
+    else:
+        ground.require_sound(left, hint)
+        if how == "done":
+            tally.done += 1
+            assert ground.census(left) == reference.once, f"{hint}: it says that it is done, and is not, or twice"
+            return
+        tally.unknown += 1
+        assert fault.done or left.rows == script.saw, f"{hint}: nothing was committed, and something is there"
+        if reference.repeatable and name not in IN_STEPS:
+            _repeat(ground, call, reference, hint)
+
+
+def goes_on(name: str) -> bool:
+    return name in GOES_ON or name.startswith(RARELY)
+
+
+def _repeat(ground: Ground, call: Call, reference: Reference, hint: str) -> None:
+    _again(ground.stage, call)
+    ground.is_clean = False
+    ground.require_sound(state := ground.look(), hint)
+    assert ground.census(state) == reference.once, f"{hint}: repeated after an unknown outcome, it was not done once"
 
 
 def _outcome(stage: Stage, call: Call, script: Script) -> str:

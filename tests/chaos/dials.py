@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 Figure = Callable[[float, str], None]
-"""Notes what a proof came to, a number and of what, for the table at the end. Numbers of the same thing are added up."""
+"""Notes what a proof came to, a number and of what, for the table at the end. Those of the same thing are added up."""
 
 SEED = int(os.environ.get("PROOF_SEED", "1"))
 SCALE = float(os.environ.get("PROOF_SCALE", "1"))

@@ -75,14 +75,14 @@ class Facts:
         return grouped(enumerate(self.ledger), lambda placed: placed[1].job)
 
 
-def read_facts(store: Store, ledger: Iterable[Line] = (), **known: Any) -> Facts:
+def read_facts(store: Store, ledger: Iterable[Line] = (), *, shape: Shape | None = None, **known: Any) -> Facts:
     """One snapshot of the store, with what is known besides."""
-    return replace(store.read(Op(gather)), ledger=tuple(ledger), **known)
+    return replace(store.read(Op(lambda tx: gather(tx, shape))), ledger=tuple(ledger), **known)
 
 
-async def gather(tx: Tx) -> Facts:
+async def gather(tx: Tx, shape: Shape | None = None) -> Facts:
     """Every row, and what the store's own check says of them."""
-    return Facts(await insight.clock(tx), await rows(tx), tuple(await verifying.verify(tx, ())))
+    return Facts(await insight.clock(tx), await rows(tx, shape), tuple(await verifying.verify(tx, ())))
 
 
 async def rows(tx: Tx, shape: Shape | None = None) -> dict[str, tuple[Record, ...]]:

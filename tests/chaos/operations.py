@@ -104,7 +104,7 @@ PUBLIC: dict[str, Call] = {
         s.app.flows.stage(s.things["staged"], [s.things["edge"]], revision=_revision(s)),
         s.app.flows.apply(s.things["staged"]),
     ),
-    "flows.begin": lambda s: s.app.flows.begin("begun"),
+    "flows.begin": lambda s: s.app.flows.begin("begun", id="begun-once"),
     "flows.cancel": lambda s: s.app.flows.cancel(s.things["pair"]),
     "flows.create": _create_flow,
     "flows.extend": lambda s: s.app.drain(queues=["growing"], webhooks=False),
@@ -179,7 +179,7 @@ PUBLIC: dict[str, Call] = {
     "signals.send": lambda s: s.app.signals.send(s.jobs["suspended"], "note", 1, key="twice"),
     "stats.probe": lambda s: s.app.stats.probe(),
     "stats.roll": lambda s: (s.wait_until(120), s.app.stats.roll()),
-    "webhooks.add": lambda s: s.app.webhooks.add("https://example.org/other"),
+    "webhooks.add": lambda s: s.app.webhooks.add("https://example.org/other", id="added-once"),
     "webhooks.delete": lambda s: s.app.webhooks.delete(s.things["endpoint"]),
     "webhooks.disable": lambda s: s.app.webhooks.disable(s.things["endpoint"]),
     "webhooks.enable": lambda s: (

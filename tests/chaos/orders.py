@@ -7,7 +7,8 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from holdfast.model.outcome import Done, Finish
-from holdfast.storage.ops import claims, finishing, verifying, workers
+from holdfast.rules.waiting import chosen
+from holdfast.storage.ops import claims, finishing, suspension, verifying, workers
 from holdfast.storage.port import Tx
 from holdfast.storage.sqlite import schema
 from holdfast.storage.sqlite.connect import settle
@@ -19,6 +20,7 @@ from tests.conformance.world import claim_request, worker_spec
 from .acts import Act, Actor, Path, Scene, attempt, broken, sweep
 
 _OPEN = Statement("open", *["update holdfast_queue set state = 'active'"] * 2)
+_SUSPENDED = Statement("suspended", *["select id from holdfast_job where state = 'suspended' order by id"] * 2)
 START = 1_700_000_000_000_000
 _TABLES = (
     "job",
@@ -125,11 +127,22 @@ def heal(walk: Walk, path: Path) -> list[tuple[str, ...]]:
         path.now += 3_600_000_000
         step(drain(walk._tx(path)))
     live = "select id, state, reason, due from holdfast_job where finished_at is null"
-    return [row for row in walk.database.execute(live).fetchall() if not waits_for_people(row)]
+    rows = walk.database.execute(live).fetchall()
+    return [*(row for row in rows if not waits_for_people(row)), *step(overslept(walk._tx(path)))]
 
 
 def waits_for_people(row: tuple[str, ...]) -> bool:
     return row[1] == "suspended" or (row[1] == "blocked" and row[2] in ("operator", "auth"))
+
+
+async def overslept(tx: Tx) -> list[tuple[str, ...]]:
+    """Suspended jobs for which what they wait for has come."""
+    found = []
+    for (id,) in await tx.all(_SUSPENDED):
+        wait, mail = await suspension.awaited(tx, id), await suspension.unread(tx, [id])
+        if wait is not None and chosen(wait.terms.condition, mail.get(id, [])) is not None:
+            found.append((id, "suspended", wait.key))
+    return found
 
 
 async def drain(tx: Tx) -> None:

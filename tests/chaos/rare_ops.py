@@ -15,6 +15,7 @@ from holdfast.storage.ops import claims, endings, enqueue, finishing, hops, rate
 from tests.conformance.world import ERROR, claim_request, spec
 
 from .operations import Call
+from .seldom_ops import SELDOM
 from .stage import Stage
 
 
@@ -111,7 +112,8 @@ def _unpark_entries(s: Stage) -> None:
 
 def _restart_step(s: Stage) -> None:
     s.app.jobs.retry(s.jobs["done"], fresh=True)
-    s.app.drain(queues=["default"], webhooks=False)
+    s.app.jobs.move(s.jobs["done"], "again")
+    s.app.drain(queues=["again"], webhooks=False)
 
 
 RARE: dict[str, Call] = {
@@ -133,5 +135,6 @@ RARE: dict[str, Call] = {
     "share a total": _share,
     "run what was parked": _unpark_entries,
     "run a durable task again": _restart_step,
+    **SELDOM,
     "close windows": lambda s: (s.wait_until(90_000), s.run(upkeep.prune_dedupe_windows)),
 }

@@ -20,7 +20,7 @@ from .stage import Stage, furnish
 from .wal import Recording
 
 OPERATIONS = {**PUBLIC, **ENGINE, **RARE}
-_REMOVED = ("done", "failed", "sent", "rejected", "waiting", "behind")
+_REMOVED = ("done", "failed", "sent", "rejected", "waiting", "behind", "windowed")
 """Jobs that some operations remove on purpose."""
 _SEGMENT = 600_000
 """Bytes of log after which it begins anew: SQLite reads all of it when it opens the files."""

@@ -22,9 +22,11 @@ from .acts import (
     finish,
     operate,
     pass_time,
+    record,
     register,
     replay,
     rescue,
+    say,
     signal,
     sweep,
 )  # fmt: skip
@@ -57,6 +59,18 @@ THE_GREAT_ONE = Scene(
         (pass_time(31), rescue("w1"), claim("w2"), finish("w2", DONE)),
         (cancel("j1"), cancel("j1", force=True), replay("j1"), cancel("j1")),
     ),
+)
+
+A_SIGNAL = Scene(
+    "a waiter and a signal",
+    (register("w1"), add("j1"), claim("w1")),
+    ((finish("w1", Suspended(WAIT)),), (signal("j1", "go"),)),
+)
+
+TWO_ENDS = Scene(
+    "two who each end what a third waits for",
+    (register("w1", "w2"), operate(flows.create_flow, DIAMOND), claim("w1"), claim("w2")),
+    ((finish("w1", DONE),), (finish("w2", DONE),)),
 )
 
 PAIRS = (
@@ -103,6 +117,24 @@ PAIRS = (
             (operate(retention.prune_jobs, ["j1"], 0), pass_time(2), operate(retention.prune_jobs, ["j1"], 0)),
         ),
     ),
+    Scene(
+        "a worker that runs a job again, and its own first outcome, which comes late",
+        (register("w1"), add("j1")),
+        (
+            (claim("w1"), finish("w1", AGAIN), claim("w1"), finish("w1", DONE)),
+            (finish("w1", DONE, late=True), finish("w1", BROKE, late=True)),
+        ),
+    ),
+    Scene(
+        "a worker that writes and speaks, and a rescuer",
+        (register("w1", "w2"), add("j1")),
+        (
+            (claim("w1"), record("w1"), say("w1"), finish("w1", AGAIN)),
+            (*LOST, claim("w2"), record("w2")),
+        ),
+    ),
+    A_SIGNAL,
+    TWO_ENDS,
 )  # fmt: skip
 
 TRIPLES = (

@@ -19,7 +19,7 @@ from holdfast.storage.statements import Statement
 from tests.conformance.world import World
 
 from .acts import Act, Actor, Path, Scene, broken
-from .orders import drain, waits_for_people
+from .orders import drain, overslept, waits_for_people
 
 TRIES = 8
 _LIVE = "select id, state, reason, due from holdfast_job where finished_at is null"
@@ -174,7 +174,7 @@ class Play:
             self.world.clock.advance(3600)
             self.world.run(drain)
         found += [one for one in self.world.read(verifying.verify, []) if one.broken_by]
-        left = [row for row in self.world.sql(_LIVE) if not waits_for_people(row)]
+        left = [row for row in self.world.sql(_LIVE) if not waits_for_people(row)] + self.world.read(overslept)
         return f"{found} {left}" if found or left else None
 
 

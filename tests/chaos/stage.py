@@ -40,6 +40,9 @@ class Stage:
         return World(self.store, self.clock, by_write(self.store), lambda: None)
 
     def use(self, store: Store) -> None:
+        """A copy, which has the name of the store of which it is one."""
+        if known := self.app.leases._known:
+            self.app.leases._known = (store, known[1])
         self.store = self.app._opened = store
 
     def wait_until(self, seconds: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.clock import SECOND
+from holdfast.rules.waiting import Note, chosen
+from holdfast.storage.ops.suspension import decode_terms
 
 from .facts import Facts, grouped
 
@@ -79,11 +81,32 @@ def signals_are_taken_in_order(facts: Facts) -> Wrong:
                 yield f"signal {row.seq} was taken before an earlier one of its name", job_id
 
 
+def nobody_sleeps_through_its_signal(facts: Facts) -> Wrong:
+    mail = grouped((row for row in facts.of("signal") if row.taken_by is None), lambda row: row.job_id)
+    for wait in facts.of("wait"):
+        letters = sorted(mail.get(wait.job_id, []), key=lambda row: row.seq)
+        notes = [Note(row.seq, row.name, row.waitpoint, row.source) for row in letters]
+        job = facts.jobs.get(wait.job_id)
+        asleep = job is not None and job.state == "suspended"
+        if asleep and chosen(decode_terms(wait.condition).condition, notes) is not None:
+            yield f"what it waits for ({wait.key}) has come, and it sleeps", wait.job_id
+
+
 def steps_are_of_runs_that_were(facts: Facts) -> Wrong:
     for step in facts.of("step"):
         job = facts.jobs.get(step.job_id)
         if job is not None and step.epoch > job.epoch:
             yield f"step {step.key} is of epoch {step.epoch}, which has not come yet", job.id
+
+
+def a_stream_is_of_one_run_after_the_other(facts: Facts) -> Wrong:
+    """A run whose attempt was given back leaves its number to the next one; none is ever followed by an earlier one."""
+    for job_id, frames in grouped(facts.of("frame"), lambda row: row.job_id).items():
+        for kind in (0, 1):
+            said = sorted((row for row in frames if row.best_effort == kind), key=lambda row: (row.seq, row.live))
+            runs = [(row.generation, row.attempt) for row in said]
+            if runs != sorted(runs):
+                yield "a run spoke after the one that followed it had begun to", job_id
 
 
 def budgets_are_kept(facts: Facts) -> Wrong:

@@ -26,6 +26,12 @@ DAMAGE = {
     "update holdfast_reservation set epoch = epoch + 2": "verify",
     "delete from holdfast_frame where job_id = :done and seq = 1": "verify",
     "delete from holdfast_wait": "verify",
+    "insert into holdfast_signal (job_id, seq, name, waitpoint, payload, at)"
+    " select w.job_id, 99, p.name, p.id, 'true', 1 from holdfast_wait as w"
+    " join holdfast_waitpoint as p on p.job_id = w.job_id where p.closed_at is null": "I12",
+    "insert into holdfast_frame (job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at)"
+    " select job_id, seq + 1, live, 0, kind, encoding, data, step, generation, attempt - 1, at from holdfast_frame"
+    " where job_id = :done and best_effort = 0 and seq = 1": "I13",
     "delete from holdfast_event": "I16",
     "delete from holdfast_join": "verify",
     "update holdfast_job set dedupe_held = null where id = :keyed": "verify",

@@ -12,7 +12,7 @@ from tests.conformance.conftest import Ground
 from .acts import Scene
 from .dials import Figure, scaled
 from .orders import Walk
-from .scenes import PAIRS, THE_GREAT_ONE, TRIPLES, meetings
+from .scenes import A_SIGNAL, PAIRS, THE_GREAT_ONE, TRIPLES, TWO_ENDS, meetings
 from .schedules import play
 
 MEETINGS = [*PAIRS, *(pair for scene in (THE_GREAT_ONE, *TRIPLES) for pair in meetings(scene))]
@@ -47,6 +47,12 @@ def test_in_every_order_of_twelve_transactions_the_promises_hold(figure: Figure)
 def test_on_postgres_the_promises_hold_whoever_waits_for_whom(stores: Ground) -> None:
     place = stores.place("postgres")
     play(stores.join(place, "postgres"), place, MEETINGS[::3], range(1))
+
+
+@pytest.mark.parametrize("scene", [A_SIGNAL, TWO_ENDS], ids=lambda scene: scene.name)
+def test_on_postgres_nobody_is_left_waiting_however_close_two_come(stores: Ground, scene: Scene) -> None:
+    place = stores.place("postgres")
+    play(stores.join(place, "postgres"), place, [scene], range(8))
 
 
 @pytest.mark.proof

@@ -185,6 +185,8 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "target": lambda s: [*_handles(s), s.them.token],
     "audit:target": lambda s: [s.them.jobs["held"]],
     "flow_id": lambda s: [s.them.flow],
+    "flows:id": lambda s: [s.them.flow, "mine"],
+    "webhooks:id": lambda s: [s.them.endpoint, "mine"],
     "flow_ids": lambda s: [[s.them.flow, MISSING]],
     "names": lambda s: [["theirs", "nightly", f"{THEM}/nightly"]],
     "webhooks:ids": lambda s: [[s.them.endpoint, MISSING]],

@@ -238,6 +238,16 @@ def test_run_now_is_how_somebody_says_that_a_parked_job_may_go_on(world: World) 
     assert world.take_placed(placed).id == placed.id
 
 
+def test_a_held_job_that_is_run_now_is_held_no_more(world: World) -> None:
+    tried, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Retry(SECOND, ERROR))
+    for job_id, reason in ((world.add(), "new"), (tried, "retry")):
+        world.run(control.hold, job_id, actor="ann", reason="")
+        assert world.run(control.run_now, job_id) is True
+        job = world.job(job_id)
+        assert (job.state, job.reason) == (JobState.READY, reason)
+
+
 def test_run_now_wakes_the_queue(each_store: World) -> None:
     job_id = each_store.add(delay=60 * SECOND)
     with closing(each_store.store.bell.listen(["queue:default"])) as listener:

@@ -250,8 +250,8 @@ def test_a_claim_never_takes_more_than_n_rows_however_the_planner_joins(on_postg
     world.enqueue(*(spec(queue=f"q{i % 5}") for i in range(200)))
     owner = world.worker()
     with open_transaction(world) as within:
-        for setting in ("enable_hashjoin", "enable_mergejoin", "enable_indexscan", "enable_bitmapscan"):
-            within(setting_op(setting))
+        for way in ("hashjoin", "mergejoin", "hashagg", "material", "memoize", "sort", "indexscan", "bitmapscan"):
+            within(setting_op(f"enable_{way}"))
             assert len(within(claim_op(owner, 7, queues=[f"q{i}" for i in range(5)]))) == 7
 
 

@@ -143,6 +143,20 @@ def test_a_window_outlives_the_job_that_opened_it(world: World) -> None:
     assert world.enqueue(spec(key="k", until="window", window=60 * SECOND))[0].created
 
 
+def test_a_window_ends_with_the_job_that_opened_it_where_somebody_deletes_that(world: World) -> None:
+    twin = {"key": "k", "until": "window", "window": 60 * SECOND}
+    first, owner = world.add(**twin), world.worker()
+    world.finish(owner, world.take(owner), Done("1"))
+    world.run(control.delete, first)
+
+    (second,) = world.enqueue(spec(**twin))
+    assert second.created
+    assert world.enqueue(spec(**twin)) == [Enqueued(second.id, created=False)]
+    world.run(control.delete, second.id)
+    third, fourth = world.enqueue(spec(**twin), spec(**twin))
+    assert (third.created, fourth) == (True, Enqueued(third.id, created=False))
+
+
 def test_a_window_that_ends_before_its_job_leaves_the_key_with_the_job(world: World) -> None:
     first = world.add(key="k", until="window", window=SECOND)
     world.clock.advance(5)

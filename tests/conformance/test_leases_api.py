@@ -397,7 +397,7 @@ def test_a_worker_that_stops_beating_is_rescued_by_the_ordinary_rescuer(each_sto
     here = Elsewhere(each_store)
     worker, job = here.running()
     other = here.worker(lease=600)
-    rescuer = Rescuer(each_store.store, lambda: other, _Steady(), lambda: 0.0)
+    rescuer = Rescuer(each_store.store, lambda: other, _Steady(), lambda: 0.0, each_store.clock)
     asyncio.run(rescuer.run_once())
     assert here.job(job.id).state is JobState.RUNNING, "its lease has not run out"
     each_store.clock.advance(31)

@@ -11,7 +11,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove
 from holdfast.model.bulk import Action, Order
 from holdfast.model.flow import Edge, Join
-from holdfast.model.job import JobState
+from holdfast.model.job import JobSpec, JobState
 from holdfast.model.outcome import (
     Cancelled,
     Done,
@@ -31,9 +31,21 @@ from holdfast.model.route import Route
 from holdfast.model.signal import Signal
 from holdfast.model.wait import Answer, Condition, Wait
 from holdfast.rules.lifecycle import MOVES, Event, event_of
-from holdfast.storage.ops import bulk, claims, control, edges, finishing, hops, signals, suspension, upkeep, waking
+from holdfast.storage.ops import (
+    bulk,
+    claims,
+    control,
+    edges,
+    enqueue,
+    finishing,
+    hops,
+    signals,
+    suspension,
+    upkeep,
+    waking,
+)  # fmt: skip
 
-from .world import ERROR, LEASE, Placed, World, claim_request
+from .world import ERROR, LEASE, Placed, World, claim_request, spec
 
 Act: TypeAlias = Callable[[World, Placed], None]
 
@@ -120,6 +132,14 @@ def give_up(world: World, placed: Placed) -> None:
     world.run(waking.wake_due)
 
 
+def supersede(world: World, placed: Placed) -> None:
+    world.enqueue(twin_of(placed))
+
+
+def twin_of(placed: Placed) -> JobSpec:
+    return spec(queue=placed.queue, key=placed.id, until="failure")
+
+
 ACTS: dict[Event, Act] = {
     Event.CLAIM: claim,
     **{event_of(outcome): finish_with(outcome) for outcome in OUTCOMES},
@@ -136,6 +156,7 @@ ACTS: dict[Event, Act] = {
     Event.SKIP: skip,
     Event.RESUME: resume,
     Event.GIVE_UP: give_up,
+    Event.SUPERSEDE: supersede,
 }
 
 
@@ -191,6 +212,15 @@ def waited_in_vain(on_timeout: str) -> Act:
     return prepare
 
 
+def failed_once_and_holds_a_key(world: World, placed: Placed) -> None:
+    """As a job has it that may be superseded, as long as it has not ended."""
+    world.sql(
+        "update holdfast_job set reason = 'retry', attempts = 1, dedupe_key = :key, dedupe_until = 'failure',"
+        " dedupe_held = :held where id = :id and finished_at is null",
+        key=placed.id, held=enqueue.held_key(twin_of(placed)), id=placed.id,
+    )  # fmt: skip
+
+
 def depends_on_what_failed(world: World, placed: Placed) -> None:
     """An upstream is replayed with it: it waits for that one again."""
     upstream = world.add(queue=placed.queue)
@@ -219,6 +249,8 @@ def circumstances(event: Event) -> list[Act]:
             return [waited_in_vain("fail"), waited_in_vain("cancel"), waited_in_vain("expire")]
         case Event.REPLAY:
             return [as_it_is, depends_on_what_failed]
+        case Event.SUPERSEDE:
+            return [failed_once_and_holds_a_key]
         case Event.CLAIM:
             return [as_it_is]
         case _:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 LEASE = 30 * SECOND
 ERROR = '{"type": "Boom", "message": "it broke"}'
 _KEPT = {"holdfast_migration", "holdfast_meta"}
-_SHOWN = {"holdfast_waitpoint": "id, job_id, key, name, kid, schema, expires_at, closed_at, generation, once"}
+SHOWN = {"holdfast_waitpoint": "id, job_id, key, name, kid, schema, expires_at, closed_at, generation, once"}
 _OUR_TABLES = Statement(
     "our_tables",
     "select name from sqlite_master where type = 'table' and name like 'holdfast_%'",
@@ -98,7 +98,7 @@ class World:
             found: dict[str, set[tuple[Any, ...]]] = {}
             for (table,) in await tx.all(_OUR_TABLES):
                 if table not in without:
-                    shown = f"select {_SHOWN.get(table, '*')} from {table}"
+                    shown = f"select {SHOWN.get(table, '*')} from {table}"
                     found[table] = set(await tx.all(Statement("dump", shown, shown)))
             return found
 

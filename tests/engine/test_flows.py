@@ -297,6 +297,13 @@ def test_a_flow_can_be_put_together_piece_by_piece(app: App) -> None:
         app.flows.add(flow, {"c": say.job("c")})
 
 
+def test_a_flow_that_is_begun_again_under_its_id_is_the_same_one(app: App) -> None:
+    flow = app.flows.begin("remote", id="mine")
+    assert (app.flows.begin("remote", id="mine"), flow.id) == (flow, "mine")
+    with pytest.raises(holdfast.Conflict, match="another name"):
+        app.flows.begin("other", id="mine")
+
+
 def test_a_flow_commits_with_the_transaction_of_its_caller(app: App, place: str) -> None:
     load, total = app.tasks["load"], app.tasks["total"]
 

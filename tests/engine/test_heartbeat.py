@@ -42,7 +42,7 @@ class Wearer:
     def fence(self, why: str) -> None:
         self.told.append("fence")
 
-    def buried(self, why: str) -> None:
+    def buried(self, worker_id: str, why: str) -> None:
         self.told.append("buried")
 
 

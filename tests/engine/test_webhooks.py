@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from holdfast.engine.worker import Worker
-from holdfast.errors import InvalidInput, UrlRefused
+from holdfast.errors import Conflict, InvalidInput, UrlRefused
 from holdfast.model.webhook import Delivery, Endpoint
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret
@@ -369,3 +369,14 @@ def test_a_secret_too_short_and_nonsense_are_refused(small_shop: Shop) -> None:
 async def lead(worker: Worker) -> None:
     await worker.chores.leader.run_once()
     assert worker.chores.leader.holds("webhooks")
+
+
+def test_an_endpoint_that_is_added_again_under_its_id_is_the_same_one(small_shop: Shop) -> None:
+    webhooks = small_shop.app.webhooks
+    first = webhooks.add("https://example.com/", id="mine")
+    assert webhooks.add("https://example.com/", id="mine") == first
+    assert [one.id for one in webhooks.list()] == ["mine"]
+    assert len(small_shop.app.audit.list()) == 1
+    for other in ({"url": "https://example.com/other"}, {"url": "https://example.com/", "tenant": "acme"}):
+        with pytest.raises(Conflict, match="another URL or tenant"):
+            webhooks.add(**other, id="mine")

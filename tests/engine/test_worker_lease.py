@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import Context, SyncContext
+from holdfast import Context, Job, SyncContext
 from holdfast.engine.process import is_gone
+from holdfast.engine.worker import Worker
 from holdfast.storage.ops import claims
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
@@ -257,6 +260,76 @@ async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
             await asyncio.sleep(0.01)
         shop.store.down = False
         assert await job.aresult(10) == 3
+
+
+@live
+async def test_a_worker_waits_for_a_store_that_goes_down_while_it_makes_its_declarations_known(
+    small_shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    small_shop.store.replies_to_lose = 1
+    small_shop.app.budget("team", tokens=5)
+    worker = small_shop.worker(declarations=small_shop.app.declarations())
+    await worker.start()
+    await worker.stop()
+    assert "the store is not there yet" in caplog.text
+    assert (await small_shop.app.budgets.aget("team")).name == "team"
+
+
+@live
+async def test_a_job_whose_claim_was_answered_after_the_lease_is_not_begun(shop: Shop) -> None:
+    runs: list[int] = []
+
+    @shop.app.task
+    async def note(ctx: Context) -> None:
+        runs.append(ctx.job.epoch)
+
+    async with shop.working() as worker:
+        job = await claimed_before(shop, worker, note, lambda: shop.clock.advance(2 * LEASE))
+        record = await shop.until_again(job, "fenced")
+        assert (runs, record.attempts, record.crashes) == ([], 0, 0)
+        await shop.beat(worker)
+        worker.turns.feed()
+        await shop.until_ended(job)
+        assert runs == [3]
+
+
+@live
+async def test_a_job_whose_claim_was_answered_after_the_worker_was_born_again_is_not_begun(shop: Shop) -> None:
+    runs: list[int] = []
+
+    @shop.app.task
+    async def note(ctx: Context) -> None:
+        runs.append(ctx.job.epoch)
+
+    async with shop.working() as worker:
+        job = await claimed_before(shop, worker, note, lambda: shop.app.workers.bury(worker.id), is_buried=True)
+        await shop.until_ended(job)
+        assert runs == [3]
+
+
+async def claimed_before(
+    shop: Shop, worker: Worker, task: Any, comes: Callable[[], object], *, is_buried: bool = False
+) -> Job[Any]:
+    """A job whose claim is committed, then that comes, and then the worker hears of its claim."""
+    claimed, old = asyncio.Event(), worker.id
+
+    async def happen() -> None:
+        await asyncio.to_thread(comes)
+        if is_buried:
+            await asyncio.to_thread(worker.heartbeat.run_once)
+            while worker.id == old or worker.floor.fenced:
+                await asyncio.sleep(0.01)
+        claimed.set()
+
+    worker.floor.closing = True
+    job: Job[Any] = await task.aenqueue()
+    while worker.turns.in_flight or worker.turns.pending:
+        await asyncio.sleep(0.01)
+    shop.store.after = happen
+    worker.floor.closing = False
+    worker.turns.feed()
+    await claimed.wait()
+    return job
 
 
 @live

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
+import psycopg
 import pytest
 
 from holdfast import Context
+from holdfast.clock import ManualClock
 from holdfast.engine import rescuer as rescuing
 from holdfast.engine.worker import Worker
 from holdfast.model.worker import WorkerSpec
 from holdfast.storage.ops import claims, workers
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
+from tests.postgres_server import url_of
 
 from .worker_kit import AT_ONCE, Shop, endless, live
 
@@ -20,11 +24,17 @@ LEASE = 30.0
 
 
 async def stranger(
-    shop: Shop, worker: Worker, *, claims_jobs: int = 0, process_key: str = "", lease: float = LEASE
+    shop: Shop,
+    worker: Worker,
+    *,
+    claims_jobs: int = 0,
+    process_key: str = "",
+    lease: float = LEASE,
+    name: str = "stranger",
 ) -> str:
     """Another worker, which registers, perhaps claims, and is never heard of again."""
     spec = WorkerSpec(
-        id="stranger", name="elsewhere:1", host="elsewhere", pid=1, process_key=process_key, queues=("default",),
+        id=name, name="elsewhere:1", host="elsewhere", pid=1, process_key=process_key, queues=("default",),
         tasks=(), concurrency=1, version="0", lease=round(lease * 1e6),
     )  # fmt: skip
     await shop.store.awrite(Op(lambda tx: workers.register(tx, spec)))
@@ -73,6 +83,29 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
     assert runs == [1, 2]
     assert "going on under a new identity" in caplog.text
     assert app.workers.list() == []
+
+
+@live
+async def test_a_worker_that_hears_twice_that_it_was_declared_dead_goes_on_under_one_new_identity(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    task, begun = endless(shop)
+    async with shop.working() as worker:
+        await task.aenqueue()
+        await begun.get()
+        shop.alter("update holdfast_worker set state = 'dead'")
+        # As after a freeze: the fence is decided first, and the heartbeat has ended by the time that it is heard of.
+        worker.fence("no renewal")
+        worker.heartbeat.run_once()
+        # What was born before the second word came must not be left behind: it would keep a lease that nobody ends.
+        while not await asyncio.to_thread(_is_the_only_one, shop, worker):
+            await asyncio.sleep(0.01)
+        assert caplog.text.count("going on under a new identity") == 1
+
+
+def _is_the_only_one(shop: Shop, worker: Worker) -> bool:
+    beating = [thread.name for thread in threading.enumerate()].count("holdfast-heartbeat")
+    return beating == 1 and [known.id for known in shop.app.workers.list() if known.state == "alive"] == [worker.id]
 
 
 @live
@@ -160,6 +193,29 @@ async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.
 
 
 @live
+async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: Shop) -> None:
+    task, _ = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        for _ in range(4):
+            assert await shop.beat(worker)
+            await worker.chores.rescuer.run_once()
+            shop.clock.advance(9)
+        await stranger(shop, worker, claims_jobs=1)
+        assert await shop.beat(worker)
+        shop.clock.step(3600)
+        # Nobody has beaten since: its lease is over by the clock, and we have been steady for longer than that.
+        await worker.chores.rescuer.run_once()
+        assert (await job.astatus()).state == "running"
+        for _ in range(5):
+            shop.clock.advance(9)
+            assert await shop.beat(worker)
+        await worker.chores.rescuer.run_once()
+        assert (await job.astatus()).state == "ready"
+
+
+@live
 async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +247,29 @@ async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) 
 
 
 @live
+async def test_a_claim_that_never_ends_keeps_nobody_from_the_rescue_of_others(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(url_of(postgres_dsn), ManualClock())
+    monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "gone")
+    task, _ = endless(shop)
+    async with shop.working() as worker, await psycopg.AsyncConnection.connect(postgres_dsn) as frozen:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        await stranger(shop, worker, process_key="gone")
+        # Registered before the other, and frozen in the middle of a claim.
+        await frozen.execute("select 1 from holdfast_worker where id = 'stranger' for key share")
+        await stranger(shop, worker, claims_jobs=1, process_key="gone", name="another")
+        await worker.chores.rescuer.run_once()
+        assert (await job.astatus()).state == "ready"
+        assert "stranger" in {known.id for known in await asyncio.to_thread(shop.app.workers.list)}
+        await frozen.rollback()
+        await worker.chores.rescuer.run_once()
+        assert [known.id for known in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
+    shop.app.close()
+
+
+@live
 async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
     small_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +279,7 @@ async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
 
         async def rescue_all(store: object, worker_id: str, **_: object) -> int:
             tried.append(worker_id)
-            if worker_id == "stranger":
+            if len(tried) == 1:
                 raise RuntimeError("corrupt")
             return 0
 

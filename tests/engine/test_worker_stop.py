@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from holdfast import SyncContext
 from holdfast.engine.process import is_gone
+from holdfast.model.job import Claimed
 
 from . import isolated_tasks
 from .worker_kit import Shop, heard, key_of, live
@@ -155,6 +157,25 @@ async def test_jobs_of_a_claim_under_way_when_the_stop_comes_are_handed_back_uns
         record = await job.astatus()
         assert (record.state, record.reason, record.attempts) == ("ready", "shutdown", 0)
     assert app.workers.list() == []
+
+
+@live
+async def test_a_coroutine_that_is_told_to_end_before_its_first_line_is_handed_back_at_once(small_shop: Shop) -> None:
+    @small_shop.app.task
+    async def runs() -> None: ...
+
+    async with small_shop.working() as worker:
+        dispatch = worker.floor.dispatch
+
+        def dispatch_and_stop(jobs: Sequence[Claimed], claim: str) -> None:
+            dispatch(jobs, claim)
+            worker.floor.closing = True
+            worker.floor.stop_all("shutdown")
+
+        worker.floor.dispatch = dispatch_and_stop  # type: ignore[method-assign]
+        # No time passes here, so that no grace can end.
+        await small_shop.until_again(await runs.aenqueue(), "shutdown")
+        assert not worker.floor.runs
 
 
 @live

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -66,7 +66,9 @@ class Shop:
             self.app._keep(task)
         return self.app
 
-    def worker(self, tasks: Mapping[str, Task[Any, Any]] | None = None, **settings: Any) -> Worker:
+    def worker(
+        self, tasks: Mapping[str, Task[Any, Any]] | None = None, declarations: Sequence[Op[None]] = (), **settings: Any
+    ) -> Worker:
         """One that is not started."""
         return Worker(
             self.store,  # type: ignore[arg-type]
@@ -74,6 +76,7 @@ class Shop:
             WorkerSettings(**{**QUIET, **settings}),
             app=self.app,
             middleware=self.app._middleware,
+            declarations=declarations,
             clock=self._clock or SYSTEM_CLOCK,
             random=lambda: 0.5,
         )

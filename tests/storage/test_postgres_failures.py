@@ -9,6 +9,7 @@ from psycopg import errors as psycopg_errors
 
 from holdfast.errors import (
     Corruption,
+    InvalidInput,
     OutcomeUnknown,
     SchemaMismatch,
     StorageBusy,
@@ -57,10 +58,17 @@ def test_a_sqlstate_means_the_same_from_both_drivers(state: str, kind: type[Stor
     assert "the server's words" in str(translate(from_psycopg))
 
 
+@pytest.mark.parametrize("state", ["22003", "22021", "22P05"])
+def test_what_no_database_keeps_is_the_callers_mistake_and_not_the_stores(state: str) -> None:
+    for error in (psycopg_errors.lookup(state)("words"), asyncpg_errors.PostgresError.new({"C": state, "M": "words"})):
+        assert type(translate(error)) is InvalidInput
+        assert type(translate_commit(error)) is InvalidInput
+
+
 def test_no_class_of_the_driver_is_left_out() -> None:
     classes = [found for found in vars(psycopg_errors).values() if _is_error(found)]
     assert len(classes) > 200
-    assert all(isinstance(translate(found("words")), StorageError) for found in classes)
+    assert all(isinstance(translate(found("words")), StorageError | InvalidInput) for found in classes)
 
 
 @pytest.mark.parametrize("error", [psycopg.OperationalError("gone"), psycopg.InterfaceError("gone")])

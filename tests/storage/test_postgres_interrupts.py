@@ -176,14 +176,14 @@ def test_an_operation_cancelled_while_it_waits_for_a_connection_passes_its_turn_
     store = PostgresStore(noted_dsn, pool_size=1, notify=False)
 
     async def main() -> list[str]:
-        release, holding = asyncio.Event(), asyncio.Event()
+        release, holding = threading.Event(), threading.Event()
 
         async def hold(tx: Tx) -> None:
             holding.set()
-            await release.wait()
+            release.wait()
 
         holder = asyncio.create_task(store.awrite(Op(hold)))
-        await holding.wait()
+        await asyncio.to_thread(holding.wait)
         impatient = asyncio.create_task(store.awrite(kit.insert("a")))
         patient = asyncio.create_task(store.awrite(kit.insert("b")))
         await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from holdfast.errors import (
 )
 from holdfast.storage import migrate
 from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres import store as postgres_store
 from tests.storage import kit
 
 EVERY_MIGRATION = [migration.name for migration in migrate.migrations("postgres")]
@@ -38,6 +39,20 @@ def test_a_newer_schema_refuses_to_be_written(store: PostgresStore, noted_dsn: s
     with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
         store.write(kit.insert("a"))
     assert store.read(kit.names()) == []
+
+
+def test_a_schema_that_becomes_newer_under_a_running_program_is_not_written_any_more(
+    store: PostgresStore, noted_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_store, "_TRUSTED", 0.0)
+    store.write(kit.insert("before"))
+    with psycopg.connect(noted_dsn) as connection:
+        connection.execute("insert into holdfast_migration values (9999, 'from the future', 0, 9999)")
+    with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
+        store.write(kit.insert("after"))
+    with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
+        asyncio.run(store.awrite(kit.insert("after")))
+    assert store.read(kit.names()) == ["before"]
 
 
 def test_a_newer_schema_that_names_this_version_as_a_writer_is_written(store: PostgresStore, noted_dsn: str) -> None:

@@ -16,7 +16,7 @@ from holdfast.errors import (
     StorageUnavailable,
 )
 from holdfast.storage.port import Op, Tx
-from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres import PostgresStore, runner
 from holdfast.storage.statements import Statement
 from tests.storage import kit
 
@@ -70,6 +70,36 @@ def test_a_lock_that_is_never_free_ends_as_busy(store: PostgresStore, noted_dsn:
         with pytest.raises(StorageBusy):
             asyncio.run(store.awrite(Op(run, patience=0.05)))
     assert store.read(kit.names()) == []
+
+
+def test_the_locks_of_a_process_that_is_frozen_inside_a_transaction_become_free(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SILENCE", 0.1)
+    store.write(kit.insert("a"))
+    touch = Statement("touch", "", "update note set at = at + 1 where name = :name returning name")
+    goes_on = threading.Event()
+
+    async def be_frozen(tx: Tx) -> None:
+        await tx.one(touch, name="a")
+        is_locked.set()
+        # As nothing moves in a stopped process: neither the next statement nor an end comes from it.
+        assert goes_on.wait(20)
+        await tx.one(touch, name="a")
+
+    async def pass_by(tx: Tx) -> object:
+        return await tx.one(touch, name="a")
+
+    is_locked = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        frozen = threads.submit(store.write, Op(be_frozen))
+        assert is_locked.wait(10)
+        try:
+            assert store.write(Op(pass_by)) == ("a",)
+        finally:
+            goes_on.set()
+        with pytest.raises(StorageUnavailable):
+            frozen.result(10)
 
 
 def test_a_killed_idle_connection_is_replaced_without_a_word(store: PostgresStore, noted_dsn: str) -> None:
@@ -142,25 +172,46 @@ def test_a_pool_with_nothing_free_is_busy_after_its_patience(noted_dsn: str) -> 
     store.close()
 
 
-def test_a_cancelled_task_gives_its_connection_up(noted_dsn: str) -> None:
+def test_what_a_cancelled_task_began_is_carried_out_and_its_connection_comes_back(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, pool_size=1, notify=False)
-    doze = Statement("doze", "", "select pg_sleep(30)")
 
     async def cancel_midway() -> list[str]:
-        await store.awrite(kit.insert("a"))
-        started = asyncio.Event()
+        begun, cancelled = threading.Event(), threading.Event()
 
         async def slow(tx: Tx) -> None:
-            await tx.one(kit.INSERT, name="b")
-            started.set()
-            await tx.one(doze)
+            begun.set()
+            cancelled.wait(10)
+            await tx.one(kit.INSERT, name="a")
 
         task = asyncio.create_task(store.awrite(Op(slow)))
-        await started.wait()
+        await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        cancelled.set()
         return await store.aread(kit.names())
 
     assert asyncio.run(cancel_midway()) == ["a"]
+    store.close()
+
+
+def test_an_awaiting_caller_waits_for_a_busy_store_only_so_long(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, pool_size=1, patience=0.05, notify=False)
+
+    async def come_second() -> None:
+        begun, over = threading.Event(), threading.Event()
+
+        async def slow(tx: Tx) -> None:
+            begun.set()
+            over.wait(10)
+
+        first = asyncio.create_task(store.awrite(Op(slow)))
+        await asyncio.to_thread(begun.wait, 10)
+        with pytest.raises(StorageBusy, match="pool_size"):
+            await store.awrite(kit.insert("a"))
+        over.set()
+        await first
+        assert await store.awrite(kit.insert("b"))
+
+    asyncio.run(come_second())
     store.close()

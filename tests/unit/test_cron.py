@@ -112,6 +112,33 @@ def test_an_expression_with_stars_follows_elapsed_time() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_shown_twice_fires_twice_also_where_its_day_comes_seldom() -> None:
+    assert _shown("*/30 2 * * SUN", "Europe/Paris", "2024-10-26T12:00", 5) == [
+        "2024-10-27T02:00:00+02:00", "2024-10-27T02:30:00+02:00", "2024-10-27T02:00:00+01:00",
+        "2024-10-27T02:30:00+01:00", "2024-11-03T02:00:00+01:00",
+    ]  # fmt: skip
+
+
+def test_a_range_of_one_value_is_that_value_whatever_its_step() -> None:
+    for text, same in (
+        ("0 4-4/14 * * *", "0 4 * * *"),
+        ("0 0 * * MON-1/2", "0 0 * * 1"),
+        ("05-5/7 * * * *", "5 * * * *"),
+    ):
+        assert _shown(text, "UTC", "2024-01-01T00:00", 9) == _shown(same, "UTC", "2024-01-01T00:00", 9)
+    with pytest.raises(InvalidInput):
+        parse_cron("5-5/0 * * * *")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("text", ["* * * * *", "30 2 * * *", "0 0 29 2 *"])
+def test_ticks_end_with_the_calendar(text: str, zone: str) -> None:
+    cron = parse_cron(text, zone)
+    for year in (1, 9999):
+        start = int(datetime(year, 12, 30, tzinfo=UTC).timestamp())
+        assert all(tick > start for tick in islice(cron.after(start), 10_000))
+
+
 def test_six_fields_have_the_seconds_first_and_the_same_rules() -> None:
     assert _shown("15 30 2 * * *", "Europe/Paris", "2024-03-30T12:00", 2) == [
         "2024-03-31T03:00:00+02:00", "2024-04-01T02:30:15+02:00",

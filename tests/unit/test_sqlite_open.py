@@ -7,6 +7,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -237,6 +239,33 @@ def test_a_newer_schema_may_be_read_but_not_written(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_schema_that_becomes_newer_under_an_open_store_is_not_written_any_more(tmp_path: Path, lent: bool) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    newer = sqlite3.connect(tmp_path / "jobs.db")
+    newer.execute("create table holdfast_of_tomorrow (x)")
+    newer.execute("insert into holdfast_migration values (9999, 'from_the_future', 0, 9999)")
+    newer.commit()
+    newer.close()
+    with closing(store.connect()) as connection:
+        connection.execute("begin")
+        write = partial(store.within, connection) if lent else store.write
+        with pytest.raises(SchemaMismatch, match="upgrade Holdfast"):
+            write(add("after"))
+    assert store.read(TEXTS) == ["before"]
+    store.close()
+
+
+def test_a_table_of_the_users_own_that_comes_later_changes_nothing(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as other:
+        other.execute("create table theirs (x)")
+    store.write(add("after"))
+    assert store.read(TEXTS) == ["after"]
+    store.close()
+
+
 def test_a_newer_schema_that_names_this_version_as_a_writer_is_written(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     store = prepare(SqliteStore(path))
@@ -287,6 +316,13 @@ def test_pending_migrations_come_in_order_and_a_newer_version_is_refused() -> No
         migrate.check([], "postgres")
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_code_that_knows_of_no_event_log_may_not_write_beside_it(dialect: migrate.Dialect) -> None:
+    """Starts and successes are told by whoever writes them: one who does not would leave them untold."""
+    log = next(one.version for one in migrate.migrations(dialect) if one.name.endswith("_events"))
+    assert max(one.oldest_writer for one in migrate.migrations(dialect)) >= log
+
+
 def applied() -> Op[list[int]]:
     async def run(tx: Tx) -> list[int]:
         return [version for (version,) in await tx.all(Statement("applied", migrate.select_applied("sqlite"), ""))]
@@ -294,14 +330,47 @@ def applied() -> Op[list[int]]:
     return Op(run)
 
 
-def test_a_file_that_is_deleted_while_open_is_noticed_and_the_next_write_finds_a_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.db"
-    store = prepare(SqliteStore(path))
+def test_a_file_that_is_replaced_while_open_is_noticed_and_the_next_write_goes_to_the_new_one(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
     store.write(add("before"))
-    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
-        (tmp_path / name).unlink()
+    other = prepare(SqliteStore(tmp_path / "other.db"))
+    other.close()
+    remove(tmp_path)
+    (tmp_path / "other.db").rename(tmp_path / "jobs.db")
     with pytest.raises(StorageUnavailable, match="deleted or replaced"):
         store.write(add("into nothing"))
-    prepare(store).write(add("after"))
+    store.write(add("after"))
     assert store.read(TEXTS) == ["after"]
     store.close()
+
+
+def test_a_file_that_is_deleted_while_open_is_not_silently_made_anew(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    remove(tmp_path)
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        store.write(add("into nothing"))
+    with pytest.raises(StorageUnavailable, match="put it back"):
+        store.write(add("still into nothing"))
+    with pytest.raises(StorageUnavailable, match="put it back"):
+        store.read(TEXTS)
+    assert not (tmp_path / "jobs.db").exists()
+    store.close()
+
+
+def test_a_file_that_is_moved_away_and_back_has_all_that_was_acknowledged(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    (tmp_path / "jobs.db").rename(tmp_path / "aside.db")
+    for why in ("deleted or replaced", "put it back"):
+        with pytest.raises(StorageUnavailable, match=why):
+            store.write(add("into nothing"))
+    (tmp_path / "aside.db").rename(tmp_path / "jobs.db")
+    store.write(add("after"))
+    assert store.read(TEXTS) == ["before", "after"]
+    store.close()
+
+
+def remove(folder: Path) -> None:
+    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
+        (folder / name).unlink()

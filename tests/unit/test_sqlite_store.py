@@ -247,13 +247,15 @@ def test_an_operation_that_swallows_the_loss_of_its_transaction_is_not_believed(
     assert store.read(TEXTS) == ["before", "after"]
 
 
-def test_after_sqlite_rolled_everything_back_nothing_commits_by_itself(store: SqliteStore) -> None:
+@pytest.mark.parametrize("single", [False, True])
+def test_after_sqlite_rolled_everything_back_nothing_commits_by_itself(store: SqliteStore, single: bool) -> None:
     async def loses_all(tx: Tx) -> None:
         await tx.one(INSERT, text="lost")
         await tx.one(ROLLBACK)
         raise ValueError("as a full disk would do it")
 
-    answers = together(store, add("a", single=True), Op(loses_all), add("b", "c"), add("b", single=True), add("d"))
+    lost = Op(loses_all, single=single)
+    answers = together(store, add("a", single=True), lost, add("b", "c"), add("b", single=True), add("d"))
     assert [type(answer) for answer in answers] == [int, ValueError, int, StorageError, int]
     assert store.read(TEXTS) == ["a", "b", "c", "d"]
 
@@ -393,8 +395,11 @@ def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alon
     store.read(TEXTS)
     ear = store.bell.listen(["x"])
     assert not ear.wait(0.01)
+    before = store._session()
 
     def child() -> bool:
+        if store._session() is before:
+            return False
         store.write(add("child"))
         asyncio.run(store.awrite(add("awaiting child")))
         here = len(store.read(TEXTS)) == 4
@@ -409,27 +414,65 @@ def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alon
     ear.close()
 
 
-def test_a_fork_during_a_commit_of_another_thread_harms_neither_side(store: SqliteStore) -> None:
+def test_a_fork_during_a_commit_of_another_thread_waits_for_it_and_harms_neither_side(store: SqliteStore) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     async def held(tx: Tx) -> None:
         await tx.one(INSERT, text="parent")
         inside.set()
-        go_on.wait(20)
+        go_on.wait(0.2)
 
     thread = threading.Thread(target=store.write, args=(Op(held),))
     thread.start()
     inside.wait(10)
 
     def child() -> bool:
-        with pytest.raises(StorageBusy):
-            store.write(Op(add("child").run, patience=0.05))
-        return store.read(TEXTS) == []
+        store.write(add("child"))
+        return store.read(TEXTS) == ["parent", "child"]
 
     assert in_child(child) == 0
-    go_on.set()
     thread.join(10)
-    assert store.read(TEXTS) == ["parent"]
+    store.write(add("parent again"))
+    assert store.read(TEXTS) == ["parent", "child", "parent again"]
+
+
+def test_a_child_holds_the_file_so_that_nobody_takes_its_log_away(store: SqliteStore, path: Path) -> None:
+    """Whoever closes the file last, by the locks that it can see, removes the log. A child must be seen."""
+    store.write(add("parent"))
+    log = Path(f"{path}-wal")
+
+    def child() -> bool:
+        store.write(add("child"))
+        os.kill(os.getppid(), signal.SIGUSR1)  # the parent closes
+        while not closed.exists():
+            time.sleep(0.01)
+        return log.exists() and store.read(TEXTS) == ["parent", "child"]
+
+    closed = path.with_name("closed")
+
+    def close(*_: object) -> None:
+        store.close()
+        closed.touch()
+
+    before = signal.signal(signal.SIGUSR1, close)
+    try:
+        assert in_child(child) == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_child_of_a_process_with_a_lent_connection_is_refused_by_name(store: SqliteStore) -> None:
+    lent = store.connect()
+
+    def child() -> bool:
+        with pytest.raises(StorageUnavailable, match="before a fork"):
+            store.write(add("child"))
+        return True
+
+    assert in_child(child) == 0
+    lent.close()
+    store.write(add("parent"))
+    assert in_child(lambda: store.read(TEXTS) == ["parent"]) == 0
 
 
 async def _check(tx: Tx) -> str:

@@ -26,6 +26,8 @@ Steps: TypeAlias = Generator[tuple[bool, Op[Any]], Any, BulkReport]
 _PAGE: Final = 5_000
 _INSTANTS: Final = ("created_after", "created_before", "finished_after", "finished_before")
 FIELDS: Final = tuple(f.name for f in fields(JobFilter) if f.name not in ("before", "limit"))
+_NUMBERS: Final = (*_INSTANTS, "older_than", "priority", "min_attempts", "limit")
+_TEXTS: Final = ("queue", "task", "tenant", "reason", "id", "flow", "worker", "tag", "text", "before")
 
 
 def run(store: Store, steps: Steps) -> BulkReport:
@@ -94,6 +96,8 @@ def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
         raise InvalidInput("ids name the jobs already; leave the filter out")
     if isinstance(ids, str):
         raise InvalidInput("ids must be a list of ids; write ids=[…]")
+    for id in ids or ():
+        check_name("the id", id)
 
 
 def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> JobFilter:
@@ -115,6 +119,10 @@ def all_of(wanted: JobFilter) -> bool:
 
 def check_filter(wanted: JobFilter) -> None:
     """Refuse what cannot be meant."""
+    for name in _TEXTS:
+        _check_text(name, getattr(wanted, name))
+    for name in _NUMBERS:
+        _check_number(name, getattr(wanted, name))
     if wanted.state is not None and wanted.states is not None:
         raise InvalidInput("give either state or states, not both")
     if wanted.states is not None and not wanted.states:
@@ -122,6 +130,23 @@ def check_filter(wanted: JobFilter) -> None:
     for state in wanted.states or (wanted.state,):
         if state is not None and state not in list(JobState):
             raise InvalidInput(f"there is no state {state!r}; use one of {', '.join(JobState)}")
+
+
+def _check_text(name: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise InvalidInput(f"the filter {name} must be text, not {type(value).__qualname__}")
+    if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidInput(f"the filter {name} is {value[:64]!a}, with characters that no job can have; remove them")
+
+
+def _check_number(name: str, value: object) -> None:
+    if value is None:
+        return
+    # An instant and a duration are added up, and the sum must still fit into 64 bits.
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
+        raise InvalidInput(f"the filter {name} must be a whole number of at most 62 bits")
 
 
 def _choose(wanted: JobFilter) -> Generator[tuple[bool, Op[Any]], Any, list[str]]:

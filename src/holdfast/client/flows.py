@@ -24,7 +24,7 @@ from ..model.flow import (
     FlowStatus,
 )  # fmt: skip
 from ..model.job import Ended, JobState
-from ..names import check_name
+from ..names import check_id, check_name
 from ..storage.ops import flow_reads, insight
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Store, Tx
@@ -161,13 +161,16 @@ class Flows:
 
     # -- piece by piece, for those who have no builder
 
-    def begin(self, name: str, *, tenant: str | None = None) -> FlowRecord:
-        """Store a flow without members. Nothing of it runs before `apply`."""
-        spec = self._begun(name, tenant)
+    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
+        """Store a flow without members. Nothing of it runs before `apply`.
+
+        A repeated call with the same `id` and name makes nothing new: its answer is the flow that is there.
+        """
+        spec = self._begun(name, id, tenant)
         return self._store().write(Op(lambda tx: ops.create_flow(tx, spec)))
 
-    async def abegin(self, name: str, *, tenant: str | None = None) -> FlowRecord:
-        spec = self._begun(name, tenant)
+    async def abegin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
+        spec = self._begun(name, id, tenant)
         return await self._store().awrite(Op(lambda tx: ops.create_flow(tx, spec)))
 
     def add(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
@@ -230,9 +233,10 @@ class Flows:
         wanted = check_filter(wanted or FlowFilter())
         return replace(wanted, tenant=self._scope.within(wanted.tenant))
 
-    def _begun(self, name: str, tenant: str | None) -> FlowSpec:
+    def _begun(self, name: str, id: str | None, tenant: str | None) -> FlowSpec:
         whose = self._scope.of(tenant) or ""
-        return FlowSpec(id=ids.new(), name=check_name("the flow's name", name), tenant=whose)
+        own = ids.new() if id is None else check_id(id)
+        return FlowSpec(id=own, name=check_name("the flow's name", name), tenant=whose)
 
     def _known(self, requests: Iterable[JobRequest[Any]]) -> list[JobRequest[Any]]:
         known = list(requests)

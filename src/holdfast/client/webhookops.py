@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ..errors import InvalidInput
+from ..errors import Conflict, InvalidInput
 from ..ids import ids
 from ..model.webhook import Delivery, Endpoint, Health
-from ..names import check_duration, check_instant, check_limit, check_name, check_tags
+from ..names import check_duration, check_id, check_instant, check_limit, check_name, check_tags
 from ..options import Seconds
 from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
@@ -28,6 +28,7 @@ def adding(
     policy: Policy,
     url: str,
     *,
+    id: str | None,
     events: Sequence[str] | None,
     tags: Sequence[str] | None,
     tenant: str | None,
@@ -37,18 +38,23 @@ def adding(
     reason: str,
 ) -> Op[Endpoint]:
     parse(url, policy)
-    whose, key, id = _whose(scope, tenant), _secret(secret), ids.new()
+    whose, key, own = _whose(scope, tenant), _secret(secret), ids.new() if id is None else check_id(id)
     kinds = None if events is None else check_kinds(events)
     wanted = None if tags is None else check_tags(tags)
     most = check_limit("concurrency", concurrency)
 
     async def run(tx: Tx) -> Endpoint:
-        await endpoints.add(
-            tx, id=id, tenant=whose, url=url, secret=key, events_wanted=kinds, tags=wanted, concurrency=most
+        new = await endpoints.add(
+            tx, id=own, tenant=whose, url=url, secret=key, events_wanted=kinds, tags=wanted, concurrency=most
         )
-        after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
-        await audit(tx, actor=actor, action="webhook.add", target=id, reason=reason, after=after, tenant=whose)
-        return await endpoints.get(tx, id, secret=True)
+        endpoint = await endpoints.get(tx, own, secret=True)
+        if new:
+            after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
+            await audit(tx, actor=actor, action="webhook.add", target=own, reason=reason, after=after, tenant=whose)
+        elif (endpoint.url, endpoint.tenant) != (url, whose):
+            # Another tenant's is not handed out: only that the id is taken is said.
+            raise Conflict(f"webhook {own} exists with another URL or tenant; choose another id")
+        return endpoint
 
     return Op(run)
 

@@ -38,6 +38,7 @@ class Webhooks:
         self,
         url: str,
         *,
+        id: str | None = None,
         events: Sequence[str] | None = None,
         tags: Sequence[str] | None = None,
         tenant: str | None = None,
@@ -50,7 +51,8 @@ class Webhooks:
 
         `events` are kinds or their beginnings, such as "job.failed", "job" or "flow"; None is all that is told of jobs.
         `tags` narrow it to jobs with at least one of them. With a `tenant` it hears of that tenant's jobs alone. At
-        most `concurrency` deliveries are under way at once.
+        most `concurrency` deliveries are under way at once. A repeated call with the same `id` and URL makes nothing
+        new: its answer is the endpoint that is there.
         """
         return self._store().write(self._adding(**_given(locals())))
 
@@ -58,6 +60,7 @@ class Webhooks:
         self,
         url: str,
         *,
+        id: str | None = None,
         events: Sequence[str] | None = None,
         tags: Sequence[str] | None = None,
         tenant: str | None = None,

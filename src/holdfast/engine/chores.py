@@ -47,7 +47,7 @@ class Chores:
         self._store = store
         self._settings = settings
         self._random = random
-        self.rescuer: Final = Rescuer(store, own_id, pulse, random)
+        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock)
         self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles))
         leads = self.leader.holds
         self.scheduler: Final = Scheduler(

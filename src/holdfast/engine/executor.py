@@ -52,8 +52,11 @@ class Executor:
         *,
         inputs: Inputs,
         doorkeeper: Doorkeeper,
+        is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_leased`: whether the worker's lease holds, by its own clock."""
         self._app = app
+        self._is_leased = is_leased
         self._inputs = inputs
         self._doorkeeper = doorkeeper
         self._judge = judge
@@ -88,12 +91,22 @@ class Executor:
         try:
             if self._middleware or (run.task.is_async and not runs_apart(run)):
                 self._spawn(run)
+            elif self._is_too_late(run):
+                return
             elif runs_apart(run):
                 self._start_child(run).future.add_done_callback(partial(self._ended, run))
             else:
                 self._start_thread(run).future.add_done_callback(partial(self._ended, run))
         except Exception as error:
             self._end(run, self._judge.raised, error)
+
+    def _is_too_late(self, run: Run) -> bool:
+        """Whether the worker stood still since the claim: others may have the job by now, and may have ended it."""
+        if self._is_leased():
+            return False
+        run.stop.request("fenced")
+        self._end(run, self._judge.stopped)
+        return True
 
     def give_up(self, run: Run) -> None:
         """Stop waiting for a handler that was told to end and did not."""
@@ -158,8 +171,16 @@ class Executor:
     def _keep(self, run: Run, task: asyncio.Task[None]) -> None:
         run.interrupt = run.abandon = task.cancel
         run.stop.task = task
+        task.add_done_callback(partial(self._ended_unbegun, run))
+
+    def _ended_unbegun(self, run: Run, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step ends without a line of its coroutine having run."""
+        if task.cancelled():
+            self._end(run, self._judge.stopped)
 
     async def _conclude(self, run: Run) -> None:
+        if self._is_too_late(run):
+            return
         current_job.set(run.job)
         try:
             work_for(self._app, run.job.tenant)

@@ -38,8 +38,8 @@ class Wearer(Protocol):
         """The lease can no longer be trusted: stop every handler and hand back."""
         ...
 
-    def buried(self, why: str) -> None:
-        """The worker was declared lost: its jobs belong to others, and it needs a new identity."""
+    def buried(self, worker_id: str, why: str) -> None:
+        """That worker was declared lost: its jobs belong to others, and it needs a new identity."""
         ...
 
 
@@ -91,8 +91,7 @@ class Heartbeat:
         """Begin to beat. The lease runs since a moment that is not before `registered_at`, by the monotonic clock."""
         self._renewed_at = self._steady_since = registered_at
         self._wall = (self._clock.now(), self._clock.monotonic())
-        self._thread = threading.Thread(target=self._serve, name="holdfast-heartbeat", daemon=True)
-        self._thread.start()
+        self._spawn()
 
     def beat_now(self) -> None:
         """Do not wait for the next beat's time."""
@@ -118,7 +117,7 @@ class Heartbeat:
             owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3))
         except LeaseLost as lost:
             self._stopped = True
-            self._wearer.buried(str(lost))
+            self._wearer.buried(self._id, str(lost))
             return False
         except Exception as error:
             self._missed(error)
@@ -130,6 +129,10 @@ class Heartbeat:
             self._fenced = False
             self._wearer.heard(owned, asked_at)
         return True
+
+    def serve_once(self) -> float:
+        """One beat; the seconds until the next."""
+        return self._lease / 3 if self.run_once() else min(1.0, self._lease / 10)
 
     def check(self) -> None:
         """Fence the worker if its lease is about to end unrenewed."""
@@ -156,8 +159,11 @@ class Heartbeat:
             logger.warning("the clock stepped by %.1f s; nobody is rescued for one lease", drift)
             self._steady_since = monotonic
 
+    def _spawn(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="holdfast-heartbeat", daemon=True)
+        self._thread.start()
+
     def _serve(self) -> None:
         while not self._stopped:
-            renewed = self.run_once()
-            self._now.wait(self._lease / 3 if renewed else min(1.0, self._lease / 10))
+            self._now.wait(self.serve_once())
             self._now.clear()

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from ..clock import SECOND
+from ..clock import SECOND, Clock
 from ..destinations import Destination
+from ..errors import SchemaMismatch, StorageError
 from ..model.outbox import PREFIX
 from ..model.webhook import QUEUE
 from ..model.webhook import TASK as DELIVER
 from ..model.worker import WorkerSpec
 from ..rules.reach import worker_capability
+from ..storage.port import Op, Writes
 from ..tasks import Task
 from ..version import VERSION
 from .process import process_key
 from .routes import ServedRoutes
 from .settings import WorkerSettings, weights_of
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+
+async def insist(store: Writes, op: Op[Any], clock: Clock) -> float:
+    """Have it written by a store that may be down, as long as it takes; when that was asked, at the earliest."""
+    while True:
+        asked_at = clock.monotonic()
+        try:
+            await store.awrite(op)
+            return asked_at
+        except SchemaMismatch:
+            raise
+        except StorageError as error:
+            logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
+            await asyncio.sleep(1.0)
 
 
 def introduction(

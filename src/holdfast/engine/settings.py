@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from ..clock import SECOND
-from ..errors import ConfigError
-from ..names import check_affinity, check_capabilities, check_queue
+from ..errors import ConfigError, InvalidInput
+from ..names import check_affinity, check_capabilities, check_name, check_queue
 from ..rules.reach import RESERVED
 from ..rules.retention import Retention
+
+# A hundred years: what is added to an instant must still be one.
+_LONGEST: Final = 100 * 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +86,10 @@ class WorkerSettings:
         if not 1 <= self.concurrency <= 10_000:
             raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
         for name in ("grace", "cancel_grace", "block_warning", *_timings(self)):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name} must be 0 or more seconds, not {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) <= _LONGEST:
+                raise ConfigError(f"{name} must be 0 to {_LONGEST:.0f} seconds, not {getattr(self, name)!r}")
+        if self.name:
+            _check_own_name(self.name)
         weights_of(self.weights)
         self._check_routing()
         if not 0.01 <= self.poll <= 60:
@@ -99,8 +105,8 @@ class WorkerSettings:
             raise ConfigError(f"residents must be between 1 and 1,000, not {self.residents!r}")
         if len(set(self.resident)) > self.residents:
             raise ConfigError(f"resident names {len(set(self.resident))} affinities, but residents is {self.residents}")
-        if self.affinity_wait is not None and not 0 < self.affinity_wait < float("inf"):
-            raise ConfigError(f"affinity_wait must be more than 0 seconds, not {self.affinity_wait!r}")
+        if self.affinity_wait is not None and not 0 < self.affinity_wait <= _LONGEST:
+            raise ConfigError(f"affinity_wait must be above 0, up to {_LONGEST:.0f} s, not {self.affinity_wait!r}")
 
     @property
     def retention(self) -> Retention:
@@ -122,6 +128,13 @@ def _timings(settings: WorkerSettings) -> list[str]:
     return [name for name in timings if getattr(settings, name) is not None]
 
 
+def _check_own_name(name: str) -> None:
+    try:
+        check_name("name", name)
+    except InvalidInput as wrong:
+        raise ConfigError(str(wrong)) from None
+
+
 def weights_of(texts: tuple[str, ...]) -> dict[str, float]:
     """Weights by queue, from texts such as mail=3."""
     weights: dict[str, float] = {}
@@ -130,7 +143,9 @@ def weights_of(texts: tuple[str, ...]) -> dict[str, float]:
         try:
             weights[check_queue(queue)] = float(number)
         except ValueError:
-            raise ConfigError(f"the weight {text!r} is not of the form queue=number, such as mail=3") from None
+            raise ConfigError(f"weights has {text!r}, which is not of the form queue=number, such as mail=3") from None
+        except InvalidInput as wrong:
+            raise ConfigError(f"weights has {text!r}: {wrong}") from None
         if not 0 < weights[queue] <= 1000:
-            raise ConfigError(f"the weight of queue {queue!r} is {number}; use a number above 0, up to 1,000")
+            raise ConfigError(f"weights gives queue {queue!r} {number}; use a number above 0, up to 1,000")
     return weights

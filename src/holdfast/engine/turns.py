@@ -191,7 +191,9 @@ class Turns:
                 self.hungry = self.hungry or (turn.others_wait and turn.parked > 0)
                 self._desk.others_wait(turn.others_wait)
             self._read(finishes, turn)
-            self._desk.dispatch(turn.claimed, request.token)
+            if request.owner == self._desk.id:
+                self._desk.dispatch(turn.claimed, request.token)
+            # Else the worker was declared lost before the answer came, and they were taken from it.
         except StorageError:
             # The commit may have happened. What it took is read again, or handed back at the next beat.
             await self._recover(request.token)

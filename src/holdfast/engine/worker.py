@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..clock import SYSTEM_CLOCK, Clock
-from ..errors import HoldfastError, SchemaMismatch
+from ..errors import HoldfastError
 from ..ids import token
 from ..model.worker import Owned
 from ..storage.ops import workers
@@ -23,7 +23,7 @@ from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
-from .introduce import introduction, served_routes, worth_telling
+from .introduce import insist, introduction, served_routes, worth_telling
 from .judge import Judge
 from .relays import Relays, roles_of
 from .settings import WorkerSettings
@@ -56,7 +56,10 @@ class Worker:
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = _random.random,
         on_stuck: Callable[[], None] | None = None,
+        heartbeats: type[Heartbeat] = Heartbeat,
+        timekeepers: type[Timekeeper] = Timekeeper,
     ) -> None:
+        """`heartbeats` and `timekeepers` run on threads; where there is but one, others take their place."""
         self.id = identity or token()
         self.settings: Final = settings
         self._store = store
@@ -64,13 +67,14 @@ class Worker:
         self._clock = clock
         self._random = random
         self._on_stuck = on_stuck
+        self._heartbeats = heartbeats
         self._declarations = declarations
         self._leaving = False
         self._errands: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
-        self.timekeeper: Final = Timekeeper(clock)
+        self.timekeeper: Final = timekeepers(clock)
         self.routes: Final = served_routes(settings, tasks, random)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
@@ -87,6 +91,7 @@ class Worker:
             middleware,
             inputs=Inputs(store),
             doorkeeper=Doorkeeper(store, random),
+            is_leased=self._is_leased,
         )
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
@@ -100,19 +105,14 @@ class Worker:
 
     async def start(self) -> None:
         """Register and begin to work. Waits for a store that is down, as long as it takes."""
-        await self._begin()
         for declaration in self._declarations:
-            await self._store.awrite(declaration)
+            await insist(self._store, declaration, self._clock)
+        await self._begin()
         await self.ears.look()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
-        work = [
-            self.turns.run(self._is_over),
-            self.relays.run(),
-            self.ears.run(lambda: self._leaving),
-            self._hear_cancels(),
-            *self.chores.start(),
-        ]
+        beside = (self.ears.run(lambda: self._leaving), self._hear_cancels(), *self.chores.start())
+        work = (self.turns.run(self._is_over), self.relays.run(), *beside)
         self._errands = [asyncio.ensure_future(job) for job in work]
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
@@ -188,8 +188,8 @@ class Worker:
     def fence(self, why: str) -> None:
         self._post(self._fence, why)
 
-    def buried(self, why: str) -> None:
-        self._post(self._be_born_again, why)
+    def buried(self, worker_id: str, why: str) -> None:
+        self._post(self._be_born_again, worker_id, why)
 
     def _post(self, call: Callable[..., None], *args: Any) -> None:
         try:
@@ -214,7 +214,10 @@ class Worker:
             self.heartbeat = self._new_heartbeat()
             self.heartbeat.start(self._clock.monotonic() - self.settings.lease)
 
-    def _be_born_again(self, why: str) -> None:
+    def _be_born_again(self, worker_id: str, why: str) -> None:
+        if worker_id != self.id:
+            # Told twice: a fence that comes between the end of a heartbeat and this has begun another.
+            return
         logger.error("%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
         self.floor.fenced = True
         self.floor.stop_all("lost")
@@ -233,24 +236,20 @@ class Worker:
         slack = self.heartbeat.slack
         self.timekeeper.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
 
+    def _is_leased(self) -> bool:
+        """Asked before each handler; where the lease is over, the worker is fenced before it claims again."""
+        self.heartbeat.check()
+        return self.heartbeat.slack > 0
+
     def _new_heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._store, self.id, self.settings.lease, self, self._clock, self.physician.examine)
+        return self._heartbeats(self._store, self.id, self.settings.lease, self, self._clock, self.physician.examine)
 
     # -- errands
 
     async def _register(self) -> float:
         """Make the worker known; when that was asked, at the earliest."""
         spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
-        while True:
-            asked_at = self._clock.monotonic()
-            try:
-                await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
-                return asked_at
-            except SchemaMismatch:
-                raise
-            except HoldfastError as error:
-                logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
-                await asyncio.sleep(1.0)
+        return await insist(self._store, Op(lambda tx: workers.register(tx, spec)), self._clock)
 
     async def _hear_cancels(self) -> None:
         listener = self._store.bell.listen(["cancel"])

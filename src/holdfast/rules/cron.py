@@ -28,6 +28,12 @@ _NICKNAMES: Final = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
+_STEPPED: Final = re.compile(r"\b(\w+)-(\w+)/(\d+)\b")
+_NUMBERS: Final = {
+    "SUN": "0", "MON": "1", "TUE": "2", "WED": "3", "THU": "4", "FRI": "5", "SAT": "6",
+    "JAN": "1", "FEB": "2", "MAR": "3", "APR": "4", "MAY": "5", "JUN": "6", "JUL": "7", "AUG": "8", "SEP": "9",
+    "OCT": "10", "NOV": "11", "DEC": "12",
+}  # fmt: skip
 # Names that mean another zone on another machine, or count leap seconds.
 _NO_ZONES: Final = re.compile(r"(?i)localtime|posixrules|factory|(posix|right)/.*")
 _EPOCH: Final = datetime.fromisoformat("1970-01-01")
@@ -49,10 +55,15 @@ class Cron:
     is_fixed: bool
 
     def after(self, instant: int) -> Iterator[int]:
-        """The instants at which it fires, later than `instant`, in order."""
-        if self.zone is UTC:
-            return _wall_times(self.sim, instant + 1)
-        return _fixed(self, instant) if self.is_fixed else _elapsed(self, instant)
+        """The instants at which it fires, later than `instant`, in order; they end with the calendar."""
+        try:
+            if self.zone is UTC:
+                yield from _wall_times(self.sim, instant + 1)
+            else:
+                yield from _fixed(self, instant) if self.is_fixed else _elapsed(self, instant)
+        except (OverflowError, ValueError):
+            # Beyond the years 1 and 9999 no datetime can go.
+            return
 
 
 class UnknownZone(InvalidInput):
@@ -68,7 +79,7 @@ def parse_cron(text: str, zone: str = "UTC") -> Cron:
 @lru_cache(maxsize=1024)
 def _parsed(text: str, zone: str) -> Cron:
     try:
-        sim = CronSim(text, _SOME_DAY)
+        sim = CronSim(_STEPPED.sub(_one_value, text), _SOME_DAY)
         next(copy.copy(sim))
     except StopIteration:
         raise InvalidInput(_never(text)) from None
@@ -117,6 +128,12 @@ def _never(text: str) -> str:
     return f"the cron expression {text!r} never fires: its months have no such day; change the day or the month"
 
 
+def _one_value(range_: re.Match[str]) -> str:
+    """A range from a value to itself, whatever its step; cronsim would go on from it to the end of the field."""
+    first, last, step = (_NUMBERS.get(part, part.lstrip("0") or "0") for part in range_.groups())
+    return first if first == last and first.isdigit() and step != "0" else range_[0]
+
+
 def _fits_other_months(text: str) -> bool:
     """Whether only the months are in the way of a day, as in the 30th of February."""
     *before, _month, weekday = text.split()
@@ -143,7 +160,9 @@ def _elapsed(cron: Cron, instant: int) -> Iterator[int]:
         offset, end = _offset(cron.zone, start), _next_change(cron.zone, start)
         for local in _wall_times(cron.sim, start + offset):
             if local - offset >= end:
-                start = max(end, local - offset - _WIDEST_SHIFT)
+                # Where the clock is set back it shows again what it has shown: nothing may be passed over then.
+                changed = _offset(cron.zone, end) != offset
+                start = end if changed else max(end, local - offset - _WIDEST_SHIFT)
                 break
             yield local - offset
         else:

@@ -62,6 +62,8 @@ class Event(StrEnum):
     """What it waits for can no longer end as asked."""
     GIVE_UP = "give_up"
     """What it waited for did not come in time."""
+    SUPERSEDE = "supersede"
+    """A newer job of its dedupe key takes its place. Only while it waits for its next try, and its key allows that."""
 
 
 _S = JobState
@@ -93,6 +95,7 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
         (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.UNHOLD): frozenset({_S.READY}),
+        (_S.READY, Event.SUPERSEDE): frozenset({_S.FAILED}),
         (_S.READY, Event.BLOCK): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.BLOCK): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.UNBLOCK): frozenset({_S.READY}),

@@ -12,6 +12,8 @@ from ..errors import ConfigError
 
 _MAX_EXPONENT: Final = 62
 _LONGEST: Final = 366 * 86_400.0
+# A thousand years: the end of a job's age is an instant that a store can keep.
+_OLDEST: Final = 1_000 * _LONGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class RetryPolicy:
             value = getattr(self, name)
             if not (_is_number(value) and 0 <= value <= _LONGEST):
                 raise ConfigError(f"RetryPolicy.{name} must be between 0 and {_LONGEST:.0f}, not {value!r}")
-        if self.max_age is not None and not (_is_number(self.max_age) and 0 < self.max_age < float("inf")):
-            raise ConfigError(f"RetryPolicy.max_age must be positive seconds or None, not {self.max_age!r}")
+        if self.max_age is not None and not (_is_number(self.max_age) and 0 < self.max_age <= _OLDEST):
+            raise ConfigError(f"RetryPolicy.max_age must be above 0, up to {_OLDEST:.0f}, not {self.max_age!r}")
 
     def delay(self, failures: int, u: float) -> float:
         """Seconds to wait after the `failures`-th failure; `u` in [0, 1) is the caller's randomness."""
@@ -54,7 +56,10 @@ class RetryPolicy:
             return 0.0
         if self.kind == "fixed":
             return self.initial
-        return min(self.cap, self.initial * self.factor ** min(failures - 1, _MAX_EXPONENT))
+        try:
+            return min(self.cap, self.initial * float(self.factor) ** min(failures - 1, _MAX_EXPONENT))
+        except OverflowError:
+            return self.cap if self.initial else 0.0
 
     def encode(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -21,6 +21,23 @@ class Forked(Protocol):
         ...
 
 
+class Leaving(Protocol):
+    """Something that must not be open at the moment of a fork."""
+
+    def before_fork(self) -> None:
+        """Runs in the thread that forks: leave it, and keep others from coming back."""
+        ...
+
+    def after_fork_in_parent(self) -> None:
+        """Let the others in again."""
+        ...
+
+
+def leave_before_fork(thing: Leaving) -> None:
+    """Have `thing` left before every fork for as long as it lives."""
+    _leaving.add(thing)
+
+
 def renew_after_fork(thing: Forked) -> None:
     """Have `thing.renew_after_fork()` called in every forked child for as long as `thing` lives."""
     _living.add(thing)
@@ -38,7 +55,18 @@ def _renew_all() -> None:
         thing.renew_after_fork()
 
 
+def _leave_all() -> None:
+    for thing in list(_leaving):
+        thing.before_fork()
+
+
+def _come_back_all() -> None:
+    for thing in list(_leaving):
+        thing.after_fork_in_parent()
+
+
 _living: WeakSet[Forked] = WeakSet()
+_leaving: WeakSet[Leaving] = WeakSet()
 _parked: list[object] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(before=_leave_all, after_in_parent=_come_back_all, after_in_child=_renew_all)

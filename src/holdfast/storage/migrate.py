@@ -25,6 +25,9 @@ CREATE_TABLE: Final = (
     " (version integer not null primary key, name text not null, applied_at bigint not null,"
     " oldest_writer integer not null)"
 )
+# The first version of this table said nothing about writers: every migration it lists, any writer must know.
+ADD_OLDEST_WRITER: Final = "alter table holdfast_migration add column oldest_writer integer not null default 1"
+SELECT_VERSIONS: Final = "select version from holdfast_migration order by 1"
 
 _OBJECT = re.compile(
     r"^(create|drop) (?:unique )?(table|index|view) (?:if (?:not )?exists )?(holdfast_\w+)", re.MULTILINE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -59,7 +58,7 @@ def _encoded(data: object) -> tuple[Encoding, bytes]:
 def _percent(value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise InvalidInput(f"percent must be a number, not {type(value).__name__}")
-    if math.isnan(value) or not 0 <= value <= 100:
+    if not 0 <= value <= 100:
         raise InvalidInput(f"percent is {value}; give a number from 0 to 100")
     return float(value)
 

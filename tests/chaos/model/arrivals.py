@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from holdfast.errors import DuplicateJob, IdTaken, QueueClosed
 from holdfast.model.job import Enqueued, JobSpec
 from holdfast.model.limits import JobLimits
+from holdfast.rules.lifecycle import Event
 
 from . import links
 from .state import Job, Model, S
@@ -15,6 +16,8 @@ from .state import Job, Model, S
 
 def enqueue(model: Model, specs: Sequence[JobSpec]) -> list[Enqueued]:
     """All of them, or none where one is refused."""
+    if len(specs) == 1 and specs[0].dedupe is None:
+        return _enqueue(model, specs)  # it is refused before anything is done
     trial = copy.deepcopy(model)
     answers = _enqueue(trial, specs)
     vars(model).update(vars(trial))
@@ -34,7 +37,8 @@ def _key(spec: JobSpec) -> str | None:
 
 def _insert(model: Model, spec: JobSpec) -> bool:
     key = _key(spec)
-    is_open = key in model.windows and model.windows[key][1] > model.now if key else False
+    opener, until = model.windows.get(key or "", ("", 0))
+    is_open = until > model.now and opener in model.jobs
     closed = model.queues.get(spec.route.queue) in ("draining", "disabled")
     if is_open or closed or spec.id in model.jobs or model.holder(key):
         return False
@@ -84,14 +88,13 @@ def _winner(model: Model, spec: JobSpec) -> Enqueued | None:
     holder = model.holder(dedupe.key)
     if holder is None:
         past = model.windows.get(dedupe.key)
-        if past is None or past[1] <= model.now:
+        if past is None or past[1] <= model.now or past[0] not in model.jobs:
             return None
         holder_id = past[0]
     else:
         holder_id = holder.id
         if holder.until == "failure" and holder.state is S.READY and holder.reason == "retry":
-            # Not in the table: the newer twin ends it in its place.
-            holder.state = S.FAILED
+            holder.move(Event.SUPERSEDE, S.FAILED)
             holder.ends("superseded", model.now)
             links.tell(model, [holder])
             return None

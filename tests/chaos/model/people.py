@@ -40,7 +40,8 @@ def run_now(model: Model, job_id: str) -> bool:
     by_hand = job.state is S.BLOCKED and job.reason not in _NOT_BY_HAND
     if job.due == 0 or by_hand:
         job.move(Event.RUN_NOW, S.READY)
-        job.rests(job.reason, model.now, model.now)
+        again = "retry" if job.attempts > 0 else "new"
+        job.rests(again if by_hand else job.reason, model.now, model.now)
         return True
     if job.state is not S.READY:
         raise IllegalMove(job_id)

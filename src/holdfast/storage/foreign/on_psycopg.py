@@ -43,7 +43,7 @@ def run_on_psycopg(
             _undo(cursor)
             raise
         cursor.execute("release holdfast")
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeEncodeError) as error:
         raise translate(error) from error
     return answer, tx.rung
 
@@ -66,7 +66,7 @@ async def arun_on_psycopg(
             await _aundo(cursor)
             raise
         await cursor.execute("release holdfast")
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeEncodeError) as error:
         raise translate(error) from error
     return answer
 

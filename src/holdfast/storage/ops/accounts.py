@@ -10,10 +10,12 @@ from ...errors import BudgetNotFound
 from ...rules.budget import Account, Line, begun_anew
 from ..port import Params, Row, Tx
 from ..statements import Statement, sql
+from ..unstorable import refuse_in_json
 
 
 def key_of(tenant: str, name: str) -> str:
     """Tenant and name in one. No name has that character."""
+    refuse_in_json(name)
     return f"{tenant}\x1f{name}"
 
 

@@ -83,8 +83,8 @@ async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
         return Enqueued(spec.id, True)
     # While the insert waited for a stranger's twin, that one ended and left its window open.
     await tx.one(sql.delete_job, id=spec.id)
-    if past := await tx.one(sql.dedupe_window_winner, held=held):
-        return _existing(past[0], spec.dedupe)
+    if past := await _window_winner(tx, held):
+        return _existing(past, spec.dedupe)
     raise StorageBusy(f"the dedupe window of job {spec.id} closed this moment; repeat the call")
 
 
@@ -126,8 +126,8 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
     held = held_key(spec)
     holder = await tx.one(sql.dedupe_winner, held=held)
     if holder is None:
-        past = await tx.one(sql.dedupe_window_winner, held=held)
-        return _existing(past[0], dedupe) if past else None
+        past = await _window_winner(tx, held)
+        return _existing(past, dedupe) if past else None
     winner_id, _state, reason, until, _attempts = holder
     if until == "failure" and reason == "retry" and (ended := await tx.one(sql.supersede_job, id=winner_id)):
         if ended[0]:
@@ -139,6 +139,13 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
             tx.ring(f"queue:{row[0]}")
         return Enqueued(winner_id, False)
     return _existing(winner_id, dedupe)
+
+
+async def _window_winner(tx: Tx, held: str | None) -> str | None:
+    """The job whose window is open, as long as there is that job."""
+    await tx.one(sql.close_dead_window, held=held)
+    row = await tx.one(sql.dedupe_window_winner, held=held)
+    return str(row[0]) if row else None
 
 
 def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:

@@ -72,13 +72,14 @@ async def list_workers(tx: Tx) -> list[Worker]:
     return [worker_of(row) for row in rows]
 
 
-async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0) -> Rescue:
+async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0, waits: bool = True) -> Rescue:
     """Take one page of jobs from a worker that is lost, and forget it once it owns nothing.
 
-    Changes nothing unless its lease has run out, or the caller is `certain` that its process is gone.
-    `spread` in [0, 1) is the caller's randomness.
+    Changes nothing unless its lease has run out, or the caller is `certain` that its process is gone; nor, if the
+    caller `waits` for nobody, while a claim of it is under way. `spread` in [0, 1) is the caller's randomness.
     """
-    if await tx.one(sql.lock_worker, id=worker_id, certain=int(certain)) is None:
+    lock = sql.lock_worker if waits else sql.try_lock_worker
+    if await tx.one(lock, id=worker_id, certain=int(certain)) is None:
         return Rescue((), more=False)
     await tx.one(sql.mark_dead, id=worker_id)
     rows = await tx.all(sql.page_of_lost, owner=worker_id, n=RESCUE_PAGE)

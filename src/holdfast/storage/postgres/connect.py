@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -14,8 +14,6 @@ from ...errors import ConfigError, StorageError
 from .failures import translate
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-AsyncConnection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
-C = TypeVar("C", Connection, AsyncConnection)
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _PREPARE_AFTER: Final = 5
@@ -46,22 +44,14 @@ class Address:
             raise self._unreachable(error) from error
         return _prepared(connection)
 
-    async def aconnect(self) -> AsyncConnection:
-        try:
-            connection = await psycopg.AsyncConnection.connect(
-                self.conninfo, autocommit=True, prepare_threshold=self._threshold
-            )
-        except psycopg.Error as error:
-            raise self._unreachable(error) from error
-        return _prepared(connection)
-
     @property
     def _threshold(self) -> int | None:
         return _PREPARE_AFTER if self.prepare else None
 
     def _unreachable(self, error: psycopg.Error) -> StorageError:
         found = translate(error)
-        return type(found)(f"cannot connect to Postgres at {self.place}: {found}", backend="postgres")
+        kind = type(found) if isinstance(found, StorageError) else StorageError
+        return kind(f"cannot connect to Postgres at {self.place}: {found}", backend="postgres")
 
 
 def address(dsn: str, *, connect_timeout: float, prepare: bool, schema: str | None = None) -> Address:
@@ -91,7 +81,7 @@ def _place(given: dict[str, str]) -> str:
     return f"{host}{port}/{given.get('dbname', '')}"
 
 
-def _prepared(connection: C) -> C:
+def _prepared(connection: Connection) -> Connection:
     # By default an int's type follows its size, and each mix of sizes would be prepared as a statement of its own.
     connection.adapters.register_dumper(int, Int8Dumper)
     # How psycopg's own pool says that a connection may end with the program without a ResourceWarning.

@@ -12,6 +12,7 @@ import psycopg
 
 from ...errors import (
     Corruption,
+    HoldfastError,
     OutcomeUnknown,
     SchemaMismatch,
     StorageBusy,
@@ -20,6 +21,7 @@ from ...errors import (
     StorageReadOnly,
     StorageUnavailable,
 )
+from ..unstorable import holding_nul, refused
 
 _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "40001": StorageBusy,  # serialization failure
@@ -43,6 +45,8 @@ _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "XX001": Corruption,
     "XX002": Corruption,
 }
+# A number out of range, a character that is none, and those words of asyncpg for both.
+_UNSTORABLE: Final = frozenset({"22000", "22003", "22021", "22P05"})
 _BY_CLASS: Final[dict[str, type[StorageError]]] = {
     "08": StorageUnavailable,
     "28": StorageUnavailable,
@@ -59,20 +63,29 @@ _ADVICE: Final[dict[type[StorageError], str]] = {
 }
 
 
-def translate(error: Exception) -> StorageError:
+def translate(error: Exception) -> HoldfastError:
     """The Holdfast error for a driver's error that came from a statement."""
+    if is_unstorable(error):
+        return refused(error) if isinstance(error, UnicodeEncodeError) or _is_of_number(error) else holding_nul()
     kind = _kind(error)
     advice = _ADVICE.get(kind)
     return kind(f"{_first_line(error)}; {advice}" if advice else _first_line(error), backend="postgres")
 
 
-def translate_commit(error: Exception) -> StorageError:
+def translate_commit(error: Exception) -> HoldfastError:
     """Like `translate`, where the error came from COMMIT: a lost connection then leaves the outcome unknown."""
     found = translate(error)
     if not isinstance(found, StorageUnavailable):
         return found
     message = f"the connection broke at COMMIT ({_first_line(error)}); read the state again before repeating the call"
     return OutcomeUnknown(message, backend="postgres")
+
+
+def is_unstorable(error: BaseException) -> bool:
+    """Whether a value cannot be kept, and nothing is wrong with the server or with us."""
+    if isinstance(error, psycopg.DataError) and error.sqlstate is None:
+        return "NUL" in str(error)
+    return isinstance(error, UnicodeEncodeError) or getattr(error, "sqlstate", None) in _UNSTORABLE
 
 
 def is_driver_error(error: BaseException) -> bool:
@@ -82,7 +95,7 @@ def is_driver_error(error: BaseException) -> bool:
     return type(error).__module__.startswith("asyncpg.")
 
 
-def spoils_the_pool(error: StorageError) -> bool:
+def spoils_the_pool(error: HoldfastError) -> bool:
     """Whether the other idle connections are likely to be as useless as the one that failed."""
     return isinstance(error, (StorageUnavailable, StorageReadOnly, OutcomeUnknown))
 
@@ -94,6 +107,10 @@ def _kind(error: Exception) -> type[StorageError]:
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
         return StorageUnavailable
     return StorageUnavailable if type(error).__module__ == "asyncpg.exceptions._base" else StorageError
+
+
+def _is_of_number(error: Exception) -> bool:
+    return getattr(error, "sqlstate", None) == "22003" or "range" in str(error)
 
 
 def _first_line(error: Exception) -> str:

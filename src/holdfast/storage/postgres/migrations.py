@@ -18,8 +18,13 @@ from .tx import PgTx
 
 # Any constant serves, as long as every version of Holdfast takes the same.
 _LOCK: Final = 4_851_637_209
-_HAS_TABLE: Final = Statement("has_migrations", "", "select to_regclass('holdfast_migration') is not null")
+_COLUMNS: Final = Statement(
+    "migration_columns",
+    "",
+    "select attname::text from pg_attribute where attrelid = to_regclass('holdfast_migration') and attnum > 0",
+)
 _SELECT_APPLIED: Final = Statement("select_applied", "", migrate.select_applied("postgres"))
+_SELECT_VERSIONS: Final = Statement("select_versions", "", migrate.SELECT_VERSIONS)
 _RECORD: Final = (
     "insert into holdfast_migration (version, name, oldest_writer, applied_at)"
     " values (%s, %s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
@@ -39,8 +44,14 @@ select 'function', oid::regprocedure::text, 4 from pg_proc
 
 
 async def _applied(tx: Tx) -> list[int]:
-    exists = await tx.one(_HAS_TABLE)
-    return [version for (version,) in await tx.all(_SELECT_APPLIED)] if exists and exists[0] else []
+    columns = await _columns(tx)
+    if not columns:
+        return []
+    return [version for (version,) in await tx.all(_SELECT_APPLIED if "oldest_writer" in columns else _SELECT_VERSIONS)]
+
+
+async def _columns(tx: Tx) -> set[str]:
+    return {name for (name,) in await tx.all(_COLUMNS)}
 
 
 APPLIED: Final = Op(_applied)
@@ -75,7 +86,10 @@ def _apply(connection: Connection, schema: str | None) -> list[str]:
         connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
     _require_a_schema(connection)
     connection.execute(migrate.CREATE_TABLE)
-    missing = migrate.pending(step(_applied(PgTx(connection.cursor()))), "postgres")
+    tx = PgTx(connection.cursor())
+    if "oldest_writer" not in step(_columns(tx)):
+        connection.execute(migrate.ADD_OLDEST_WRITER)
+    missing = migrate.pending(step(_applied(tx)), "postgres")
     for migration in missing:
         # Without parameters the whole file goes in one simple query, which may hold many statements.
         connection.execute(migration.text.encode())

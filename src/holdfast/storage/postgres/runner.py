@@ -7,7 +7,6 @@ BEGIN; sending that together with the first statement in psycopg's pipeline mode
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from dataclasses import dataclass
@@ -16,13 +15,13 @@ from typing import Any, Final, Generic, LiteralString, TypeVar
 import psycopg
 
 from ...clock import Clock
-from ...errors import StorageBusy, StorageError, StorageUnavailable
+from ...errors import HoldfastError, StorageBusy, StorageError, StorageUnavailable
 from ..port import Op
 from ..step import step
-from .connect import AsyncConnection, Connection
+from .connect import Connection
 from .failures import spoils_the_pool, translate, translate_commit
-from .pool import AsyncPool, Pool
-from .tx import PgAsyncTx, PgTx
+from .pool import Pool
+from .tx import PgTx
 
 T = TypeVar("T")
 
@@ -33,6 +32,11 @@ class Mode:
     writes: bool
 
 
+SILENCE: Final = 5.0
+"""Seconds without a word in the middle of a transaction after which the server ends it; an operation's own patience
+is that of the server too. Between two statements nobody thinks for long here: such a process is frozen or cut off,
+and others wait for its locks. Without this a server waits until TCP gives up: for hours, for a frozen one for ever.
+"""
 WRITE: Final = Mode("begin", writes=True)
 READ: Final = Mode("begin isolation level repeatable read read only", writes=False)
 
@@ -46,7 +50,7 @@ class Done(Generic[T]):
 
 
 class Runner:
-    """Runs operations for blocking callers."""
+    """Runs operations, on the caller's thread."""
 
     def __init__(self, pool: Pool, clock: Clock | None, patience: float) -> None:
         self._pool = pool
@@ -79,52 +83,19 @@ class Runner:
             self._pool.give(connection, broken=broken)
 
 
-class AsyncRunner:
-    """The awaiting twin of `Runner`, for one event loop."""
-
-    def __init__(self, pool: AsyncPool, clock: Clock | None, patience: float) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._patience = patience
-
-    async def run(self, op: Op[T], mode: Mode) -> Done[T]:
-        retry = _Retry(self._patience if op.patience is None else op.patience)
-        while True:
-            try:
-                return await self._attempt(op, mode)
-            except (StorageBusy, _NeverBegan) as error:
-                pause = retry.pause_after(error)
-            await asyncio.sleep(pause)
-
-    async def _attempt(self, op: Op[T], mode: Mode) -> Done[T]:
-        connection = await self._pool.take()
-        broken = True
-        try:
-            done = await _acarry_out(connection, op, mode, reading(self._clock))
-            broken = False
-            return done
-        except Exception as error:
-            broken = False
-            if isinstance(error, StorageError) and spoils_the_pool(error):
-                self._pool.drop()
-            raise
-        finally:
-            self._pool.give(connection, broken=broken)
-
-
 def _carry_out(connection: Connection, op: Op[T], mode: Mode, now: int | None) -> Done[T]:
     cursor = connection.cursor()
     if op.single and op.patience is None:
         tx = PgTx(cursor, now, limit=1)
         try:
             return Done(step(op.run(tx)), tx.rung)
-        except psycopg.Error as error:
+        except (psycopg.Error, UnicodeEncodeError) as error:
             raise _single_failure(error, mode) from error
     _begin(cursor, op, mode)
     tx = PgTx(cursor, now)
     try:
         answer = step(op.run(tx))
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeEncodeError) as error:
         _roll_back(connection)
         raise translate(error) from error
     except Exception:
@@ -152,55 +123,16 @@ def _roll_back(connection: Connection) -> None:
         connection.close()
 
 
-async def _acarry_out(connection: AsyncConnection, op: Op[T], mode: Mode, now: int | None) -> Done[T]:
-    cursor = connection.cursor()
-    if op.single and op.patience is None:
-        tx = PgAsyncTx(cursor, now, limit=1)
-        try:
-            return Done(await op.run(tx), tx.rung)
-        except psycopg.Error as error:
-            raise _single_failure(error, mode) from error
-    await _abegin(cursor, op, mode)
-    tx = PgAsyncTx(cursor, now)
-    try:
-        answer = await op.run(tx)
-    except psycopg.Error as error:
-        await _aroll_back(connection)
-        raise translate(error) from error
-    except Exception:
-        await _aroll_back(connection)
-        raise
-    try:
-        await cursor.execute("commit")
-    except psycopg.Error as error:
-        raise translate_commit(error) from error
-    return Done(answer, tx.rung)
-
-
-async def _abegin(cursor: psycopg.AsyncCursor[Any], op: Op[Any], mode: Mode) -> None:
-    try:
-        await cursor.execute(_opening(op, mode), prepare=False)
-    except psycopg.Error as error:
-        raise _began_badly(error) from error
-
-
-async def _aroll_back(connection: AsyncConnection) -> None:
-    try:
-        await connection.execute("rollback")
-    except psycopg.Error:
-        await connection.close()
-
-
 class _NeverBegan(StorageUnavailable):
     """A pooled connection was dead before anything was sent on it: another try cannot do anything twice."""
 
 
-def _began_badly(error: psycopg.Error) -> StorageError:
+def _began_badly(error: psycopg.Error) -> HoldfastError:
     found = translate(error)
     return _NeverBegan(str(found), backend="postgres") if isinstance(found, StorageUnavailable) else found
 
 
-def _single_failure(error: psycopg.Error, mode: Mode) -> StorageError:
+def _single_failure(error: Exception, mode: Mode) -> HoldfastError:
     return translate_commit(error) if mode.writes else translate(error)
 
 
@@ -210,10 +142,10 @@ def reading(clock: Clock | None) -> int | None:
 
 
 def _opening(op: Op[Any], mode: Mode) -> bytes:
-    """BEGIN, together with the patience of an operation that has its own: without parameters both go in one message."""
-    if op.patience is None:
-        return mode.begin.encode()
-    return f"{mode.begin}; set local lock_timeout = {max(1, round(op.patience * 1000))}".encode()
+    """BEGIN, together with what bounds the transaction: without parameters all goes in one message."""
+    wait = round(max(0.001, SILENCE if op.patience is None else op.patience) * 1000)
+    bounds = f"{mode.begin}; set local idle_in_transaction_session_timeout = {wait}"
+    return (bounds if op.patience is None else f"{bounds}; set local lock_timeout = {wait}").encode()
 
 
 class _Retry:

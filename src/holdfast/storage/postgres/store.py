@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ...clock import Clock, SystemClock
 from .. import forking, migrate
@@ -21,12 +22,16 @@ from . import migrations
 from .bell import PgBell
 from .connect import address
 from .describe import describe
+from .hands import Hands
 from .merge import AsyncMerger, Merger
-from .pool import AsyncPool, Pool, closed_error
-from .runner import READ, WRITE, AsyncRunner, Runner
+from .pool import Pool, closed_error
+from .runner import READ, WRITE, Done, Runner
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+
+_TRUSTED: Final = 10.0
+"""Seconds after which a write looks again whether the schema is one that this code writes: others may migrate it."""
 
 
 class PostgresStore:
@@ -78,18 +83,13 @@ class PostgresStore:
         return self._merger.waiting + sum(lane.merger.waiting for lane in list(self._lanes.values()))
 
     def write(self, op: Op[T]) -> T:
-        if not self._checked:
-            self._check_schema()
-        done = self._runner.run(op, WRITE)
+        done = self._written(self._runner, op)
         if done.topics:
             self._bell.announce(done.topics)
         return done.answer
 
     async def awrite(self, op: Op[T]) -> T:
-        lane = self._lane()
-        if not self._checked:
-            await self._acheck_schema(lane)
-        done = await lane.runner.run(op, WRITE)
+        done = await self._lane().run(lambda runner: self._written(runner, op))
         if done.topics:
             self._bell.announce(done.topics)
         return done.answer
@@ -104,16 +104,15 @@ class PostgresStore:
         return self._runner.run(op, READ).answer
 
     async def aread(self, op: Op[T]) -> T:
-        return (await self._lane().runner.run(op, READ)).answer
+        return (await self._lane().run(lambda runner: runner.run(op, READ))).answer
 
     def within(self, connection: object, op: Op[T]) -> T:
-        if not self._checked:
-            self._check_schema()
+        self._check_schema(self._runner)
         return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
-        if not self._checked:
-            await self._acheck_schema(self._lane())
+        if time.monotonic() >= self._look_at_schema:
+            await self._lane().run(self._check_schema)
         return await arun_within(self._host, connection, op)
 
     def migrate(self) -> list[str]:
@@ -124,7 +123,7 @@ class PostgresStore:
             self._pool.give(connection)
 
     def drop(self) -> None:
-        self._checked = False
+        self._look_at_schema = 0.0
         connection = self._pool.take()
         try:
             migrations.drop(connection)
@@ -146,7 +145,7 @@ class PostgresStore:
         self._bell.close()
         self._pool.close()
         for lane in self._lanes.values():
-            lane.pool.close()
+            lane.close()
 
     def renew_after_fork(self) -> None:
         """The child uses nothing that it inherited: neither connections, nor threads, nor the locks they held."""
@@ -158,7 +157,7 @@ class PostgresStore:
             self._pool.close()
 
     def _open(self) -> None:
-        self._checked = False
+        self._look_at_schema = 0.0
         self._mutex = threading.Lock()
         self._pool = Pool(self._address, self._pool_size, self._patience)
         self._runner = Runner(self._pool, self._clock, self._patience)
@@ -172,27 +171,38 @@ class PostgresStore:
     def _new_lane(self, loop: asyncio.AbstractEventLoop) -> _Lane:
         if self._closed:
             raise closed_error()
-        pool = AsyncPool(self._address, self._pool_size, self._patience)
-        lane = _Lane(pool, AsyncRunner(pool, self._clock, self._patience), AsyncMerger(self.awrite, self._depth))
+        pool = Pool(self._address, self._pool_size, self._patience)
+        runner = Runner(pool, self._clock, self._patience)
+        hands = Hands(loop, self._pool_size, self._patience)
+        lane = _Lane(pool, runner, hands, AsyncMerger(self.awrite, self._depth))
         with self._mutex:
             for other in [other for other in self._lanes if other.is_closed()]:
-                self._lanes.pop(other).pool.close()
+                self._lanes.pop(other).close()
             self._lanes[loop] = lane
         return lane
 
-    def _check_schema(self) -> None:
-        migrate.check(self._runner.run(migrations.APPLIED, READ).answer, "postgres")
-        self._checked = True
+    def _written(self, runner: Runner, op: Op[T]) -> Done[T]:
+        self._check_schema(runner)
+        return runner.run(op, WRITE)
 
-    async def _acheck_schema(self, lane: _Lane) -> None:
-        migrate.check((await lane.runner.run(migrations.APPLIED, READ)).answer, "postgres")
-        self._checked = True
+    def _check_schema(self, runner: Runner) -> None:
+        if time.monotonic() >= self._look_at_schema:
+            migrate.check(runner.run(migrations.APPLIED, READ).answer, "postgres")
+            self._look_at_schema = time.monotonic() + _TRUSTED
 
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """What the tasks of one event loop share."""
+    """What the tasks of one event loop share: connections of their own, and threads that wait at these."""
 
-    pool: AsyncPool
-    runner: AsyncRunner
+    pool: Pool
+    runner: Runner
+    hands: Hands
     merger: AsyncMerger
+
+    def run(self, call: Callable[[Runner], T]) -> Awaitable[T]:
+        return self.hands.run(lambda: call(self.runner))
+
+    def close(self) -> None:
+        self.hands.close()
+        self.pool.close()

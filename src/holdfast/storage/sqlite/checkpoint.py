@@ -83,11 +83,15 @@ class Checkpointer:
 
     def close(self) -> None:
         """Stop the thread. The connections belong to the caller."""
+        self.retire()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+
+    def retire(self) -> None:
+        """Never use the connections again, from the next time that the caller lets others in."""
         self._closed = True
         self._full.set()
         self._dirty.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5)
 
     def run_when_due(self) -> bool:
         """One turn of the thread, after the first commit: wait for enough or for quiet. False when closed."""

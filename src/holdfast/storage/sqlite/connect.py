@@ -20,9 +20,9 @@ PATIENCE: Final = 5.0
 """Seconds to try for a lock."""
 
 
-def open_writer(location: Location, *, durable: bool) -> sqlite3.Connection:
+def open_writer(location: Location, *, durable: bool, create: bool = True) -> sqlite3.Connection:
     """The connection that writes. Creates the file, readable for its owner only, and puts it into WAL mode."""
-    if location.path is not None:
+    if location.path is not None and create:
         _create(location.path)
     connection = _connect(location, mode="rw")
     try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 from ...errors import ConfigError, NotInTransaction
 from ..port import Op
 from ..step import step
+from ..waiter import own_copy
 from .connect import settle
 from .failures import translated
 from .location import Location
@@ -45,8 +47,21 @@ class Lent:
             return False
         return any(map(_in_transaction, self._made.get(threading.get_ident(), ())))
 
-    def run(self, connection: sqlite3.Connection, op: Op[T], now: int) -> tuple[T, set[str]]:
-        """Run in the caller's transaction, under a savepoint; the answer and the topics to ring after its commit."""
+    def any_open(self) -> bool:
+        """Is any connection open that was made here, of whatever thread?"""
+        return any(_is_open(connection) for made in list(self._made.values()) for connection in list(made))
+
+    def run(
+        self,
+        connection: sqlite3.Connection,
+        op: Op[T],
+        now: int,
+        refusal: Callable[[sqlite3.Cursor], Exception | None] = lambda cursor: None,
+    ) -> tuple[T, set[str]]:
+        """Run in the caller's transaction, under a savepoint; the answer and the topics to ring after its commit.
+
+        `refusal` says why nothing may be written, as seen from that transaction.
+        """
         if not connection.in_transaction:
             raise NotInTransaction(
                 "the connection has no open transaction; begin one before passing connection=", backend="sqlite"
@@ -57,6 +72,8 @@ class Lent:
         try:
             with translated():
                 self._check_same_database(cursor)
+                if (refused := refusal(cursor)) is not None:
+                    raise own_copy(refused)
                 # A checkpoint at the caller's commit would run without the write lock. See checkpoint.py.
                 cursor.execute("pragma wal_autocheckpoint=0").fetchall()
                 return _guarded(connection, cursor, op, now)
@@ -84,6 +101,14 @@ def _guarded(connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], 
             cursor.execute("release holdfast")
         raise
     return answer, tx.rung
+
+
+def _is_open(connection: Connection) -> bool:
+    try:
+        _ = connection.in_transaction
+    except sqlite3.ProgrammingError:
+        return False
+    return True
 
 
 def _in_transaction(connection: Any) -> bool:

@@ -62,6 +62,9 @@ def inspect(location: Location, *, allow_unsafe_fs: bool) -> None:
         status = os.stat(location.path)
     except FileNotFoundError:
         return
+    except OSError as error:
+        place = f"{error.strerror}: {location.path[:200]}"
+        raise StorageUnavailable(f"{place}; choose another path", backend="sqlite") from error
     _check_file(location.path, status)
 
 
@@ -119,8 +122,11 @@ def _private_memory() -> Location:
 
 
 def _at(text: str, *, read_only: bool = False) -> Location:
-    path = os.path.realpath(text)
-    return Location(f"file:{quote(path)}", path, read_only)
+    try:
+        path = os.path.realpath(text)
+        return Location(f"file:{quote(path)}", path, read_only)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{text!a} is no path: it holds a lone surrogate") from None
 
 
 def _check_directory(directory: str) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, Final, TypeVar
 
 from ...clock import Clock
 from ..port import Op
 from ..step import step
 from .failures import code, is_busy, translated
+from .garbled import as_it_is, is_garbled
 from .tx import SqliteTx
 
 T = TypeVar("T")
@@ -32,6 +36,8 @@ class Readers:
         self._clock = clock
         self._calm: deque[sqlite3.Connection] = deque()
         self._quick: deque[sqlite3.Connection] = deque()
+        self._all: set[sqlite3.Connection] = set()
+        self._opening = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
@@ -54,9 +60,26 @@ class Readers:
         self._closed = True
         if self._threads is not None:
             self._threads.shutdown()
+        self._close_idle()
+
+    def leave(self, while_away: ExitStack, patience: float) -> bool:
+        """Close every connection, and let nobody open one before `while_away` ends; False where one stays in use."""
+        while_away.enter_context(self._opening)
+        deadline = time.monotonic() + patience
+        self._close_idle()
+        while self._all and time.monotonic() < deadline:
+            time.sleep(0.001)
+            self._close_idle()
+        return not self._all
+
+    def _close_idle(self) -> None:
         for pool in (self._calm, self._quick):
             while pool:
-                pool.pop().close()
+                self._close(pool.pop())
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+        self._all.discard(connection)
 
     def _open_quick(self) -> sqlite3.Connection:
         connection = self._open()
@@ -68,12 +91,19 @@ class Readers:
         try:
             connection = pool.pop()
         except IndexError:
-            connection = make()
+            with self._opening:
+                connection = make()
+                self._all.add(connection)
         try:
             return _snapshot(connection, op, self._clock.now())
+        except sqlite3.OperationalError as error:
+            if not is_garbled(error):
+                raise
+            with as_it_is(connection):
+                return _snapshot(connection, op, self._clock.now())
         finally:
             if self._closed or connection.in_transaction or len(pool) >= _IDLE:
-                connection.close()
+                self._close(connection)
             else:
                 pool.append(connection)
 

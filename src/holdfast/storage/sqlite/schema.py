@@ -13,12 +13,13 @@ from .connect import PATIENCE, patiently
 _RECORD: Final = "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (?, ?, ?, ?)"
 
 
-def applied(connection: sqlite3.Connection) -> list[int]:
+def applied(connection: sqlite3.Connection | sqlite3.Cursor) -> list[int]:
     """The versions this database has; empty for a fresh one."""
-    known = "select 1 from sqlite_master where type = 'table' and name = 'holdfast_migration'"
-    if not connection.execute(known).fetchall():
+    columns = _columns(connection)
+    if not columns:
         return []
-    return [version for (version,) in connection.execute(migrate.select_applied("sqlite")).fetchall()]
+    text = migrate.select_applied("sqlite") if "oldest_writer" in columns else migrate.SELECT_VERSIONS
+    return [version for (version,) in connection.execute(text).fetchall()]
 
 
 def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
@@ -27,6 +28,8 @@ def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
     patiently(lambda: connection.execute("begin immediate"), deadline)
     try:
         connection.execute(migrate.CREATE_TABLE)
+        if "oldest_writer" not in _columns(connection):
+            connection.execute(migrate.ADD_OLDEST_WRITER)
         missing = migrate.pending(applied(connection), "sqlite")
         for migration in missing:
             for statement in statements(migration.text):
@@ -39,6 +42,10 @@ def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
             connection.execute("rollback")
         raise
     return [migration.name for migration in missing]
+
+
+def _columns(connection: sqlite3.Connection | sqlite3.Cursor) -> set[str]:
+    return {row[1] for row in connection.execute("pragma table_info(holdfast_migration)").fetchall()}
 
 
 def drop(connection: sqlite3.Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from ...clock import Clock
@@ -15,7 +15,7 @@ from ..forking import park
 from . import schema
 from .ballast import Ballast
 from .checkpoint import Checkpointer
-from .connect import open_reader, open_writer
+from .connect import PATIENCE, open_reader, open_writer
 from .failures import translated
 from .location import Location, inspect
 from .readers import Readers
@@ -34,17 +34,23 @@ class Settings:
 
 
 class Session:
-    """Connections and the thread that checkpoints. Made on first use, and again in a forked child."""
+    """Connections and the thread that checkpoints. Made on first use, and again in a forked child.
+
+    `create` makes the file where there is none.
+    """
 
     def __init__(
         self,
         settings: Settings,
         committed: Callable[[set[str], int], None],
         exclusive: Callable[[], AbstractContextManager[None]],
+        *,
+        create: bool = True,
     ) -> None:
         inspect(settings.location, allow_unsafe_fs=settings.allow_unsafe_fs)
-        connection = open_writer(settings.location, durable=settings.durable)
+        connection = open_writer(settings.location, durable=settings.durable, create=create)
         self.mismatch: SchemaMismatch | None = None
+        self._schema_version = -1
         self._path = settings.location.path
         self._identity = _identity(self._path)
         self.readers: Readers | None = None
@@ -60,9 +66,10 @@ class Session:
                     committed,
                     Ballast(path) if path else None,
                     durable=settings.durable,
+                    refusal=lambda: self.refusal(connection),
                 )
                 if path is not None:
-                    self._mover = open_writer(settings.location, durable=True)
+                    self._mover = open_writer(settings.location, durable=True, create=False)
                     self._checkpointer = Checkpointer(connection, self._mover, exclusive)
                     self.readers = Readers(lambda: open_reader(settings.location), settings.clock)
         except BaseException:
@@ -81,6 +88,19 @@ class Session:
         with translated():
             schema.drop(self.writer.connection)
         self.mismatch = SchemaMismatch('the schema was dropped; run "holdfast db migrate"', backend="sqlite")
+
+    def refusal(self, connection: sqlite3.Connection | sqlite3.Cursor) -> SchemaMismatch | None:
+        """Why nothing may be written. Asked within the transaction: a newer Holdfast may migrate an open file."""
+        (version,) = connection.execute("pragma schema_version").fetchone()
+        if version != self._schema_version:
+            try:
+                migrate.check(schema.applied(connection), "sqlite")
+            except SchemaMismatch as mismatch:
+                self.mismatch = mismatch
+            else:
+                self.mismatch = None
+            self._schema_version = version
+        return self.mismatch
 
     def note(self, changes: int) -> None:
         if self._checkpointer is not None:
@@ -107,7 +127,16 @@ class Session:
             self.readers.close()
         if self._mover is not None:
             self._mover.close()
-        self.writer.connection.close()
+        self.writer.close()
+
+    def leave(self, while_away: ExitStack) -> bool:
+        """Close everything before a fork. The caller keeps writers out. False where a read does not end."""
+        if self.readers is not None and not self.readers.leave(while_away, PATIENCE):
+            return False
+        if self._checkpointer is not None:
+            self._checkpointer.retire()
+        self.close()
+        return True
 
     def park(self) -> None:
         """Leave everything as it is, for ever: this is the parent's."""

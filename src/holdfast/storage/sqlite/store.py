@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TypeVar, cast
 
 from ...clock import SYSTEM_CLOCK, Clock
@@ -17,7 +18,7 @@ from ...errors import StorageUnavailable
 from ..blobs import Blobs, TableBlobs
 from ..combine import Combiner
 from ..foreign import Host, arun_within, run_within
-from ..forking import renew_after_fork
+from ..forking import leave_before_fork, renew_after_fork
 from ..port import ListOp, Op, Value
 from ..waiter import Waiter, own_copy
 from .bell import SqliteBell
@@ -62,6 +63,10 @@ class SqliteStore:
         )
         path = self._settings.location.path
         self._current: Session | None = None
+        self._had_file = False
+        self._while_away = ExitStack()
+        self._inherited = False
+        self._pid = os.getpid()
         self._opening = threading.Lock()
         self._closed = False
         self._lent = Lent(self._settings.location, durable=durable)
@@ -71,6 +76,8 @@ class SqliteStore:
         self._blobs: Blobs = FileBlobs(path) if path else TableBlobs()
         self._host = Host("sqlite", self._settings.clock, self._bell.ring, run_on_sqlite=self._run_lent)
         renew_after_fork(self)
+        if path is not None:
+            leave_before_fork(self)
 
     @property
     def bell(self) -> SqliteBell:
@@ -141,19 +148,38 @@ class SqliteStore:
             session.stop()
             session.close()
 
+    def before_fork(self) -> None:
+        """Close the file. SQLite notes its locks on a file in memory: a child that inherits the notes believes that
+        it holds what it does not hold, or waits for ever for what nobody holds."""
+        self._inherited = self._lent.any_open()
+        try:
+            self._while_away.enter_context(self._combiner.exclusive())
+        except RuntimeError:
+            return  # forked in the middle of this thread's own commit
+        self._while_away.enter_context(self._opening)
+        if self._current is not None and self._current.leave(self._while_away):
+            self._current = None
+
+    def after_fork_in_parent(self) -> None:
+        self._while_away.close()
+        # What strangers committed meanwhile is not known to be new.
+        self._bell.ring_all()
+
     def renew_after_fork(self) -> None:
         """What the parent opened is neither used nor closed here."""
         self._opening = threading.Lock()
+        self._while_away = ExitStack()
         self._lent = Lent(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
+        self._inherited = self._inherited or (session is not None and self._settings.location.path is not None)
         if session is not None:
             session.park()
 
     def _run_lent(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
-        self._writable()
+        session = self._writable()
         # The caller's commit is seen by the watch, as a stranger's would be; a rollback rings nobody.
         self._watch.arm()
-        return self._lent.run(connection, op, self._settings.clock.now())
+        return self._lent.run(connection, op, self._settings.clock.now(), session.refusal)
 
     def _work(self, op: Op[T], *, reads: bool = False) -> Work:
         return Work(op, reads, holds=self._lent.held_by_this_thread())
@@ -166,8 +192,27 @@ class SqliteStore:
             if self._closed:
                 raise StorageUnavailable("the store is closed; open it again", backend="sqlite")
             if self._current is None:
-                self._current = Session(self._settings, self._committed, self._combiner.exclusive)
+                self._require_file()
+                self._current = Session(
+                    self._settings, self._committed, self._combiner.exclusive, create=not self._had_file
+                )
+                self._had_file = self._settings.location.path is not None
             return self._current
+
+    def _require_file(self) -> None:
+        """An empty store in the place of one that is gone would hide that, and take its log with it."""
+        path = self._settings.location.path
+        if self._inherited and os.getpid() != self._pid:
+            raise StorageUnavailable(
+                f"this process was forked while its parent used {path} in a way that could not be ended;"
+                " close connections of app.connect() before a fork, or start processes afresh (spawn)",
+                backend="sqlite",
+            )
+        if self._had_file and path is not None and not os.path.exists(path):
+            raise StorageUnavailable(
+                f"{path} was there and is gone; put it back, or start the program anew to begin with an empty store",
+                backend="sqlite",
+            )
 
     def _writable(self) -> Session:
         session = self._session()
@@ -183,7 +228,7 @@ class SqliteStore:
             session.park()
             raise StorageUnavailable(
                 f"{self._settings.location.path} was deleted or replaced while it was open; nothing was written,"
-                " and the file that is there now is opened next time",
+                " and the file that is there by then is opened next time",
                 backend="sqlite",
             )
         session.writer.commit(batch)

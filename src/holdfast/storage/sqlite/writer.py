@@ -12,10 +12,11 @@ from ...clock import Clock
 from ...errors import OutcomeUnknown, StorageBusy, StorageFull
 from ..port import Op
 from ..step import step
-from ..waiter import Waiter
+from ..waiter import Waiter, own_copy
 from .ballast import Ballast
 from .connect import PATIENCE, patiently
 from .failures import code, is_busy, translate
+from .garbled import as_it_is, is_garbled
 from .tx import SqliteTx
 
 BATCH_SECONDS: Final = 0.005
@@ -72,8 +73,10 @@ class Writer:
         ballast: Ballast | None = None,
         *,
         durable: bool = True,
+        refusal: Callable[[], Exception | None] = lambda: None,
     ) -> None:
         self.connection = connection
+        self._refusal = refusal
         self._durable = durable
         self._synced = True
         self.commits = 0
@@ -100,12 +103,21 @@ class Writer:
             for waiter in batch:
                 self.commit([waiter])
 
+    def close(self) -> None:
+        # Its cursor first: SQLite keeps the file open for as long as a statement of the connection is.
+        self._cursor.close()
+        self.connection.close()
+
     def strangers_wrote(self) -> bool:
         """Has any other connection committed since this was last asked? One's own commits do not count."""
         before, self._version = self._version, self._data_version()
         return before != self._version
 
     def _last_resort(self, waiter: Waiter[Work], error: Exception) -> None:
+        if is_garbled(error):
+            with as_it_is(self.connection):
+                self.commit([waiter])
+            return
         if isinstance(error, StorageFull) and self._ballast is not None:
             self._ballast.release()
             if waiter.work.vital:
@@ -156,12 +168,22 @@ class Writer:
         deadline = min(deadline, time.monotonic() + _SLICE)
         try:
             patiently(lock, deadline)
+            return lock == self._lock_to_read or self._may_write(batch)
         except sqlite3.OperationalError as error:
+            self._roll_back()
             if not is_busy(error):
                 raise _Lost(translate(error)) from error
             _give_up(batch, error)
             return False
-        return True
+
+    def _may_write(self, batch: Sequence[Waiter[Work]]) -> bool:
+        """Whether the schema is still one that this code writes; 2 µs, once per commit."""
+        if (refusal := self._refusal()) is None:
+            return True
+        self._roll_back()
+        for waiter in batch:
+            waiter.fail(own_copy(refusal))
+        return False
 
     def _lock_to_write(self) -> None:
         self._cursor.execute("begin immediate")
@@ -194,6 +216,8 @@ class Writer:
         except Exception as error:
             if code(error) == sqlite3.SQLITE_FULL:
                 raise
+            if is_garbled(error):
+                raise _Lost(error) from error
             waiter.fail(_typed(error))
             return []
         self._require_transaction(None)
@@ -208,6 +232,9 @@ class Writer:
         try:
             value = step(waiter.work.op.run(tx))
         except Exception as error:
+            if is_garbled(error):
+                # It may have written before it read: all is undone, and each runs again by itself.
+                raise _Lost(error) from error
             self._require_transaction(error)
             if guarded:
                 self._cursor.execute("rollback to op")

@@ -23,7 +23,8 @@ returning holds, linked;
 -- name: run_job_now
 -- Also what was parked until somebody acts: this is how they say that they have.
 update holdfast_job
-   set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
+   set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now,
+       reason = case when state <> 'blocked' then reason when attempts > 0 then 'retry' else 'new' end
  where id = :id
    and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget_exhausted', 'quota', 'route'))
 returning queue;

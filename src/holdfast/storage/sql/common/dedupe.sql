@@ -5,6 +5,11 @@ select id, state, reason, dedupe_until, attempts from holdfast_job where dedupe_
 -- name: dedupe_window_winner
 select job_id from holdfast_dedupe where held = :held and expires_at > :now;
 
+-- name: close_dead_window
+-- A window ends with its job, should somebody delete that: whoever met it would be named a job that is no more.
+delete from holdfast_dedupe
+ where held = :held and not exists (select 1 from holdfast_job where id = holdfast_dedupe.job_id);
+
 -- name: job_identity
 select task, payload, tenant from holdfast_job where id = :id;
 

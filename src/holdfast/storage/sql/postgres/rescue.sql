@@ -4,7 +4,15 @@ select state from holdfast_worker
  where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now)
    for update;
 
+-- name: try_lock_worker
+-- The same, unless a claim of it is under way: one that never ends, because its process is frozen, must not keep
+-- whoever looks after all the others.
+select state from holdfast_worker
+ where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now)
+   for update skip locked;
+
 -- name: page_of_lost
+-- What somebody is just ending is left to the next look.
 select id, task, epoch, generation, attempts, max_attempts, crashes, alone, deadline - :now, claimed_at, reason
   from holdfast_job where owner = :owner order by id limit :n
-   for update;
+   for update skip locked;

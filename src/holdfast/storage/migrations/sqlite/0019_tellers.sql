@@ -1,0 +1,3 @@
+-- Since 0014 starts and successes are told by whoever writes them. Code that knows of no log would tell nobody, so it
+-- may write no more; the migrations before this one still allowed it.
+-- oldest writer: 0014

@@ -1,0 +1,204 @@
+"""Bugs of a job's state: cancels, keys, limits, retention, and what is told of it."""
+
+from __future__ import annotations
+
+from .mutant import Edit, Mutant
+from .suites import DICE, WAL, conforms, three
+
+_SQLITE, _POSTGRES = "storage/sql/sqlite", "storage/sql/postgres"
+
+STATES = (
+    Mutant(
+        "a cancel that a retry forgets",
+        "The job was asked to stop, its run failed, and it runs again.",
+        (
+            Edit(
+                f"{_SQLITE}/finish.sql",
+                "set state = case when cancel_at is null then :state else 'cancelled' end",
+                "set state = case when cancel_at is null or :state = 'ready' then :state else 'cancelled' end",
+            ),
+            Edit(f"{_SQLITE}/finish.sql", "due = case when cancel_at is null and :state", "due = case when :state"),
+            Edit(
+                f"{_SQLITE}/finish.sql",
+                "finished_at = case when cancel_at is not null or :terminal = 1 then :now end",
+                "finished_at = case when cancel_at is not null and :state <> 'ready' or :terminal = 1 then :now end",
+            ),
+            Edit(
+                f"{_POSTGRES}/finish.sql",
+                "set state = case when job.cancel_at is null then item.state else 'cancelled' end",
+                "set state = case when job.cancel_at is null or item.state = 'ready'\n"
+                "                    then item.state else 'cancelled' end",
+            ),
+            Edit(
+                f"{_POSTGRES}/finish.sql",
+                "due = case when job.cancel_at is null and item.state",
+                "due = case when item.state",
+            ),
+            Edit(
+                f"{_POSTGRES}/finish.sql",
+                "finished_at = case when job.cancel_at is not null or item.terminal",
+                "finished_at = case when job.cancel_at is not null and item.state <> 'ready' or item.terminal",
+            ),
+        ),
+        (three("a worker, an enqueuer with a key that is held until failure, and a canceller"),),
+    ),
+    Mutant(
+        "a key that a retry lets go of",
+        "While a job waits for its next try, its twin is let in.",
+        (
+            Edit(
+                f"{_SQLITE}/finish.sql",
+                "dedupe_held = case when cancel_at is not null or :terminal = 1 then null else dedupe_held end",
+                "dedupe_held = null",
+            ),
+            Edit(
+                f"{_POSTGRES}/finish.sql",
+                "dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null"
+                " else job.dedupe_held end",
+                "dedupe_held = null",
+            ),
+        ),
+        (DICE,),
+    ),
+    Mutant(
+        "a key that is looked at and not held",
+        "Of two that enqueue under one key at once, neither sees the other, and both make their job.",
+        (
+            Edit(
+                "storage/migrations/sqlite/0001_initial.sql",
+                "create unique index holdfast_job_dedupe",
+                "create index holdfast_job_dedupe",
+            ),
+            Edit(
+                "storage/migrations/postgres/0001_initial.sql",
+                "create unique index holdfast_job_dedupe",
+                "create index holdfast_job_dedupe",
+            ),
+            Edit(
+                f"{_SQLITE}/enqueue.sql",
+                "where held = :dedupe_held and expires_at > :now))\n",
+                "where held = :dedupe_held and expires_at > :now)\n"
+                "       and not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :dedupe_held))\n",
+            ),
+            Edit(
+                f"{_POSTGRES}/enqueue.sql",
+                "d.held = item.dedupe_held and d.expires_at > :now))",
+                "d.held = item.dedupe_held and d.expires_at > :now)\n"
+                "           and not exists (select 1 from holdfast_job t where t.dedupe_held = item.dedupe_held))",
+            ),
+        ),
+        (
+            conforms("seed_defects::d15_concurrent_enqueues_with_one_key_make_one_job[postgres]"),
+            conforms("dedupe::an_enqueue_waits_for_a_strangers_open_twin_and_then_names_it[postgres]"),
+        ),
+    ),
+    Mutant(
+        "retention from the creation",
+        "A job that waited for a month is forgotten the moment it has ended.",
+        (
+            Edit(
+                f"{_SQLITE}/retention.sql",
+                "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
+                "json_each(:ids)) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
+            ),
+            Edit(
+                f"{_POSTGRES}/retention.sql",
+                "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
+                "(:ids::json))) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
+            ),
+        ),
+        (DICE,),
+    ),
+    Mutant(
+        "retention of what has not ended",
+        "Jobs that wait are deleted for their age.",
+        (
+            Edit(
+                f"{_SQLITE}/retention.sql",
+                "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
+                "json_each(:ids)) and created_at <= :now - :kept\n   and not (dedupe",
+            ),
+            Edit(
+                f"{_SQLITE}/retention.sql",
+                "(select value from json_each(:ids)) and finished_at is not null;",
+                "(select value from json_each(:ids));",
+            ),
+            Edit(
+                f"{_POSTGRES}/retention.sql",
+                "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
+                "(:ids::json))) and created_at <= :now - :kept\n   and not (dedupe",
+            ),
+            Edit(f"{_POSTGRES}/retention.sql", "(:ids::json))) and finished_at is not null;", "(:ids::json)));"),
+        ),
+        (DICE,),
+    ),
+    Mutant(
+        "retention of what others wait for",
+        "An upstream is forgotten before the job that needs its result has looked.",
+        (
+            Edit(
+                f"{_SQLITE}/retention.sql",
+                "and not (linked = 1\n            and (exists",
+                "and not (linked = 2\n            and (exists",
+                times=2,
+            ),
+            Edit(f"{_POSTGRES}/retention.sql", "and not (linked = 1", "and not (linked = 2", times=2),
+        ),
+        (DICE,),
+    ),
+    # An operation has one commit here, so the event waits for the next one.
+    Mutant(
+        "an event after the commit",
+        "Whoever dies between the commit and the event has ended a job of which nobody is told.",
+        (
+            Edit(
+                "storage/ops/events.py",
+                '    await _put(tx, told, "outcomes")\n\n\nasync def started',
+                '    _owed.append(told)\n    if len(_owed) > 1:\n        await _put(tx, _owed.pop(0), "outcomes")\n\n\n'
+                "_owed: list[dict[str, list[_Facts]]] = []\n\n\nasync def started",
+            ),
+        ),
+        (WAL,),
+    ),
+    Mutant(
+        "a slot that a lost run keeps",
+        "Each crash leaves its lane one smaller, until nothing of it runs any more.",
+        (
+            Edit(
+                "storage/ops/finishing.py",
+                "    await release(tx, [row[-1] for row in rows if row])\n    return rows",
+                "    return rows",
+            ),
+        ),
+        (three("two workers and a rescuer over a lane"),),
+    ),
+    Mutant(
+        "a reservation that a lost run keeps",
+        "Each crash leaves the budget one reservation smaller.",
+        (
+            Edit(
+                "storage/ops/reserving.py",
+                "    if ids:\n        await forget_runs(tx, ids)",
+                "    if not ids:\n        await forget_runs(tx, ids)",
+            ),
+            Edit(
+                f"{_SQLITE}/budget.sql",
+                "           and r.epoch = (select job.epoch from holdfast_job as job"
+                " where job.id = r.job_id and job.state = 'running')),",
+                "           and r.epoch > 0),",
+            ),
+            Edit(
+                f"{_POSTGRES}/budget.sql",
+                "sum(r.amount) filter (where r.epoch = r.running) as amount",
+                "sum(r.amount) as amount",
+            ),
+        ),
+        (DICE,),
+    ),
+    Mutant(
+        "a budget that counts only what is spent",
+        "Runs side by side each set the last of it aside.",
+        (Edit("rules/budget.py", "return limit - self.spent - self.reserved", "return limit - self.spent"),),
+        (DICE,),
+    ),
+)

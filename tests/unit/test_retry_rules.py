@@ -1,0 +1,75 @@
+"""When a failed job is tried again, and when it is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import SECOND
+from holdfast.errors import ConfigError
+from holdfast.rules import retry
+from holdfast.rules.retry import RetryPolicy, age_limit, is_aged_out, is_exhausted
+
+
+def delays(policy: RetryPolicy, u: float = 0.5) -> list[float]:
+    return [policy.delay(failures, u) for failures in (0, 1, 2, 3, 4)]
+
+
+def test_an_exponential_delay_grows_by_its_factor_up_to_its_cap() -> None:
+    assert delays(RetryPolicy(initial=2, factor=3, cap=50, jitter="none")) == [2, 2, 6, 18, 50]
+    assert RetryPolicy(jitter="none").delay(10_000, 0.0) == 900
+
+
+def test_a_fixed_delay_stays_and_none_is_no_delay() -> None:
+    assert delays(RetryPolicy(kind="fixed", initial=7, jitter="none")) == [7] * 5
+    assert delays(RetryPolicy(kind="none", initial=7)) == [0] * 5
+
+
+@pytest.mark.parametrize(("u", "full", "additive"), [(0.0, 0, 8), (0.5, 4, 9), (0.75, 6, 9.5)])
+def test_full_jitter_shortens_and_additive_jitter_lengthens(u: float, full: float, additive: float) -> None:
+    fixed = {"kind": "fixed", "initial": 8}
+    assert RetryPolicy(**fixed, jitter="full").delay(1, u) == full
+    assert RetryPolicy(**fixed, jitter="additive", spread=0.25).delay(1, u) == additive
+
+
+@pytest.mark.parametrize(("attempt", "most", "over"), [(1, 2, False), (2, 2, True), (3, 2, True), (99, 0, False)])
+def test_the_last_attempt_is_the_one_that_was_allowed(attempt: int, most: int, over: bool) -> None:
+    assert is_exhausted(attempt, most) is over
+
+
+@pytest.mark.parametrize(("now", "delay", "over"), [(0, 10, False), (0, 10.001, True), (9, 1, False), (9, 2, True)])
+def test_a_try_that_would_come_after_the_age_limit_is_not_made(now: int, delay: float, over: bool) -> None:
+    created = 100 * SECOND
+    assert is_aged_out(RetryPolicy(max_age=10), created, created + now * SECOND, delay) is over
+    assert is_aged_out(RetryPolicy(), created, created + now * SECOND, delay) is False
+
+
+@pytest.mark.parametrize(("left", "limit"), [(None, 110), (10, 110), (5.000_001, 110), (5, None), (1, None)])
+def test_an_age_limit_counts_unless_a_deadline_comes_first(left: float | None, limit: int | None) -> None:
+    created, now = 100 * SECOND, 105 * SECOND
+    time_left = None if left is None else round(left * SECOND)
+    found = age_limit(RetryPolicy(max_age=10), created, time_left, now)
+    assert found == (None if limit is None else limit * SECOND)
+    assert age_limit(RetryPolicy(), created, time_left, now) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "often"}, {"jitter": "much"}, {"initial": -1}, {"factor": float("nan")}, {"cap": float("inf")},
+     {"spread": True}, {"initial": "2"}, {"max_age": 0}, {"max_age": float("inf")}, {"max_age": True}],
+)  # fmt: skip
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        RetryPolicy(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_stored_policy_comes_back_and_an_unreadable_one_is_the_default() -> None:
+    policy = RetryPolicy(kind="fixed", initial=3, max_age=60)
+    assert retry.decode(policy.encode()) == policy
+    assert [retry.decode(text) for text in (None, "{", '{"initial": -1}')] == [retry.DEFAULT] * 3
+
+
+def test_only_a_policy_is_a_policy() -> None:
+    policy = RetryPolicy()
+    assert retry.check_policy(policy) is policy and retry.check_policy(None) is None
+    with pytest.raises(ConfigError, match="max_attempts"):
+        retry.check_policy(5)
