@@ -1,10 +1,16 @@
-"""How fast signed webhooks are delivered by one worker, beside a bare loop of the same HTTP client."""
+"""How fast signed webhooks are delivered by one worker, beside bare loops of the HTTP library and of our own client.
+
+Our client takes its connections from the library, checks where each leads, and keeps them in a pool of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+import httpcore2
 
 import holdfast
 from holdfast.model.webhook import QUEUE, Endpoint
@@ -26,10 +32,16 @@ _BETWEEN_LOOKS: Final = 0.02
 _HEADERS: Final = {"content-type": "application/json"}
 
 
-def bare(count: int) -> float:
-    """Requests of the same size, as many at once."""
+def by_library(count: int) -> float:
+    """Requests of the same size, as many at once, by the library in its ordinary way."""
     with receiver() as port:
-        return rate(lambda: asyncio.run(_post(port, count)), count)
+        return rate(lambda: asyncio.run(_post_by_library(port, count)), count)
+
+
+def by_client(count: int) -> float:
+    """The same by our own client."""
+    with receiver() as port:
+        return rate(lambda: asyncio.run(_post_by_client(port, count)), count)
 
 
 def delivered(bench: Bench, count: int) -> float:
@@ -66,20 +78,34 @@ def _delivery(endpoint: Endpoint, n: int) -> tuple[webhooks.JobSpec, dict[str, s
     return spec, {"endpoint": endpoint.id, "message": message, "kind": "webhook.test", "job": None}
 
 
-async def _post(port: int, count: int) -> None:
+async def _post_by_library(port: int, count: int) -> None:
+    async with httpcore2.AsyncConnectionPool() as pool:
+
+        async def post(url: str, body: bytes) -> int:
+            return (await pool.request("POST", url, headers=_HEADERS, content=body)).status
+
+        await _post(port, count, post)
+
+
+async def _post_by_client(port: int, count: int) -> None:
     client = Client(_policy(port))
+
+    async def post(url: str, body: bytes) -> int:
+        return (await client.request("POST", url, headers=_HEADERS, body=body)).status
+
+    await _post(port, count, post)
+    await client.aclose()
+
+
+async def _post(port: int, count: int, post: Callable[[str, bytes], Awaitable[int]]) -> None:
     body = trial_message("msg_0", "0" * 26, 0).encode()
     left = iter(range(count))
 
     async def loop() -> None:
         for n in left:
-            answer = await client.request(
-                "POST", f"http://127.0.0.1:{port}/{n % ENDPOINTS}", headers=_HEADERS, body=body
-            )
-            assert answer.status == 200
+            assert await post(f"http://127.0.0.1:{port}/{n % ENDPOINTS}", body) == 200
 
     await asyncio.gather(*(loop() for _ in range(ENDPOINTS * AT_ONCE)))
-    await client.aclose()
 
 
 def _policy(port: int) -> Policy:

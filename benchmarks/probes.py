@@ -65,7 +65,8 @@ def _idle(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
 
 def _hooks(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     at = bench.name.lower()
-    yield _rate(f"{at}.bare.hooks", lambda: hooks.bare(sizes.hooks))
+    yield _rate(f"{at}.bare.hooks", lambda: hooks.by_library(sizes.hooks))
+    yield _rate(f"{at}.client.hooks", lambda: hooks.by_client(sizes.hooks))
     yield _rate(f"{at}.hooks", lambda: hooks.delivered(bench, sizes.hooks))
     yield _rate(f"{at}.outbox", lambda: outboxes.delivered(bench, sizes.drained))
 

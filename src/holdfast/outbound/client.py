@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidInput, RequestFailed
@@ -16,6 +17,7 @@ from .policy import Policy, Target, parse
 if TYPE_CHECKING:
     import httpcore2
 
+    from .connections import Connections
     from .network import Connect, Resolve
 
 ANSWER_LIMIT: Final = 64 * 1024
@@ -64,7 +66,9 @@ class Client:
         self._trust = trust
         self._resolve = resolve
         self._connect = connect
-        self._pools = PerLoop(self._pool, lambda pool: pool.aclose())
+        # An endpoint hears thousands of messages; its URL says the same each time.
+        self._target = lru_cache(maxsize=256)(partial(parse, policy=self.policy))
+        self._connections = PerLoop(self._open, lambda connections: connections.aclose())
 
     async def request(
         self,
@@ -82,14 +86,14 @@ class Client:
         UrlRefused where it may not go there, RequestFailed where no answer came. Where the headers came in time and
         the body did not, what there is of it is returned.
         """
-        target = parse(url, self.policy)
-        pool = await self._pools.get()
+        target = self._target(url)
+        connections = await self._connections.get()
         sent = _request(method, target, headers or {}, body, min(connect_timeout, timeout))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
             async with asyncio.timeout_at(begun + timeout) as within:
-                return await _exchange(pool, sent, limit, within)
+                return await _exchange(connections, sent, limit, within)
         except TimeoutError:
             raise RequestFailed("timeout", f"{target.host} did not answer within {timeout:g} s") from None
         except Exception as error:
@@ -99,16 +103,16 @@ class Client:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop. Without it they are closed with the loop."""
-        await self._pools.drop()
+        await self._connections.drop()
 
-    def _pool(self) -> httpcore2.AsyncConnectionPool:
+    def _open(self) -> Connections:
         try:
             from . import network
         except ImportError as missing:
             raise ConfigError(f'HTTP requests need httpx2 ({missing}); run: pip install "holdfast[web]"') from missing
         resolve = network.resolve if self._resolve is None else self._resolve
         connect = network.connect if self._connect is None else self._connect
-        return network.pool_of(network.GuardedNetwork(self.policy, resolve, connect), self._trust)
+        return network.connections_of(network.GuardedNetwork(self.policy, resolve, connect), self._trust)
 
 
 def check_headers(headers: Mapping[str, Any]) -> dict[str, str]:
@@ -143,18 +147,21 @@ def _request(method: str, target: Target, headers: Mapping[str, str], body: byte
 
 
 async def _exchange(
-    pool: httpcore2.AsyncConnectionPool, request: httpcore2.Request, limit: int, within: asyncio.Timeout
+    connections: Connections, request: httpcore2.Request, limit: int, within: asyncio.Timeout
 ) -> Answer:
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    response = await pool.handle_async_request(request)
+    connection, response = await connections.send(request)
     seconds = loop.time() - begun
     body = bytearray()
     try:
         cut = await _read(response, body, limit, within)
     finally:
-        # With something left unread, this ends the connection.
-        await response.aclose()
+        try:
+            # With something left unread, this ends the connection.
+            await response.aclose()
+        finally:
+            await connections.give(connection, request.url)
     return Answer(response.status, _headers(response.headers), bytes(body), cut, seconds)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import httpcore2
 
 from ..errors import RequestFailed, UrlRefused
+from .connections import Connections
 from .line import Line
 from .policy import Policy
 
@@ -107,15 +108,9 @@ async def connect(address: str, port: int, timeout: float | None) -> httpcore2.A
     return line
 
 
-def pool_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> httpcore2.AsyncConnectionPool:
-    """Connections for one event loop."""
-    return httpcore2.AsyncConnectionPool(
-        ssl_context=trust or _system_trust(),
-        max_connections=CONNECTIONS,
-        max_keepalive_connections=KEPT,
-        keepalive_expiry=KEPT_SECONDS,
-        network_backend=network,
-    )
+def connections_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> Connections:
+    """Those of one event loop."""
+    return Connections(network, trust or _system_trust(), most=CONNECTIONS, kept=KEPT, seconds=KEPT_SECONDS)
 
 
 @cache
