@@ -71,7 +71,7 @@ def test_a_minute_counts_what_was_enqueued_started_and_ended_in_it(world: World,
 @pytest.fixture
 def made_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are made by the clock of the test, as the rows' times are."""
-    monkeypatch.setattr("holdfast.ids.time.time_ns", lambda: world.now * 1000)
+    monkeypatch.setattr("holdfast.ids.ids.wall", lambda: world.now * 1000)
     monkeypatch.setattr("holdfast.ids.ids._last", 0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ..clock import Clock
-from ..errors import HoldfastError, StorageError
+from ..errors import HoldfastError, InvalidInput, StorageError
 from ..ids import token
 from ..model.job import Claimed
 from ..model.limits import Standing
@@ -270,7 +270,7 @@ class Turns:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the store took exception to a value, rather than being away, full or busy."""
-    return not isinstance(error, HoldfastError) or type(error) is StorageError
+    return not isinstance(error, HoldfastError) or isinstance(error, InvalidInput) or type(error) is StorageError
 
 
 def _is_last_word(outcome: Outcome) -> bool:
