@@ -20,18 +20,18 @@ class Suite:
 CHAOS: Final = "tests/chaos"
 
 SUITES: Final = (
-    Suite("crash points, SQLite", (f"{CHAOS}/test_crash_points.py", "-k", "sqlite"), 45),
-    Suite("crash points, Postgres", (f"{CHAOS}/test_crash_points.py", "-k", "postgres"), 60),
-    Suite("prefixes of the log", (f"{CHAOS}/test_wal_prefixes.py",), 55),
-    Suite("model", (f"{CHAOS}/test_model.py", "-k", "model_says_for_long"), 90),
-    Suite("interleavings", (f"{CHAOS}/test_interleavings.py",), 75),
-    Suite("simulation", (f"{CHAOS}/simulation",), 60),
-    Suite("storm, SQLite", (f"{CHAOS}/storm", "-k", "sqlite"), 70),
-    Suite("storm, Postgres", (f"{CHAOS}/storm", "-k", "postgres"), 90),
-    Suite("rare faults", (f"{CHAOS}/odds",), 90, grows=False),
-    Suite("known bugs", (f"{CHAOS}/zoo",), 120, grows=False),
-    Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signal_tokens.py"), 60),
-    Suite("HTTP by its document", ("tests/web/test_schemathesis.py",), 100),
+    Suite("crash points, SQLite", (f"{CHAOS}/test_crash_points.py", "-k", "sqlite"), 80),
+    Suite("crash points, Postgres", (f"{CHAOS}/test_crash_points.py", "-k", "postgres"), 90),
+    Suite("prefixes of the log", (f"{CHAOS}/test_wal_prefixes.py",), 35),
+    Suite("model", (f"{CHAOS}/test_model.py", "-k", "model_says_for_long"), 110),
+    Suite("interleavings", (f"{CHAOS}/test_interleavings.py",), 55),
+    Suite("simulation", (f"{CHAOS}/simulation",), 80),
+    Suite("storm, SQLite", (f"{CHAOS}/storm", "-k", "sqlite"), 85),
+    Suite("storm, Postgres", (f"{CHAOS}/storm", "-k", "postgres"), 80),
+    Suite("rare faults", (f"{CHAOS}/odds",), 130, grows=False),
+    Suite("known bugs", (f"{CHAOS}/zoo",), 90, grows=False),
+    Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signal_tokens.py"), 90),
+    Suite("HTTP by its document", ("tests/web/test_schemathesis.py",), 90),
 )
 """What a change is checked with: ten minutes on two cores."""
 

@@ -45,6 +45,11 @@ class Crew(Fleet):
         """Every job that was acknowledged has ended."""
         self.wait(lambda: not unfinished(app), "every job has ended", seconds)
 
+    def leave(self, app: holdfast.App) -> list[int]:
+        """SIGTERM to all; their exit codes. One that has only just been started would be ended by it unprepared."""
+        self.wait(lambda: len(_alive(app)) == len(self.workers), "all are there, and none besides")
+        return self.stop_all()
+
     def facts_of(self, app: holdfast.App, **known: Any) -> Facts:
         return read_facts(app.open(), self.lines(), **known)
 
@@ -53,6 +58,10 @@ class Crew(Fleet):
         facts = self.facts_of(app, **known)
         require(facts, drained=drained)
         return facts
+
+
+def _alive(app: holdfast.App) -> list[str]:
+    return [worker.id for worker in app.workers.list() if worker.state == "alive" and not worker.is_expired]
 
 
 def unfinished(app: holdfast.App) -> int:

@@ -36,7 +36,7 @@ def main(folder: Path, kind: str, cycles: int) -> None:
             workers.start("--concurrency", "4")
         refused = sum(fill_and_free(app, workers, disk) for _ in range(cycles))
         workers.wait_for_all(app)
-        assert workers.stop_all() == [0, 0]
+        assert workers.leave(app) == [0, 0]
         print(json.dumps({"refused": refused, "jobs": len(workers.require(app).jobs)}))
 
 

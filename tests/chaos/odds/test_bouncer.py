@@ -48,7 +48,7 @@ def test_jobs_flows_and_steps_survive_kills_behind_a_pool(pooled: str, tmp_path:
                 workers.wait(lambda: bool(workers.seen("E")), "they work")
             workers.kill(dice.randrange(3))
         workers.wait_for_all(app, 120)
-        assert workers.stop_all() == [0, 0, 0]
+        assert workers.leave(app) == [0, 0, 0]
         facts = workers.require(app)
         assert {job.state for job in facts.jobs.values()} == {"succeeded"}
     figure(len(facts.jobs), "jobs through PgBouncer")
@@ -79,7 +79,7 @@ def test_listening_through_the_pool_does_no_harm(pooled: str, tmp_path: Path) ->
         for _ in range(4):
             enqueue_all_kinds(app, workers)
         workers.wait_for_all(app, 60)
-        assert workers.stop_all() == [0, 0]
+        assert workers.leave(app) == [0, 0]
         workers.require(app)
 
 
