@@ -215,3 +215,16 @@ def test_an_awaiting_caller_waits_for_a_busy_store_only_so_long(noted_dsn: str) 
 
     asyncio.run(come_second())
     store.close()
+
+
+def test_an_awaiting_caller_of_a_closed_store_is_told(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, notify=False)
+
+    async def come_late() -> None:
+        await store.awrite(kit.insert("a"))
+        store.close()
+        with pytest.raises(StorageUnavailable, match="closed"):
+            async with asyncio.timeout(10):
+                await store.awrite(kit.insert("b"))
+
+    asyncio.run(come_late())

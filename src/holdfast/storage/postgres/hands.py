@@ -33,19 +33,25 @@ class Hands:
         self._free: list[_Hand] = []
         self._waiting: deque[asyncio.Future[_Hand]] = deque()
         self._closed = False
+        # An errand behind the word to go would never be answered.
+        self._closing = threading.Lock()
 
     async def run(self, call: Callable[[], T]) -> T:
         """What `call` returns or raises on a thread. Where the caller is cancelled, it is carried out all the same."""
         hand = self._free.pop() if self._free else await self._another()
         answer: asyncio.Future[T] = self._loop.create_future()
-        hand.put((call, answer))
+        with self._closing:
+            if self._closed:
+                raise closed_error()
+            hand.put((call, answer))
         return await answer
 
     def close(self) -> None:
         """Let each go when it has done what it does. From any thread."""
-        self._closed = True
-        for hand in self._made:
-            hand.put(None)
+        with self._closing:
+            self._closed = True
+            for hand in self._made:
+                hand.put(None)
 
     async def _another(self) -> _Hand:
         if self._closed:

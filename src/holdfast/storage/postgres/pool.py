@@ -31,7 +31,9 @@ class Pool:
         self._fresh: set[Connection] = set()
         self._opening = 0
         self._closed = False
-        self._changed = threading.Condition(threading.Lock())
+        # Entered by itself: a condition enters it in Python, where an interrupt can leave it locked for ever.
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
 
     def take(self) -> Connection:
         """Lend a connection, opened if need be."""
@@ -45,7 +47,7 @@ class Pool:
 
     def give(self, connection: Connection, *, broken: bool = False) -> None:
         """Take a connection back, or close it where it cannot be lent again."""
-        with self._changed:
+        with self._mutex:
             self._lent.discard(connection)
             keep = not (broken or self._closed) and connection in self._fresh and is_idle(connection)
             if keep:
@@ -58,7 +60,7 @@ class Pool:
 
     def drop(self) -> None:
         """Close what is idle, and what is lent when it comes back: the server is gone or has changed."""
-        with self._changed:
+        with self._mutex:
             idle, self._idle = self._idle, []
             self._fresh.clear()
         for connection in idle:
@@ -66,14 +68,14 @@ class Pool:
 
     def close(self) -> None:
         """Close what is idle now, and the rest as it comes back."""
-        with self._changed:
+        with self._mutex:
             self._closed = True
             self._changed.notify_all()
         self.drop()
 
     def _reserve(self, deadline: float) -> Connection | None:
         """An idle connection, or None as the leave to open one."""
-        with self._changed:
+        with self._mutex:
             while True:
                 if self._closed:
                     raise closed_error()
@@ -93,7 +95,7 @@ class Pool:
             connection = self._address.connect()
             return connection
         finally:
-            with self._changed:
+            with self._mutex:
                 self._opening -= 1
                 if connection is not None:
                     self._lent.add(connection)
