@@ -88,15 +88,15 @@ class Task(Generic[P, R]):
         self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
         self.signature = Signature(fn, name=name, contexts=(Context, SyncContext))
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Store a job that calls this task with these arguments, and return its handle."""
         return self.app.enqueue(self.job(*args, **kwargs))
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The awaiting twin of `enqueue`."""
         return await self.app.aenqueue(self.job(*args, **kwargs))
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
+    def job(self, /, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
         """The call as a value, checked and encoded, for `app.enqueue_many` and `flow.add`."""
         try:
             return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
@@ -196,14 +196,14 @@ class Task(Generic[P, R]):
 class AsyncTask(Task[P, R]):
     """A task over an `async def`; calling it runs the function here, without a queue."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         return _direct(self)(*args, **kwargs)  # type: ignore[no-any-return]
 
 
 class SyncTask(Task[P, R]):
     """A task over a `def`; calling it runs the function here, without a queue."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return _direct(self)(*args, **kwargs)  # type: ignore[no-any-return]
 
 

@@ -46,6 +46,21 @@ class Wearer:
         self.told.append("buried")
 
 
+def test_an_answer_that_took_longer_than_the_lease_renews_nothing() -> None:
+    clock, wearer = ManualClock(), Wearer()
+
+    def linger() -> None:
+        clock.advance(LEASE)
+
+    app = holdfast.App(":memory:", clock=clock)
+    app.migrate()
+    app.open().write(Op(lambda tx: workers.register(tx, worker_spec("w"))))
+    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock, examine=linger)
+    assert not heartbeat.run_once()
+    app.close()
+    assert wearer.told == ["fence"]
+
+
 def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renewed_since() -> None:
     clock, wearer = SlowLook(), Wearer()
     app = holdfast.App(":memory:", clock=clock)

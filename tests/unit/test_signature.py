@@ -51,7 +51,7 @@ def of(function: Callable[..., object] | None, **more: Any) -> Signature:
     return Signature(function, name="mail", contexts=(Context, SyncContext), **more)
 
 
-def run(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+def run(function: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
     """Call `function` as a worker would: through its payload."""
     signature = of(function)
     given_args, given_kwargs = signature.decode(signature.encode(args, kwargs), context="the context")

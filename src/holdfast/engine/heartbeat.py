@@ -126,6 +126,10 @@ class Heartbeat:
             if asked_at - self._renewed_at >= self._lease:
                 self._steady_since = asked_at
             self._renewed_at = asked_at
+            if self.slack <= 0:
+                # The answer took longer than the lease, and a worker that claims now would have to hand back at once.
+                self.check()
+                return False
             self._fenced = False
             self._wearer.heard(owned, asked_at)
         return True
