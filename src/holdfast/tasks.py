@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+
+import msgspec
 
 from .apart import run_apart
 from .context import Context, SyncContext
 from .flows.chains import Chain, Group, Takes, chain_of
 from .handle import Job
-from .model.job import OnDuplicate
+from .model.job import JobSpec, OnDuplicate
 from .names import check_name
 from .options import CallOptions, Seconds, TaskOptions
 from .references import UnexpectedReference, Use
@@ -31,8 +33,7 @@ _NO_OPTIONS: Final = CallOptions()
 _LEFT_OUT: Final = {field.name: field.default for field in fields(CallOptions)}
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest(Generic[R]):
+class JobRequest(msgspec.Struct, Generic[R], frozen=True):
     """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many` and `flow.add`."""
 
     task: Task[Any, R]
@@ -85,6 +86,8 @@ class Task(Generic[P, R]):
         self.name = check_name("the task's name", name)
         self.task_options = options
         self.call_options = call or _NO_OPTIONS
+        self.draft: tuple[str, JobSpec] | None = None
+        """What its jobs have in common, made by the first for a tenant."""
         self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
         self.signature = Signature(fn, name=name, contexts=(Context, SyncContext))
 

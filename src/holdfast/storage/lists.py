@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from .port import Params, Row, Value
+from .port import ListOp, Op, Params, Row, Tx, Value
 from .statements import Statement
+
+Answers: TypeAlias = list[Any]
 
 _encode = msgspec.json.Encoder().encode
 # A document is parsed as a whole: results of 256 KiB each would be 256 MiB in one of a thousand.
@@ -44,11 +47,12 @@ def in_order(answers: Sequence[Row], count: int) -> list[Row | None]:
     return found
 
 
-def copied(text: str) -> tuple[str, list[str]]:
-    """The table and the columns of a COPY."""
-    match = re.match(r"copy (\w+) \((.*?)\)", text, re.DOTALL)
+@cache
+def copied(text: str) -> tuple[str, tuple[str, ...]]:
+    """The table and the columns of a COPY, or of the INSERT that stands for it."""
+    match = re.match(r"(?:copy|insert into) (\w+) \((.*?)\)", text, re.DOTALL)
     assert match is not None
-    return match[1], [name.strip() for name in match[2].split(",")]
+    return match[1], tuple(name.strip() for name in match[2].split(","))
 
 
 def documents(rows: Sequence[Params]) -> Iterator[str]:
@@ -73,6 +77,31 @@ def by_run(answers: Sequence[Row], rows: Sequence[Params]) -> list[Row | None]:
     """
     found = {answer[:2]: answer[2:] for answer in answers}
     return [found.get((row["id"], row["epoch"])) for row in rows]
+
+
+def merged(ops: Sequence[ListOp[Any, Any]]) -> Op[Answers]:
+    """One operation over the items of all, which are of one kind."""
+    run = ops[0].run
+    items = [item for op in ops for item in op.items]
+
+    async def run_all(tx: Tx) -> Answers:
+        answers = await run(tx, items)
+        if len(answers) != len(items):
+            raise RuntimeError(f"{run!r} gave {len(answers)} answers for {len(items)} items")
+        return answers
+
+    # One item is one statement, which alone needs neither BEGIN nor COMMIT: one round trip instead of three.
+    return Op(run_all, single=len(items) == 1)
+
+
+def split(ops: Sequence[ListOp[Any, Any]], answers: Answers) -> list[Answers]:
+    """Each one's own answers."""
+    parts, start = [], 0
+    for op in ops:
+        end = start + len(op.items)
+        parts.append(answers[start:end])
+        start = end
+    return parts
 
 
 def _joined(parts: Sequence[bytes]) -> str:

@@ -8,8 +8,9 @@ both databases, both colours of caller, and the caller's own transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from .statements import Statement
 
@@ -60,8 +61,7 @@ class Tx(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Op(Generic[T]):
+class Op(msgspec.Struct, Generic[T], frozen=True):
     """An operation as a value: it can be run by another caller, in another's commit, and run again.
 
     `run` may be called more than once and must capture all it needs beforehand: no contextvars, no clock.
@@ -77,8 +77,7 @@ class Op(Generic[T]):
     """A loss of power may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListOp(Generic[Item, T]):
+class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
     """An operation over a list, answered item by item, which a store may merge with others of the same `run`.
 
     An item's failure is a value in its answer; it never fails its neighbours. Over one item it is one statement.

@@ -1,8 +1,8 @@
 """Named SQL from the `.sql` files beside this module.
 
 A file holds statements, each opened by `-- name: verb_noun`. A statement lives in `common/`, or in both dialect
-folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands three
-words, `:now`, `@job` and `@wanted`; nothing else is assembled.
+folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands four
+words, `:now`, `@job`, `@wanted` and, on SQLite, `from @rows`; nothing else is assembled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Final
 
@@ -28,6 +28,7 @@ _COMMENT = re.compile(r"^[ \t]*--.*$\n?", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _JOB = re.compile(r"@job(?:\((\w+)\))?")
 _WANTED = re.compile(r"@wanted\((\w+)\)")
+_ROWS = re.compile(r"\s+from @rows")
 # What a job filter asks, beyond what a statement's index answers. A missing filter is null; the cast gives Postgres
 # its type. The null is asked for first: SQLite then reads a row only for the columns that matter.
 _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
@@ -52,6 +53,8 @@ class Statement:
     name: str
     sqlite: str
     postgres: str
+    sqlite_rows: str = ""
+    """Its text for SQLite with `from @rows` in it, where it may be run for many rows at once."""
 
     @cached_property
     def only_reads(self) -> bool:
@@ -69,9 +72,9 @@ class Statement:
         """The same of its text for SQLite."""
         return ":items" in self.sqlite
 
-    def sqlite_numbered(self, names: tuple[str, ...]) -> str:
-        """Its text for SQLite with `?1`, `?2` in the order of `names`, and last the clock."""
-        return _numbered_sqlite(self.sqlite, names)
+    def sqlite_for(self, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
+        """Its text for SQLite for that many rows: first come the values that they share, then those of each."""
+        return _for_rows(self.sqlite_rows or self.sqlite, count, shared, own)
 
     @cached_property
     def psycopg(self) -> str:
@@ -101,7 +104,9 @@ class Statements:
         if mismatch := (set(sqlite) ^ set(postgres)) | (set(common) & set(sqlite)):
             raise RuntimeError(f"statements must be in common, or in both dialects: {sorted(mismatch)}")
         self._all = {name: Statement(name, text, text) for name, text in common.items()}
-        self._all |= {name: Statement(name, sqlite[name], postgres[name]) for name in sqlite}
+        for name, text in sqlite.items():
+            alone = _ROWS.sub("", text)
+            self._all[name] = Statement(name, alone, postgres[name], text if alone != text else "")
 
     def __getattr__(self, name: str) -> Statement:
         try:
@@ -143,10 +148,16 @@ def _pyformat(text: str, now: str) -> str:
     return _PARAMETER.sub(lambda m: now if m[1] == "now" else f"%({m[1]})s", text.replace("%", "%%"))
 
 
-@cache
-def _numbered_sqlite(text: str, names: tuple[str, ...]) -> str:
-    order = (*names, "now")
-    return _PARAMETER.sub(lambda m: f"?{order.index(m[1]) + 1}", text)
+@lru_cache(maxsize=1_000)
+def _for_rows(text: str, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
+    places = {name: f"?{at}" for at, name in enumerate(shared, 1)}
+    places |= {name: f"each.column{at}" for at, name in enumerate(own, 1)}
+    text = _PARAMETER.sub(lambda m: places[m[1]], text)
+    if not own:
+        return _ROWS.sub("", text)
+    first, step = len(shared) + 1, len(own)
+    rows = [", ".join(f"?{first + row * step + at}" for at in range(step)) for row in range(count)]
+    return _ROWS.sub(f"\n  from (values ({'), ('.join(rows)})) as each", text)
 
 
 def _server_clock(match: re.Match[str]) -> str:

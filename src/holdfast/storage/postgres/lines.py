@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ...errors import QueueFull
-from ..port import ListOp, Op, Tx
+from ..port import ListOp
 
 MAX_ITEMS: Final = 1_000
 MAX_WAITING: Final = 10_000
-
-Answers: TypeAlias = list[Any]
 
 
 @dataclass(eq=False, slots=True)
@@ -73,28 +71,3 @@ class Lines(Generic[W]):
         self._count -= 1
         if not line:
             del self._by_kind[waiting.op.run]
-
-
-def merged(batch: Sequence[Waiting]) -> Op[Answers]:
-    """One operation over everybody's items."""
-    run = batch[0].op.run
-    items = [item for waiting in batch for item in waiting.op.items]
-
-    async def run_all(tx: Tx) -> Answers:
-        answers = await run(tx, items)
-        if len(answers) != len(items):
-            raise RuntimeError(f"{run!r} gave {len(answers)} answers for {len(items)} items")
-        return answers
-
-    # One item is one statement, which alone needs neither BEGIN nor COMMIT: one round trip instead of three.
-    return Op(run_all, single=len(items) == 1)
-
-
-def split(batch: Sequence[Waiting], answers: Answers) -> list[Answers]:
-    """Each one's own answers."""
-    parts, start = [], 0
-    for waiting in batch:
-        end = start + len(waiting.op.items)
-        parts.append(answers[start:end])
-        start = end
-    return parts

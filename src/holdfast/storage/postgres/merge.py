@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
+from ..lists import Answers, merged, split
 from ..port import ListOp, Op
 from ..waiter import own_copy
-from .lines import Answers, Lines, Waiting, merged, split
+from .lines import Lines, Waiting
 
 # These befall the whole batch whoever is in it; running its parts again would only ask the same again.
 _SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageFull, StorageReadOnly)
@@ -95,7 +96,8 @@ class Merger:
         if not batch:
             return
         try:
-            parts = split(batch, self._write(merged(batch)))
+            ops = [ticket.op for ticket in batch]
+            parts = split(ops, self._write(merged(ops)))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:
@@ -177,7 +179,8 @@ class AsyncMerger:
 
     async def _run(self, batch: list[_AsyncTicket]) -> None:
         try:
-            parts = split(batch, await self._write(merged(batch)))
+            ops = [ticket.op for ticket in batch]
+            parts = split(ops, await self._write(merged(ops)))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:

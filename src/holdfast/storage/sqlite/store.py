@@ -98,10 +98,10 @@ class SqliteStore:
         return cast("T", await self._combiner.arun(self._work(op)))
 
     def write_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", self._combiner.run(self._work(_as_op(op)), len(op.items)))
+        return cast("list[T]", self._combiner.run(self._list_work(op), len(op.items)))
 
     async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", await self._combiner.arun(self._work(_as_op(op)), len(op.items)))
+        return cast("list[T]", await self._combiner.arun(self._list_work(op), len(op.items)))
 
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
@@ -184,6 +184,10 @@ class SqliteStore:
     def _work(self, op: Op[T], *, reads: bool = False) -> Work:
         return Work(op, reads, holds=self._lent.held_by_this_thread())
 
+    def _list_work(self, op: ListOp[Item, T]) -> Work:
+        alone = Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)
+        return Work(alone, holds=self._lent.held_by_this_thread(), merges=op)
+
     def _session(self) -> Session:
         return self._current or self._open()
 
@@ -254,7 +258,3 @@ class SqliteStore:
 
     def _commits(self) -> int:
         return self._current.writer.commits if self._current is not None else 0
-
-
-def _as_op(op: ListOp[Item, T]) -> Op[list[T]]:
-    return Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)

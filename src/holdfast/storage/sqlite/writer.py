@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
+
+import msgspec
 
 from ...clock import Clock
 from ...errors import OutcomeUnknown, StorageBusy, StorageFull
-from ..port import Op
+from ..lists import merged, split
+from ..port import ListOp, Op
 from ..step import step
 from ..waiter import Waiter, own_copy
 from .ballast import Ballast
@@ -21,20 +24,23 @@ from .tx import SqliteTx
 
 BATCH_SECONDS: Final = 0.005
 """No further operation starts in a batch that has run for so long."""
+# Operations in one statement; a millisecond or two.
+_MERGED: Final = 256
 # A thread whose own transaction holds the lock would wait for itself; this long it may be somebody else's fault.
 _SELF_LOCKED: Final = 0.1
 # Then the turn passes on: newcomers may have less patience than this batch.
 _SLICE: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """An operation, and what is known of its caller."""
 
     op: Op[Any]
     reads: bool = False
     holds: bool = False
     """The caller's thread has a transaction of its own open on this database."""
+    merges: ListOp[Any, Any] | None = None
+    """The same as an operation that can be run together with others of its kind."""
 
     @property
     def vital(self) -> bool:
@@ -48,8 +54,7 @@ class Work:
         return PATIENCE if self.op.patience is None else self.op.patience
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(msgspec.Struct, frozen=True):
     waiter: Waiter[Work]
     value: Any = None
     error: Exception | None = None
@@ -203,11 +208,21 @@ class Writer:
             return self._run_lone(batch[0], rung)
         verdicts: list[_Verdict] = []
         stop = time.monotonic() + BATCH_SECONDS
-        for waiter in batch:
-            verdicts.append(self._run(waiter, rung))
+        for alike in _by_kind(batch):
+            verdicts += self._run_alike(alike, rung)
             if time.monotonic() >= stop:
                 break
         return verdicts
+
+    def _run_alike(self, alike: Sequence[Waiter[Work]], rung: set[str]) -> list[_Verdict]:
+        """Operations of one kind as one; where that fails, each by itself, so that only the culprit does."""
+        if len(alike) == 1:
+            return [self._run(alike[0], rung)]
+        ops = [op for waiter in alike if (op := waiter.work.merges) is not None]
+        whole = self._run(Waiter(Work(merged(ops)), 1), rung)
+        if whole.error is not None:
+            return [self._run(waiter, rung) for waiter in alike]
+        return [_Verdict(waiter, part) for waiter, part in zip(alike, split(ops, whole.value), strict=True)]
 
     def _run_lone(self, waiter: Waiter[Work], rung: set[str]) -> list[_Verdict]:
         tx = SqliteTx(self._cursor, self._clock.now())
@@ -269,6 +284,18 @@ class Writer:
     def _data_version(self) -> int:
         version: int = self._cursor.execute("pragma data_version").fetchall()[0][0]
         return version
+
+
+def _by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[list[Waiter[Work]]]:
+    """Neighbours that can be merged together, a few hundred at most, and any other alone."""
+    for (kind, _), alike in groupby(enumerate(batch), key=lambda place: (_kind(place[1]), place[0] // _MERGED)):
+        waiters = [waiter for _, waiter in alike]
+        yield from [waiters] if kind is not None else ([waiter] for waiter in waiters)
+
+
+def _kind(waiter: Waiter[Work]) -> object:
+    merges = waiter.work.merges
+    return None if merges is None else merges.run
 
 
 def _typed(error: Exception) -> Exception:

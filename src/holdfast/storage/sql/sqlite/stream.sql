@@ -25,7 +25,8 @@ update holdfast_stream
 -- name: copy_frames
 insert into holdfast_frame (
     job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+select :job_id, :seq, :live, :best_effort, :kind, :encoding, :data, :step, :generation, :attempt, :at
+  from @rows;
 
 -- name: forget_frames
 delete from holdfast_frame where job_id in (select value from json_each(:ids));
