@@ -37,10 +37,14 @@ class IdMaker:
         self._drawn: list[int] = []
 
     def new(self) -> str:
-        return self.many(1)[0]
+        return _text(self._first_of(1))
 
     def many(self, n: int) -> list[str]:
         """`n` ids in growing order."""
+        first = self._first_of(n)
+        return [_text(value) for value in range(first, first + n)]
+
+    def _first_of(self, n: int) -> int:
         millis = self.wall() // 1_000_000
         with self._lock:
             if millis > self._millis:
@@ -48,7 +52,7 @@ class IdMaker:
             else:
                 first = self._last + 1
             self._last = first + n - 1
-        return [_text(value) for value in range(first, first + n)]
+        return first
 
     def reseed(self) -> None:
         """Forget the last id, so that a forked child does not repeat its parent's."""

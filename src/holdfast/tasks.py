@@ -48,6 +48,10 @@ class JobRequest(msgspec.Struct, Generic[R], frozen=True):
             raise UnexpectedReference(self.uses[0].reference)
         return self
 
+    def with_options(self, options: CallOptions) -> JobRequest[R]:
+        """The same call with other options in the place of its own."""
+        return JobRequest(self.task, self.payload, options, self.uses)
+
     @overload
     def __or__(self, then: Takes[R, T]) -> Chain[T]: ...
     @overload
@@ -175,7 +179,7 @@ class Task(Generic[P, R]):
 
     def _with(self, call: CallOptions) -> Task[P, R]:
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, call_options=call)
+        twin.__dict__.update(self.__dict__, call_options=call, draft=None)
         return twin
 
     def arguments(self, payload: str, make_context: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -68,10 +68,10 @@ class Enqueuer:
                 answers = await self._aput(spec)
         return self._handle(request, answers[0])
 
-    async def _aput(self, spec: JobSpec) -> list[Enqueued]:
+    def _aput(self, spec: JobSpec) -> Coroutine[Any, Any, list[Enqueued]]:
         if spec.is_keyless:
-            return await self._store().awrite_list(ListOp(ops.enqueue_keyless, [spec]))
-        return await self._store().awrite(_keyed([spec]))
+            return self._store().awrite_list(ListOp(ops.enqueue_keyless, [spec]))
+        return self._store().awrite(_keyed([spec]))
 
     def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """For a durable task: `record` enqueues, and writes in the same commit that it did."""

@@ -46,7 +46,7 @@ def plan_member(node: Node, tenant: str, trace: str | None) -> Member:
             f"{member.name!r} is for tenant {request.options.tenant!r}, its flow for {tenant!r}; leave its tenant out"
         )
     return Member(
-        spec=spec_of(replace(request, uses=()), tenant=tenant, id=member.id, trace=trace),
+        spec=spec_of(request, tenant=tenant, id=member.id, trace=trace),
         name=member.name,
         join=node.after.join,
         inputs=_inputs(request.uses),

@@ -172,4 +172,4 @@ class TenantSchedules:
         if isinstance(job, Task):
             return job._with(mine)
         self._check(job)
-        return replace(job, options=mine)
+        return job.with_options(mine)

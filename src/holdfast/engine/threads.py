@@ -11,8 +11,8 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
+from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, Final
 
 
@@ -66,7 +66,7 @@ class ThreadPool:
         self._max_zombies = max_zombies
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[ThreadTicket | None] = SimpleQueue()
+        self._line = _Line()
         self._mail = _Mailbox(self._loop, self._receive)
         self._open = 0
         """Calls that wait or run, without those given up."""
@@ -84,7 +84,7 @@ class ThreadPool:
         self._open += 1
         if self._open > self._threads < self._capacity:
             self._add_thread()
-        self._queue.put(ticket)
+        self._line.add(ticket)
         return ticket
 
     def abandon(self, ticket: ThreadTicket) -> bool:
@@ -115,13 +115,10 @@ class ThreadPool:
     def close(self) -> None:
         """Refuse new calls, cancel those that have not begun, let the idle threads end. Does not wait."""
         self._closed = True
-        for ticket in self._drain():
-            if ticket is None:
-                self._threads += 1
-            else:
-                ticket.future.cancel()
+        while (ticket := self._line.take()) is not None:
+            ticket.future.cancel()
         for _ in range(self._threads):
-            self._queue.put(None)
+            self._line.dismiss()
         self._threads = 0
 
     @property
@@ -133,7 +130,7 @@ class ThreadPool:
         self._made += 1
         # Daemons: the interpreter must be able to end while a call hangs.
         threading.Thread(
-            target=_serve, args=(self._queue, self._mail), name=f"{self._name}-{self._made}", daemon=True
+            target=_serve, args=(self._line, self._mail), name=f"{self._name}-{self._made}", daemon=True
         ).start()
 
     def _bury(self, ticket: ThreadTicket) -> None:
@@ -157,16 +154,58 @@ class ThreadPool:
         ticket._zombie = False
         self._zombies -= 1
         if self._closed or self._threads >= self._capacity:
-            self._queue.put(None)
+            self._line.dismiss()
         else:
             self._threads += 1
 
-    def _drain(self) -> Iterator[ThreadTicket | None]:
+
+class _Line:
+    """Tickets that wait for a thread. One sleeper at a time is called, and it calls the next before it runs its own.
+
+    So where calls are short, a few threads do them all, and the others sleep on. To wake one for each ticket, most of
+    which find nothing left to do, took half of the time of short calls.
+    """
+
+    __slots__ = ("_calls", "_is_calling", "_tickets")
+
+    def __init__(self) -> None:
+        self._tickets: deque[ThreadTicket] = deque()
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._is_calling = False
+
+    def add(self, ticket: ThreadTicket) -> None:
+        self._tickets.append(ticket)
+        self._call()
+
+    def take(self) -> ThreadTicket | None:
+        """The oldest, on any thread; None where there is none."""
         try:
-            while True:
-                yield self._queue.get_nowait()
-        except Empty:
-            return
+            return self._tickets.popleft()
+        except IndexError:
+            return None
+
+    def dismiss(self) -> None:
+        """Send one thread away."""
+        self._calls.put(False)
+
+    def await_call(self) -> bool:
+        """Sleep until called; False if sent away."""
+        called = self._calls.get()
+        # Lowered before the line is looked at: a ticket whose bringer still saw it raised is in the line already.
+        self._is_calling = False
+        return called
+
+    def take_turn(self) -> ThreadTicket | None:
+        """The oldest; whoever takes it sees to it that somebody comes for the next."""
+        ticket = self.take()
+        if self._tickets:
+            self._call()
+        return ticket
+
+    def _call(self) -> None:
+        if not self._is_calling:
+            self._is_calling = True
+            self._calls.put(True)
 
 
 class _Mailbox:
@@ -200,13 +239,14 @@ class _Mailbox:
             self._receive(done.popleft())
 
 
-def _serve(queue: SimpleQueue[ThreadTicket | None], mail: _Mailbox) -> None:
-    while (ticket := queue.get()) is not None:
-        ticket._run()
-        if not mail.post(ticket):
-            return
-        # An idle thread must not keep the last call's arguments alive.
-        del ticket
+def _serve(line: _Line, mail: _Mailbox) -> None:
+    while line.await_call():
+        while (ticket := line.take_turn()) is not None:
+            ticket._run()
+            if not mail.post(ticket):
+                return
+            # An idle thread must not keep the last call's arguments alive.
+            del ticket
 
 
 _UNBEARABLE: Final = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)

@@ -43,8 +43,10 @@ _log = logging.getLogger("holdfast.storage")
 class Combiner(Generic[W]):
     """The combining lock. Safe from any thread and any event loop."""
 
-    def __init__(self, commit: Commit[W], *, room: int = 10_000) -> None:
+    def __init__(self, commit: Commit[W], *, room: int = 10_000, told: Callable[[], None] = lambda: None) -> None:
+        """`told` is called when the callers of a batch were told, before the next one may begin."""
         self._commit = commit
+        self._told = told
         self._room = room
         self._closed = False
         self.renew_after_fork()
@@ -64,7 +66,8 @@ class Combiner(Generic[W]):
     def run(self, work: W, weight: int = 1) -> Any:
         """Have `work` committed, alone or with others', leading if nobody does. Blocks."""
         me = self._refuse_reentry()
-        self._wait_for_room()
+        if len(self._pending) >= self._room:
+            self._wait_for_room()
         waiter = BlockingWaiter(work, weight)
         try:
             self._pending.append(waiter)
@@ -93,7 +96,8 @@ class Combiner(Generic[W]):
     async def arun(self, work: W, weight: int = 1) -> Any:
         """The awaiting twin. A cancelled caller's work may still be committed."""
         self._refuse_reentry()
-        await self._await_room()
+        if len(self._pending) >= self._room:
+            await self._await_room()
         waiter = LoopWaiter(work, weight, asyncio.get_running_loop())
         self._pending.append(waiter)
         self._summon()
@@ -145,7 +149,8 @@ class Combiner(Generic[W]):
 
     def _lead(self, waiter: Waiter[W] | None = None) -> None:
         """Commit one batch. The caller holds the turn."""
-        self._land()  # what a leader that was interrupted twice left behind
+        if self._flight:
+            self._land()  # what a leader that was interrupted twice left behind
         if waiter is not None and waiter.settled:
             return
         try:
@@ -195,10 +200,11 @@ class Combiner(Generic[W]):
                 waiter.fail(OutcomeUnknown("the thread that committed this was interrupted; look, then repeat it"))
         deliver(self._flight)
         self._flight = []
+        self._told()
 
     def _hand_over(self) -> None:
         """Wake the next leader. A task's helper needs no call: it drains the queue whenever it was summoned."""
-        if isinstance(head := self._next(), BlockingWaiter):
+        if self._pending and isinstance(head := self._next(), BlockingWaiter):
             head.wake()
 
     def _next(self) -> Waiter[W] | None:

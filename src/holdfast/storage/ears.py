@@ -47,9 +47,12 @@ class Ear:
 
         if self._take_or_leave_word(wake):
             return True
+        # Not `asyncio.wait`: it takes two more turns of the loop to come back.
+        alarm = loop.call_later(max(0.0, timeout), _settle, woken)
         try:
-            await asyncio.wait((woken,), timeout=max(0.0, timeout))
+            await woken
         finally:
+            alarm.cancel()
             self._withdraw(wake)
         return self._take()
 

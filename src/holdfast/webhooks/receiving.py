@@ -144,7 +144,7 @@ class Receiver:
             dedupe_until=self._remember,
             on_duplicate="existing",
         )
-        job = await self._app.aenqueue(replace(request, options=once))
+        job = await self._app.aenqueue(request.with_options(once))
         return 202, {"job": job.id, "created": job.created}
 
     async def _send(self, message: Message) -> tuple[int, dict[str, Any]]:

@@ -43,4 +43,4 @@ def _live_through(minute: int, clock: ManualClock) -> None:
 
 def _back_then(request: JobRequest[Any], clock: ManualClock, n: int) -> JobRequest[Any]:
     """With an id of that time: by their ids jobs are counted and sorted."""
-    return replace(request, options=replace(request.options, id=derived_id(clock.now(), f"{clock.now()} {n}", n)))
+    return request.with_options(replace(request.options, id=derived_id(clock.now(), f"{clock.now()} {n}", n)))

@@ -109,7 +109,7 @@ class Checkpointer:
     def _learn(self, changes: int, frames: int, moved: int) -> None:
         if changes > 0 and frames > 0:
             self._enough = max(50, min(5_000, FRAMES * changes // frames))
-        large = frames * self._page_size > _LARGE
+        large = moved < frames and frames * self._page_size > _LARGE
         if large and not self._warned:
             text = "the write-ahead log has %d frames, %d of them moved: a reader keeps an old snapshot open; end it"
             _log.warning(text, frames, moved)

@@ -21,9 +21,6 @@ def spread(
     statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]
 ) -> Iterator[tuple[str, Sequence[Any]]]:
     """Texts and their parameters that together run `statement` for each row of values in the order of `names`."""
-    if len(rows) == 1:
-        yield statement.sqlite_for(1, (*names, *common), ()), (*rows[0], *common.values())
-        return
     columns = list(zip(*rows, strict=True))
     own = [at for at, column in enumerate(columns) if column.count(column[0]) < len(rows)] or [0]
     shared = [at for at in range(len(columns)) if at not in own]

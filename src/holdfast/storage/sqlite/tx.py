@@ -64,6 +64,9 @@ class SqliteTx:
     def _store(
         self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]
     ) -> int:
+        if len(rows) == 1:
+            text = statement.sqlite_for(1, (*names, *common), ())
+            return self._cursor.execute(text, (*rows[0], *common.values())).rowcount
         parts = spread(statement, names, rows, common)
         return sum(self._cursor.execute(text, values).rowcount for text, values in parts)
 

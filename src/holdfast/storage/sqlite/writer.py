@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -78,13 +77,14 @@ class Writer:
         ballast: Ballast | None = None,
         *,
         durable: bool = True,
-        refusal: Callable[[], Exception | None] = lambda: None,
+        refusal: Callable[[sqlite3.Cursor], Exception | None] = lambda cursor: None,
     ) -> None:
         self.connection = connection
         self._refusal = refusal
         self._durable = durable
         self._synced = True
-        self.commits = 0
+        self.movements = 0
+        """Grows at the begin and at the end of each transaction: odd while there is one."""
         self._cursor = connection.cursor()
         self._clock = clock
         self._committed = committed
@@ -139,6 +139,7 @@ class Writer:
         self._choose_sync(batch)
         if not self._begin(batch):
             return
+        self.movements += 1
         changes, rung = self.connection.total_changes, set[str]()
         try:
             verdicts = self._run_all(batch, rung)
@@ -148,7 +149,7 @@ class Writer:
             raise _Lost(translate(error)) from error
         finally:
             self._roll_back()
-        self.commits += 1
+            self.movements += 1
         for verdict in verdicts:
             if verdict.error is None:
                 verdict.waiter.succeed(verdict.value)
@@ -161,19 +162,17 @@ class Writer:
 
         The next commit that waits takes the earlier ones along: they are in the same log.
         """
-        synced = not all(waiter.work.op.fleeting for waiter in batch)
+        synced = not (batch[0].work.op.fleeting and all(waiter.work.op.fleeting for waiter in batch))
         if self._durable and synced != self._synced:
             self._cursor.execute(f"pragma synchronous={'full' if synced else 'normal'}")
             self._synced = synced
 
     def _begin(self, batch: Sequence[Waiter[Work]]) -> bool:
         """Take the lock, or fail those whose patience has ended; the others may go on waiting with newcomers."""
-        lock = self._lock_to_read if all(waiter.work.reads for waiter in batch) else self._lock_to_write
-        deadline = min(waiter.since + waiter.work.patience for waiter in batch)
-        deadline = min(deadline, time.monotonic() + _SLICE)
+        reads = batch[0].work.reads and all(waiter.work.reads for waiter in batch)
         try:
-            patiently(lock, deadline)
-            return lock == self._lock_to_read or self._may_write(batch)
+            self._take_lock(self._lock_to_read if reads else self._lock_to_write, batch)
+            return reads or self._may_write(batch)
         except sqlite3.OperationalError as error:
             self._roll_back()
             if not is_busy(error):
@@ -181,9 +180,18 @@ class Writer:
             _give_up(batch, error)
             return False
 
+    def _take_lock(self, lock: Callable[[], None], batch: Sequence[Waiter[Work]]) -> None:
+        try:
+            lock()  # nearly always; how patient the callers are is asked only where it is not free
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            deadline = min(waiter.since + waiter.work.patience for waiter in batch)
+            patiently(lock, min(deadline, time.monotonic() + _SLICE))
+
     def _may_write(self, batch: Sequence[Waiter[Work]]) -> bool:
         """Whether the schema is still one that this code writes; 2 µs, once per commit."""
-        if (refusal := self._refusal()) is None:
+        if (refusal := self._refusal(self._cursor)) is None:
             return True
         self._roll_back()
         for waiter in batch:
@@ -269,8 +277,11 @@ class Writer:
 
     def _end(self) -> None:
         try:
-            patiently(lambda: self._cursor.execute("commit"), time.monotonic() + PATIENCE)
+            self._cursor.execute("commit")
         except sqlite3.Error as error:
+            if is_busy(error):
+                patiently(lambda: self._cursor.execute("commit"), time.monotonic() + PATIENCE)
+                return
             if code(error) != sqlite3.SQLITE_IOERR:
                 raise
             # The frames may have reached the disk before the error: after a crash they would count.
@@ -286,11 +297,15 @@ class Writer:
         return version
 
 
-def _by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[list[Waiter[Work]]]:
+def _by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
     """Neighbours that can be merged together, a few hundred at most, and any other alone."""
-    for (kind, _), alike in groupby(enumerate(batch), key=lambda place: (_kind(place[1]), place[0] // _MERGED)):
-        waiters = [waiter for _, waiter in alike]
-        yield from [waiters] if kind is not None else ([waiter] for waiter in waiters)
+    start = 0
+    while start < len(batch):
+        end, kind = start + 1, _kind(batch[start])
+        while kind is not None and end < min(len(batch), start + _MERGED) and _kind(batch[end]) is kind:
+            end += 1
+        yield batch[start:end]
+        start = end
 
 
 def _kind(waiter: Waiter[Work]) -> object:
