@@ -143,8 +143,9 @@ class Floor:
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         """Start what was claimed."""
         taken_at = self._clock.monotonic()
+        tasks = {name: self._tasks.get(name) for name in {job.task for job in jobs}}
         for job in jobs:
-            task = self._tasks.get(job.task)
+            task = tasks[job.task]
             if self.closing or self.fenced:
                 # The claim was under way when the stop came.
                 self.turns.submit(Finish(job.id, job.epoch, Released("shutdown" if self.closing else "fenced")))

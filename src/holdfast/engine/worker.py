@@ -238,8 +238,10 @@ class Worker:
 
     def _is_leased(self) -> bool:
         """Asked before each handler; where the lease is over, the worker is fenced before it claims again."""
+        if self.heartbeat.slack > 0:
+            return True
         self.heartbeat.check()
-        return self.heartbeat.slack > 0
+        return False
 
     def _new_heartbeat(self) -> Heartbeat:
         return self._heartbeats(self._store, self.id, self.settings.lease, self, self._clock, self.physician.examine)
