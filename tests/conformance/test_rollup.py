@@ -72,7 +72,7 @@ def test_a_minute_counts_what_was_enqueued_started_and_ended_in_it(world: World,
 def made_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are made by the clock of the test, as the rows' times are."""
     monkeypatch.setattr("holdfast.ids.ids.wall", lambda: world.now * 1000)
-    monkeypatch.setattr("holdfast.ids.ids._last", 0)
+    monkeypatch.setattr("holdfast.ids.ids._millis", -1)
 
 
 def test_a_run_counts_as_started_in_the_minute_of_its_start_whatever_became_of_it(world: World) -> None:

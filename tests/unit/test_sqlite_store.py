@@ -18,7 +18,7 @@ from holdfast.clock import ManualClock
 from holdfast.errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from holdfast.storage.port import ListOp, Op, Tx
 from holdfast.storage.sqlite import SqliteStore
-from holdfast.storage.sqlite.writer import Work
+from holdfast.storage.sqlite.work import Work
 from holdfast.storage.statements import Statement
 from holdfast.storage.waiter import BlockingWaiter
 from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add, prepare
@@ -36,9 +36,9 @@ def store(path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def together(store: SqliteStore, *ops: Op[Any]) -> list[Any]:
+def together(store: SqliteStore, *ops: Op[Any] | ListOp[Any, Any]) -> list[Any]:
     """Run operations in one batch; each one's answer or error."""
-    waiters = [BlockingWaiter(Work(op), 1) for op in ops]
+    waiters = [BlockingWaiter(Work(op) if isinstance(op, Op) else store._list_work(op), 1) for op in ops]
     with store._combiner.exclusive():
         store._session().writer.commit(waiters)
     return [waiter.error or waiter.value if waiter.settled else "left" for waiter in waiters]
@@ -63,6 +63,34 @@ def test_lists_are_answered_item_by_item(store: SqliteStore) -> None:
 
     assert store.write_list(ListOp(enqueue, ["a", "b"])) == [1, 2]
     assert asyncio.run(store.awrite_list(ListOp(enqueue, ["c", "d"]))) == [3, 4]
+
+
+def test_lists_of_one_kind_that_wait_together_are_one_operation_with_answers_of_their_own(store: SqliteStore) -> None:
+    calls: list[list[str]] = []
+
+    async def shout(tx: Tx, items: Any) -> list[str]:
+        calls.append(list(items))
+        await tx.each(INSERT, [{"text": item} for item in items])
+        return [item.upper() for item in items]
+
+    lists = [ListOp(shout, items) for items in (["a"], ["b", "c"], [])]
+    assert together(store, *lists, add("d"), ListOp(shout, ["e"])) == [["A"], ["B", "C"], [], 4, ["E"]]
+    assert calls == [["a", "b", "c"], ["e"]]
+    assert store.read(TEXTS) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_list_that_fails_among_its_like_fails_alone(store: SqliteStore) -> None:
+    async def keep(tx: Tx, items: Any) -> list[str]:
+        for item in items:
+            if item == "bad":
+                raise ValueError("not this one")
+            await tx.each(INSERT, [{"text": item}])
+        return list(items)
+
+    first, failed, last = together(store, *(ListOp(keep, [item]) for item in ("a", "bad", "b")))
+    assert (first, last) == (["a"], ["b"])
+    assert isinstance(failed, ValueError)
+    assert store.read(TEXTS) == ["a", "b"]
 
 
 def test_an_operation_has_one_time_and_it_is_the_tests(path: Path) -> None:

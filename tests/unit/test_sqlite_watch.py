@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,28 @@ def test_nobody_starts_it_once_it_is_closed() -> None:
     before = threading.active_count()
     with watch.attended():
         assert threading.active_count() == before
+
+
+def test_a_strangers_commit_beside_our_own_is_found_though_its_event_was_heard_with_ours(tmp_path: Path) -> None:
+    log = tmp_path / "jobs.db-wal"
+    log.touch()
+    looks, found, ours = 0, threading.Event(), 0
+
+    def look() -> bool:
+        nonlocal looks, ours
+        looks += 1
+        if looks == 2:
+            ours = 2  # a commit of our own ends, while the stranger waits for the disk
+        if looks > 3:
+            found.set()
+        return looks > 3
+
+    watch = Watch(look, lambda: ours, str(log))
+    try:
+        with watch.attended():
+            while looks == 0:
+                found.wait(0.001)
+            log.write_bytes(b"one write, and no other when it can be seen")
+            assert found.wait(10)
+    finally:
+        watch.close()

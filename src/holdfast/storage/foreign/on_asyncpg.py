@@ -41,6 +41,8 @@ class AsyncpgTx:
         return in_order(await self._fetch(statement, parameters(statement, rows, common)), len(rows))
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        if not statement.takes_items:
+            return sum([len(await self.all(statement, **row)) for row in named(names, rows)])
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 

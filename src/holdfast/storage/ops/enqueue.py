@@ -37,7 +37,10 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     """The same for jobs that can meet no twin: nothing to look at, nothing to wait for."""
-    inserted = await tx.count(sql.insert_job, _COLUMNS, [_values(spec) for spec in specs])
+    if len(specs) == 1:
+        inserted = await tx.count(sql.insert_plain_job, _PLAIN_COLUMNS, [_plain_values(specs[0])])
+    else:
+        inserted = await tx.count(sql.insert_job, _COLUMNS, [_values(spec) for spec in specs])
     for queue in {spec.route.queue for spec in specs}:
         tx.ring(f"queue:{queue}")
     if inserted < len(specs):  # a queue is closed, or this very call is repeated after an unknown outcome
@@ -158,22 +161,28 @@ def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
 
 
-_COLUMNS: Final = (
-    "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "rank", "limits", "payload", "tags", "trace",
-    "max_attempts", "retry", "timeout", "deadline_at", "deadline", "dedupe_scope", "dedupe_key", "dedupe_until",
-    "dedupe_held",
+_PLAIN_COLUMNS: Final = (
+    "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "limits", "payload", "tags", "trace",
+    "max_attempts", "retry", "timeout", "deadline_at", "deadline",
 )  # fmt: skip
+_COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
+
+
+def _plain_values(spec: JobSpec) -> Row:
+    """What is stored of a job without a key, in the order of _PLAIN_COLUMNS."""
+    route = spec.route
+    return (
+        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, spec.limits,
+        spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at,
+        spec.deadline,
+    )  # fmt: skip
 
 
 def _values(spec: JobSpec, rank: int | None = None) -> Row:
-    """What is stored of a job, in the order of _COLUMNS."""
-    route, dedupe = spec.route, spec.dedupe
+    """What is stored of any job, in the order of _COLUMNS."""
+    dedupe = spec.dedupe
     key = (dedupe.scope, dedupe.key, dedupe.until, held_key(spec)) if dedupe else _KEYLESS
-    return (
-        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, rank,
-        spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout,
-        spec.deadline_at, spec.deadline, *key,
-    )  # fmt: skip
+    return (*_plain_values(spec), rank, *key)
 
 
 _KEYLESS: Final = (None, None, None, None)

@@ -73,6 +73,8 @@ class PgTx(_Script):
         return in_order(self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        if not statement.takes_items:
+            return sum([len(await self.all(statement, **row)) for row in named(names, rows)])
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 
@@ -109,6 +111,8 @@ class PgAsyncTx(_Script):
         return in_order(await self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
+        if not statement.takes_items:
+            return sum([len(await self.all(statement, **row)) for row in named(names, rows)])
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 

@@ -29,7 +29,7 @@ from .lent import Connection, Lent
 from .location import locate
 from .session import Session, Settings
 from .watch import Watch
-from .writer import Work
+from .work import Work
 
 T = TypeVar("T")
 Item = TypeVar("Item")

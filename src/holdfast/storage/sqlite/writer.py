@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from ...clock import Clock
-from ...errors import OutcomeUnknown, StorageBusy, StorageFull
+from ...errors import OutcomeUnknown, StorageFull
 from ..lists import merged, split
-from ..port import ListOp, Op
 from ..step import step
 from ..waiter import Waiter, own_copy
 from .ballast import Ballast
@@ -20,37 +19,12 @@ from .connect import PATIENCE, patiently
 from .failures import code, is_busy, translate
 from .garbled import as_it_is, is_garbled
 from .tx import SqliteTx
+from .work import Work, by_kind, give_up, refuse_all_but_vital
 
 BATCH_SECONDS: Final = 0.005
 """No further operation starts in a batch that has run for so long."""
-# Operations in one statement; a millisecond or two.
-_MERGED: Final = 256
-# A thread whose own transaction holds the lock would wait for itself; this long it may be somebody else's fault.
-_SELF_LOCKED: Final = 0.1
 # Then the turn passes on: newcomers may have less patience than this batch.
 _SLICE: Final = 0.05
-
-
-class Work(msgspec.Struct, frozen=True):
-    """An operation, and what is known of its caller."""
-
-    op: Op[Any]
-    reads: bool = False
-    holds: bool = False
-    """The caller's thread has a transaction of its own open on this database."""
-    merges: ListOp[Any, Any] | None = None
-    """The same as an operation that can be run together with others of its kind."""
-
-    @property
-    def vital(self) -> bool:
-        """The engine's own: it says how long to try, and it must get through when the disk is full."""
-        return self.op.patience is not None
-
-    @property
-    def patience(self) -> float:
-        if self.holds:
-            return _SELF_LOCKED
-        return PATIENCE if self.op.patience is None else self.op.patience
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -94,7 +68,7 @@ class Writer:
     def commit(self, batch: Sequence[Waiter[Work]]) -> None:
         """Run a batch in one transaction and settle it; what was not reached stays unsettled."""
         if self._ballast is not None and not self._ballast.restore():
-            batch = _refuse_all_but_vital(batch)
+            batch = refuse_all_but_vital(batch)
         if not batch:
             return
         try:
@@ -177,7 +151,7 @@ class Writer:
             self._roll_back()
             if not is_busy(error):
                 raise _Lost(translate(error)) from error
-            _give_up(batch, error)
+            give_up(batch, error)
             return False
 
     def _take_lock(self, lock: Callable[[], None], batch: Sequence[Waiter[Work]]) -> None:
@@ -216,7 +190,7 @@ class Writer:
             return self._run_lone(batch[0], rung)
         verdicts: list[_Verdict] = []
         stop = time.monotonic() + BATCH_SECONDS
-        for alike in _by_kind(batch):
+        for alike in by_kind(batch):
             verdicts += self._run_alike(alike, rung)
             if time.monotonic() >= stop:
                 break
@@ -297,45 +271,5 @@ class Writer:
         return version
 
 
-def _by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
-    """Neighbours that can be merged together, a few hundred at most, and any other alone."""
-    start = 0
-    while start < len(batch):
-        end, kind = start + 1, _kind(batch[start])
-        while kind is not None and end < min(len(batch), start + _MERGED) and _kind(batch[end]) is kind:
-            end += 1
-        yield batch[start:end]
-        start = end
-
-
-def _kind(waiter: Waiter[Work]) -> object:
-    merges = waiter.work.merges
-    return None if merges is None else merges.run
-
-
 def _typed(error: Exception) -> Exception:
     return translate(error) if isinstance(error, (sqlite3.Error, sqlite3.Warning)) else error
-
-
-def _refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
-    for waiter in batch:
-        if not (waiter.work.vital or waiter.work.reads):
-            waiter.fail(StorageFull("the disk is full; free space and repeat the call", backend="sqlite"))
-    return [waiter for waiter in batch if not waiter.settled]
-
-
-def _give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:
-    now = time.monotonic()
-    for waiter in batch:
-        if waiter.since + waiter.work.patience > now:
-            continue
-        if waiter.work.holds:
-            message = (
-                "this thread's own open transaction holds the lock, and would wait for itself;"
-                " pass that connection as connection=, or commit it first"
-            )
-        else:
-            message = f"another writer held the lock for {waiter.work.patience:g} s; repeat the call"
-        error = StorageBusy(message, backend="sqlite")
-        error.__cause__ = cause
-        waiter.fail(error)

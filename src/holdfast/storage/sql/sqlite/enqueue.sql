@@ -18,6 +18,19 @@ select :id, :task, :queue, :route, :tenant, 'ready',
    and not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
     on conflict do nothing;
 
+-- name: insert_plain_job
+-- The same for one row without a key. Triggers tell of it.
+insert into holdfast_job (
+    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
+    max_attempts, retry, timeout, deadline, created_at)
+select :id, :task, :queue, :route, :tenant, 'ready',
+       case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
+       :priority, coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
+       case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
+       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout, coalesce(:deadline_at, :now + :deadline), :now
+ where not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
+    on conflict do nothing;
+
 -- name: limit_lock_wait
 -- The write lock is already held; there is nothing to wait for.
 select 1;
