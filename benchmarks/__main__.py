@@ -1,4 +1,4 @@
-"""`python -m benchmarks [run | peers | compare | publish | where | scale]`; `run` by default; all have --help."""
+"""`python -m benchmarks [run | peers | compare | publish | where | scale | wear]`; `run` by default; see --help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from . import charts, compare, publish, report, rivals, scale, stores, where
+from . import charts, compare, publish, report, rivals, scale, stores, wear, where
 from .contest import match, table
 from .contest.venue import Venue
 from .measure import Sizes
@@ -114,6 +114,7 @@ def _options() -> argparse.Namespace:
     publish.add_command(commands)
     where.add_command(commands)
     scale.add_command(commands)
+    wear.add_command(commands)
     given = sys.argv[1:]
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given = ["run", *given]

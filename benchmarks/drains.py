@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import holdfast
 
@@ -34,25 +34,35 @@ def drain(
     kind: str = "async",
     processes: int = 1,
     finished: int = 0,
-    analysed: bool = False,
+    analysed: Literal["never", "empty", "full"] = "never",
     events: str | None = None,
 ) -> float:
     """From the moment a full queue is opened to waiting workers, until the store shows nothing unfinished.
 
-    `finished` is how many jobs of the past lie beside them; `events` is what the log is told of the queue.
+    `finished` is how many jobs of the past lie beside them; `events` is what the log is told of the queue. `analysed`
+    says when the database looked at its tables: what it learnt of empty ones is wrong by the time of the drain.
     """
     with bench.fresh() as url:
+        if analysed == "empty":
+            bench.analyse(url)
         if events is not None:
             _set_events(url, events)
         if finished:
             bench.add_finished(url, finished)
         jobs = _filled(url, kind, count)
-        if analysed:
+        if analysed == "full":
             bench.analyse(url)
         with workers(url, processes):
             took = _opened_until_empty(bench, url, jobs)
         _check(url, count + finished)
         return count / took
+
+
+def refill_and_drain(bench: Bench, url: str, count: int) -> float:
+    """The seconds of one more drain of the same store."""
+    jobs = _filled(url, "async", count)
+    with workers(url, 1):
+        return _opened_until_empty(bench, url, jobs)
 
 
 def drain_watching_memory(bench: Bench, count: int) -> Reading:

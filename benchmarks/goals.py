@@ -87,6 +87,8 @@ def _postgres() -> Iterator[Goal]:
                beside="one process", must=1.6)  # fmt: skip
     yield Goal(store=store, work="drain, four processes", ours="postgres.drain.four", against="postgres.drain",
                beside="one process", must=2)  # fmt: skip
+    yield Goal(store=store, work="drain, statistics of the empty table", ours="postgres.drain.stale",
+               against="postgres.drain", beside="a table without statistics")  # fmt: skip
     yield Goal(store=store, work="drain of an analysed table", ours="postgres.drain.analysed", against="postgres.drain",
                beside="a table without statistics")  # fmt: skip
     yield Goal(store=store, work="enqueue, one by one", ours="postgres.enqueue.one", against="postgres.bare.enqueue",

@@ -42,7 +42,8 @@ def _drains(bench: Bench, sizes: Sizes) -> Iterator[Probe]:
     yield _rate(f"{at}.drain.two", lambda: drains.drain(bench, count, processes=2))
     if bench.name == "Postgres":
         yield _rate(f"{at}.drain.four", lambda: drains.drain(bench, count, processes=4))
-        yield _rate(f"{at}.drain.analysed", lambda: drains.drain(bench, count, analysed=True))
+        yield _rate(f"{at}.drain.stale", lambda: drains.drain(bench, count, analysed="empty"))
+        yield _rate(f"{at}.drain.analysed", lambda: drains.drain(bench, count, analysed="full"))
     yield _rate(f"{at}.drain.def", lambda: drains.drain(bench, count, kind="def"))
     yield _rate(f"{at}.drain.keyed", lambda: drains.drain(bench, count, kind="keyed"))
     yield _rate(f"{at}.drain.fair", lambda: drains.drain(bench, count, kind="fair"))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from . import charts, scale
+from . import charts, scale, wear
 from .contest.table import HEADINGS, lines
 from .report import amount, cells, load, verdict
 
@@ -75,6 +75,7 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     """What a result file has to tell, as Markdown by name."""
     makers: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
         "bench": _of_bench, "peers": _of_peers, "where": _of_where, "scale": _of_scale,
+        "wear": _of_wear,
     }  # fmt: skip
     return makers[content["kind"]](content)
 
@@ -109,6 +110,10 @@ def _of_where(content: Mapping[str, Any]) -> dict[str, str]:
 def _of_scale(content: Mapping[str, Any]) -> dict[str, str]:
     share = f"Here *s* is {content['share']:.0%}. pgbench runs the bare statements without any Python."
     return {"scale": f"{_machine(content)} {share}\n\n{_table(scale.HEADINGS, scale.lines(content))}"}
+
+
+def _of_wear(content: Mapping[str, Any]) -> dict[str, str]:
+    return {"wear": f"{_machine(content)}\n\n{_table(wear.HEADINGS, wear.lines(content))}"}
 
 
 def _costs(content: Mapping[str, Any]) -> str:
