@@ -39,6 +39,10 @@ def test_each_tenants_jobs_are_its_own(app: holdfast.App) -> None:
     assert [job.status().tenant for job in (*made, work.enqueue())] == ["a", "b", "a", "b", "a", ""]
 
 
+def test_nothing_to_enqueue_is_nothing_wrong(app: holdfast.App) -> None:
+    assert app.enqueue_many([]) == []
+
+
 def test_an_option_that_is_refused_is_refused_each_time(app: holdfast.App) -> None:
     @app.task
     def work() -> None: ...

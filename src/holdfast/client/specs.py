@@ -49,9 +49,11 @@ def _draft(request: JobRequest[Any], tenant: str) -> JobSpec:
     task = request.task
     if request.options is not task.call_options:
         return _checked(request, tenant)
-    if task.draft is None or task.draft[0] != tenant:
-        task.draft = (tenant, _checked(request, tenant))
-    return task.draft[1]
+    # Read once: another thread may put another tenant's in its place at any time.
+    draft = task.draft
+    if draft is None or draft[0] != tenant:
+        draft = task.draft = (tenant, _checked(request, tenant))
+    return draft[1]
 
 
 def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:

@@ -257,10 +257,16 @@ class SqliteStore:
         if changes:
             session.note(changes)
         if self._bell.heard:
-            if session.writer.strangers_wrote():
+            if self._strangers_wrote(session):
                 self._bell.ring_all()
             elif rung:
                 self._bell.ring(rung)
+
+    def _strangers_wrote(self, session: Session) -> bool:
+        try:
+            return session.writer.strangers_wrote()
+        except sqlite3.Error:
+            return True  # whoever wakes finds out; those whose work is committed must not be told that it failed
 
     def _look(self) -> bool:
         """The watch's question: has a stranger committed? Rings if so."""

@@ -64,6 +64,8 @@ class SqliteTx:
     def _store(
         self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]
     ) -> int:
+        if not rows:
+            return 0
         if len(rows) == 1:
             text = statement.sqlite_for(1, (*names, *common), ())
             return self._cursor.execute(text, (*rows[0], *common.values())).rowcount
