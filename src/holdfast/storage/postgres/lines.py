@@ -30,37 +30,39 @@ class Lines(Generic[W]):
 
     def __init__(self) -> None:
         self._by_kind: OrderedDict[Callable[..., Any], deque[W]] = OrderedDict()
-        self._count = 0
 
     def __iter__(self) -> Iterator[W]:
         for line in self._by_kind.values():
             yield from line
 
     def __len__(self) -> int:
-        return self._count
+        return sum(len(line) for line in list(self._by_kind.values()))
+
+    def __contains__(self, waiting: W) -> bool:
+        return waiting in self._by_kind.get(waiting.op.run, ())
 
     def add(self, waiting: W) -> None:
-        if self._count >= MAX_WAITING:
-            raise QueueFull(f"{self._count:,} writes wait in this process; slow down or retry")
+        if (count := len(self)) >= MAX_WAITING:
+            raise QueueFull(f"{count:,} writes wait in this process; slow down or retry")
         self._by_kind.setdefault(waiting.op.run, deque()).append(waiting)
-        self._count += 1
 
-    def take(self) -> list[W]:
-        """The next batch: of one kind, at most MAX_ITEMS items unless a single call brings more."""
+    def take_into(self, batch: list[W]) -> None:
+        """Move the next ones there: of one kind, at most MAX_ITEMS items unless a single call brings more.
+
+        Each is there before it leaves its line: whoever is interrupted in the middle loses none.
+        """
         if not self._by_kind:
-            return []
-        kind, line = self._by_kind.popitem(last=False)
-        batch, items = [line.popleft()], 0
-        items = len(batch[0].op.items)
-        while line and items + len(line[0].op.items) <= MAX_ITEMS:
-            batch.append(line.popleft())
-            items += len(batch[-1].op.items)
-        if line:
-            self._by_kind[kind] = line
-        for waiting in batch:
-            waiting.taken = True
-        self._count -= len(batch)
-        return batch
+            return
+        kind, line = next(iter(self._by_kind.items()))
+        items = 0
+        while line and (not items or items + len(line[0].op.items) <= MAX_ITEMS):
+            batch.append(line[0])
+            line[0].taken = True
+            items += len(line[0].op.items)
+            line.popleft()
+        self._by_kind.move_to_end(kind)
+        if not line:
+            del self._by_kind[kind]
 
     def remove(self, waiting: W) -> None:
         """Forget one that nobody has taken."""
@@ -68,6 +70,5 @@ class Lines(Generic[W]):
         if line is None or waiting not in line:
             return
         line.remove(waiting)
-        self._count -= 1
         if not line:
             del self._by_kind[waiting.op.run]

@@ -18,6 +18,8 @@ from ..port import ListOp, Op
 from ..waiter import own_copy
 from .lines import Lines, Waiting
 
+# A waiter looks for itself this often, in case the thread that should have seen to it was interrupted.
+_RECHECK: Final = 0.05
 # These befall the whole batch whoever is in it; running its parts again would only ask the same again.
 _SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageFull, StorageReadOnly)
 
@@ -29,7 +31,6 @@ class _Ticket(Waiting):
     answers: Answers = field(default_factory=list)
     error: Exception | None = None
     settled: bool = False
-    leads: bool = False
     woken: threading.Event = field(default_factory=threading.Event)
 
     def settle(self, answers: Answers, error: Exception | None = None) -> None:
@@ -38,12 +39,17 @@ class _Ticket(Waiting):
 
 
 class Merger:
-    """For blocking callers: whoever finds a free place leads a batch, the others wait for it or for their turn."""
+    """For blocking callers: whoever finds a free place leads a batch, the others wait for it or for their turn.
+
+    Ctrl-C may come at any call. What it breaks off is put right by the one whom it befell on its way out, and what that
+    one cannot know of by those who wait.
+    """
 
     def __init__(self, write: Callable[[Op[Answers]], Answers], depth: int) -> None:
         self._write = write
         self._depth = depth
-        self._leading = 0
+        # Those, not their number: a number that is off by one after an interrupt stays off.
+        self._leaders: set[_Ticket] = set()
         self._lines: Lines[_Ticket] = Lines()
         self._mutex = threading.Lock()
 
@@ -65,26 +71,28 @@ class Merger:
 
     def _board(self, ticket: _Ticket) -> None:
         with self._mutex:
-            self._lines.add(ticket)
-            if self._leading < self._depth:
-                self._leading += 1
-                ticket.leads = True
+            if not ticket.taken and ticket not in self._lines:
+                self._lines.add(ticket)
+            if len(self._leaders) < self._depth:
+                self._leaders.add(ticket)
 
     def _await_answers(self, ticket: _Ticket) -> None:
         while True:
-            if ticket.leads:
+            if ticket in self._leaders:
                 self._lead(ticket)
                 self._hand_over(ticket)
             if ticket.settled:
                 return
-            ticket.woken.wait()
+            if not ticket.woken.wait(_RECHECK) and not ticket.settled:
+                self._board(ticket)
             ticket.woken.clear()
 
     def _lead(self, ticket: _Ticket) -> None:
         while not ticket.taken:
-            with self._mutex:
-                batch = self._lines.take()
+            batch: list[_Ticket] = []
             try:
+                with self._mutex:
+                    self._lines.take_into(batch)
                 self._run(batch)
             finally:
                 unknown = OutcomeUnknown("the thread that wrote this was interrupted; look before repeating the call")
@@ -111,19 +119,18 @@ class Merger:
 
     def _hand_over(self, ticket: _Ticket) -> None:
         with self._mutex:
-            ticket.leads = False
-            heir = next((other for other in self._lines if not other.leads), None)
-            if heir is None:
-                self._leading -= 1
-            else:
-                heir.leads = True
+            heir = next((other for other in self._lines if other not in self._leaders), None)
+            if heir is not None:
+                self._leaders.add(heir)
                 heir.woken.set()
+            # The last: until here it is for `_leave` to begin again.
+            self._leaders.discard(ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
         if not ticket.taken:
             with self._mutex:
                 self._lines.remove(ticket)
-        if ticket.leads:
+        if ticket in self._leaders:
             self._hand_over(ticket)
 
 
@@ -166,7 +173,9 @@ class AsyncMerger:
     async def _lead(self) -> None:
         batch: list[_AsyncTicket] = []
         try:
-            while batch := self._lines.take():
+            while self._lines:
+                batch = []
+                self._lines.take_into(batch)
                 await self._run(batch)
         except BaseException:
             # The loop is being shut down: nobody comes after this one.
