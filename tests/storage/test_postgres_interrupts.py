@@ -7,12 +7,15 @@ import gc
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from holdfast.errors import OutcomeUnknown
 from holdfast.storage.port import ListOp, Op, Tx
 from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres.lines import Lines
 from tests.storage import kit
 
 
@@ -82,6 +85,49 @@ def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_d
     assert sorted(type(error).__name__ for error in errors) == ["KeyboardInterrupt", "OutcomeUnknown"]
     assert any(isinstance(error, OutcomeUnknown) for error in errors)
     assert store.write_list(kit.insert_list(["d"])) == [True]
+    store.close()
+
+
+class InterruptedOnce(Lines[Any]):
+    """A line at which whoever looks for an heir is interrupted, the first time."""
+
+    interrupted = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+        return super().__iter__()
+
+
+def test_who_is_interrupted_while_handing_the_lead_over_does_not_keep_it(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, depth=1, notify=False)
+    store._merger._lines = InterruptedOnce()
+    with pytest.raises(KeyboardInterrupt):
+        store.write_list(kit.insert_list(["a"]))
+    answers: list[list[bool]] = []
+    other = threading.Thread(target=lambda: answers.append(store.write_list(kit.insert_list(["b"]))), daemon=True)
+    other.start()
+    other.join(10)
+    assert answers == [[True]]
+    store.close()
+
+
+def test_who_was_lost_from_the_line_comes_back_to_it(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, depth=1, notify=False)
+    merger, leader = store._merger, object()
+    merger._leaders.add(leader)  # type: ignore[arg-type]
+    answers: list[list[bool]] = []
+    other = threading.Thread(target=lambda: answers.append(store.write_list(kit.insert_list(["b"]))), daemon=True)
+    other.start()
+    while not len(merger._lines):
+        time.sleep(0.001)
+    # As if a leader had been interrupted right after it took everything.
+    with merger._mutex:
+        merger._lines = Lines()
+        merger._leaders.clear()
+    other.join(10)
+    assert answers == [[True]]
     store.close()
 
 
