@@ -394,6 +394,9 @@ def test_what_workers_ask_about_breakers_does_not_read_the_table_of_jobs(each_st
     fill(world, 20_000, "a", due=1, priority=0, base=1)
     for n in range(20):
         world.run(breakers.ensure, f"b{n}", 3, SECOND, origin="code")
+    if world.backend == "postgres":
+        # An autovacuum may have come by while other tests had emptied the table.
+        world.sql("update pg_class set reltuples = -1, relpages = 0 where relname like 'holdfast_job%'")
     if analyzed and world.backend == "postgres":
         world.sql("analyze holdfast_job")
         world.sql("analyze holdfast_breaker")

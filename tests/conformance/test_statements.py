@@ -16,6 +16,7 @@ import pytest
 from holdfast.model.outcome import Done, Finish, Retry
 from holdfast.model.route import Route
 from holdfast.model.worker import Rescue
+from holdfast.storage.lists import copied
 from holdfast.storage.ops import claims, finishing, workers
 from holdfast.storage.ops.claims import encode_routes
 from holdfast.storage.port import Op, Row, Tx
@@ -278,7 +279,9 @@ def _sqlite_parameters(statement: Statement) -> set[str]:
 
 
 def _postgres_parameters(statement: Statement) -> set[str]:
-    """Where rows come as one document, the names that are read from it count."""
+    """Where rows come as one document, the names that are read from it count; where they are copied, the columns."""
+    if statement.postgres.startswith("copy "):
+        return set(copied(statement.postgres)[1])
     found = _parameters(statement.postgres)
     if "items" in found and (read := re.search(r":items::json\)\s+as \w+\(n int,([^)]*)\)", statement.postgres)):
         found = found - {"items"} | {column.split()[0] for column in read[1].split(",")}
