@@ -98,8 +98,9 @@ def test_every_statement_that_writes_is_broken_somewhere() -> None:
 
 
 def _normal(text: str) -> str:
-    """Without the names or numbers of parameters, which depend on how it is called."""
-    return re.sub(r":\w+|\?\d+", "?", text)
+    """Without the names or numbers of parameters, and for one row: both depend on how it is called."""
+    text = re.sub(r"\s+from \(values .*?\)\) as each", "", text)
+    return re.sub(r":\w+|\?\d+|each\.column\d+", "?", text)
 
 
 @pytest.mark.parametrize(("ground", "name"), [*_some("sqlite", 24), *_some("postgres", 5)], indirect=["ground"])
