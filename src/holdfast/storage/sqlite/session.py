@@ -66,7 +66,7 @@ class Session:
                     committed,
                     Ballast(path) if path else None,
                     durable=settings.durable,
-                    refusal=self.refusal,
+                    refusal=lambda: self.refusal(connection),
                 )
                 if path is not None:
                     self._mover = open_writer(settings.location, durable=True, create=False)

@@ -51,7 +51,7 @@ class Writer:
         ballast: Ballast | None = None,
         *,
         durable: bool = True,
-        refusal: Callable[[sqlite3.Cursor], Exception | None] = lambda cursor: None,
+        refusal: Callable[[], Exception | None] = lambda: None,
     ) -> None:
         self.connection = connection
         self._refusal = refusal
@@ -165,7 +165,7 @@ class Writer:
 
     def _may_write(self, batch: Sequence[Waiter[Work]]) -> bool:
         """Whether the schema is still one that this code writes; 2 µs, once per commit."""
-        if (refusal := self._refusal(self._cursor)) is None:
+        if (refusal := self._refusal()) is None:
             return True
         self._roll_back()
         for waiter in batch:
