@@ -56,10 +56,12 @@ class Lines(Generic[W]):
         kind, line = next(iter(self._by_kind.items()))
         items = 0
         while line and (not items or items + len(line[0].op.items) <= MAX_ITEMS):
-            batch.append(line[0])
-            line[0].taken = True
-            items += len(line[0].op.items)
+            waiting = line[0]
+            items += len(waiting.op.items)
+            batch.append(waiting)
             line.popleft()
+            # Not before: who is taken is in no line, and does not look there when it leaves.
+            waiting.taken = True
         self._by_kind.move_to_end(kind)
         if not line:
             del self._by_kind[kind]
