@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ..inventory import Inventory
@@ -24,15 +24,12 @@ async def acheck_stock(requests: R) -> R:
     return requests
 
 
-def _wanted(requests: Sequence[JobRequest[Any]]) -> Collection[tuple[Inventory, str]]:
-    stocked = [request for request in requests if request.task.task_options.inventory is not None]
-    if not stocked:
-        return ()
+def _wanted(requests: Sequence[JobRequest[Any]]) -> list[tuple[Inventory, str]]:
     wanted: dict[tuple[int, str], tuple[Inventory, str]] = {}
-    for request in stocked:
+    for request in requests:
         options = request.task.task_options
         if options.inventory is not None:
             name = options.affinity if request.options.affinity is None else request.options.affinity
             if name is not None:
                 wanted[id(options.inventory), name] = (options.inventory, name)
-    return wanted.values()
+    return list(wanted.values())
