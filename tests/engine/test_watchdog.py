@@ -45,6 +45,13 @@ def hold_the_loop(watched: Watched, seconds: list[float]) -> None:
     looker.join()
 
 
+def assert_the_watch_ends() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "holdfast-watchdog":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 def test_a_loop_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         watched = Watched()
@@ -129,9 +136,6 @@ asyncio.run(main())
 
 
 def test_a_stopped_watchdog_and_a_closed_loop_end_the_thread() -> None:
-    def threads() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "holdfast-watchdog"]
-
     async def main(stop: bool) -> None:
         dog = Watchdog(warn_after=0.004, give_up_after=100, on_dead=lambda: None)
         dog.start()
@@ -140,9 +144,22 @@ def test_a_stopped_watchdog_and_a_closed_loop_end_the_thread() -> None:
 
     for stop in (True, False):
         run(main(stop))
-        for thread in threads():
-            thread.join(10)
-            assert not thread.is_alive()
+        assert_the_watch_ends()
+
+
+def test_a_loop_that_closes_with_a_question_unanswered_is_not_taken_for_dead() -> None:
+    deaths = threading.Event()
+    loop = asyncio.new_event_loop()
+
+    async def main() -> Watchdog:
+        return Watchdog(warn_after=0.004, give_up_after=0.004, on_dead=deaths.set)
+
+    dog = loop.run_until_complete(main())
+    dog.check_once()
+    loop.close()
+    dog.start()
+    assert_the_watch_ends()
+    assert not deaths.is_set()
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:

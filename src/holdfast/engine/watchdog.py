@@ -7,6 +7,7 @@ Code that holds the interpreter's own lock stops this thread too: such a worker 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -73,7 +74,8 @@ class Watchdog:
         return stalled
 
     def _watch(self) -> None:
-        while not self._stopping.wait(self._period):
+        # A closed loop answers no more, not even what it was asked before: nothing is left to watch.
+        while not self._stopping.wait(self._period) and not self._loop.is_closed():
             self.check_once()
 
     def _count(self) -> float:
@@ -90,12 +92,8 @@ class Watchdog:
         return self._stalled
 
     def _ask(self) -> None:
-        try:
+        with contextlib.suppress(RuntimeError):  # Closed since the watch looked.
             self._loop.call_soon_threadsafe(self._answer)
-        except RuntimeError:
-            # The loop is closed: nothing is left to watch.
-            self._asked = False
-            self._stopping.set()
 
     def _answer(self) -> None:
         with self._lock:
