@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-quick proof proof-long pgbouncer demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-conformance test-engine test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,23 +26,28 @@ format: .venv/.dev ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not extended and not proof"
+	@$(MAKE) $(ABREAST) MARKS="not extended and not proof"
 
 test-all: .venv/.dev chromium pgbouncer ## also those that need a browser or PgBouncer
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-slow test-quick MARKS="not proof"
+	@$(MAKE) $(ABREAST) MARKS="not proof"
 
 # The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.
 chromium:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null; }
 
-# Two at once, each with a Postgres of its own: the slow ones mostly wait for processes.
+# Side by side, each with a Postgres of its own: most of their time they wait, for disks, processes and clocks.
+PARTS := slow conformance engine rest
+ABREAST := --no-print-directory -j$(words $(PARTS)) --output-sync=line $(PARTS:%=test-%)
 SLOW := tests/acceptance tests/docs tests/browser
 test-slow: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" $(SLOW)
 
-test-quick: .venv/.dev
-	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%)
+test-conformance test-engine: test-%: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" tests/$*
+
+test-rest: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) --ignore=tests/conformance --ignore=tests/engine
 
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
 	$(BIN)/python -m tools.proof $(ARGS)
