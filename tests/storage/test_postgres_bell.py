@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.storage.port import Listener
-from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres import PostgresStore, notify
 from holdfast.storage.postgres.notify import payloads
 from tests.storage import kit
 
@@ -161,6 +161,31 @@ def test_a_store_leaves_no_thread_behind(noted_dsn: str) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(SOON)
         assert not thread.is_alive()
+
+
+def test_a_ring_while_the_idle_sender_hangs_up_is_sent(
+    store: PostgresStore, noted_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so are those after it: each of them was taken for one that is about to be sent."""
+    hanging_up, rang = threading.Event(), threading.Event()
+    hang_up = psycopg.Connection.close
+
+    def close(connection: psycopg.Connection[object]) -> None:
+        if threading.current_thread().name == "holdfast-notify" and not hanging_up.is_set():
+            hanging_up.set()
+            assert rang.wait(SOON)
+        hang_up(connection)
+
+    monkeypatch.setattr(notify, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(psycopg.Connection, "close", close)
+    with psycopg.connect(noted_dsn, autocommit=True) as listener:
+        listener.execute("listen holdfast")
+        store.write(kit.insert("a", topic="queue:a"))
+        assert hanging_up.wait(SOON)
+        store.write(kit.insert("b", topic="queue:a"))
+        rang.set()
+        store.bell.flush(SOON)
+        assert len(list(listener.notifies(timeout=SOON, stop_after=2))) == 2
 
 
 def test_topics_that_fill_a_payload_go_in_several() -> None:

@@ -131,6 +131,22 @@ def test_who_was_lost_from_the_line_comes_back_to_it(noted_dsn: str) -> None:
     store.close()
 
 
+def test_who_leads_and_was_answered_by_another_leader_asks_for_no_more(noted_dsn: str) -> None:
+    """Interrupted after it had taken one from the line, a leader answers for it before that one knows of it."""
+    store = PostgresStore(noted_dsn, depth=1, notify=False)
+
+    class Settling(Lines[Any]):
+        def take_into(self, batch: list[Any]) -> None:
+            (ticket,) = self
+            self.remove(ticket)
+            ticket.settle([], OutcomeUnknown("interrupted"))
+
+    store._merger._lines = Settling()
+    with pytest.raises(OutcomeUnknown):
+        store.write_list(kit.insert_list(["a"]))
+    store.close()
+
+
 # A psycopg.connect() that is interrupted midway leaves its connection to the garbage collector, which complains.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_at_any_moment_stops_no_other_writer(noted_dsn: str) -> None:

@@ -352,6 +352,17 @@ class Interrupted(BaseException):
     """Ctrl-C, for threads other than the main one."""
 
 
+def test_a_closed_combiner_refuses_tasks_that_come_later(combiner: Combiner[Work]) -> None:
+    async def main() -> None:
+        assert await combiner.arun(answer(1)) == 1
+        combiner.close()
+        for _ in range(2):
+            with pytest.raises(StorageUnavailable):
+                await asyncio.wait_for(combiner.arun(answer(2)), 10)
+
+    asyncio.run(main())
+
+
 def test_a_leader_that_is_interrupted_fails_its_batch_and_hands_over(combiner: Combiner[Work], ledger: Ledger) -> None:
     outcomes: list[object] = []
 

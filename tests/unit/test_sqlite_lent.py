@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import ConfigError, NotInTransaction, SchemaMismatch, StorageBusy, StorageError
 from holdfast.storage.port import Op
-from holdfast.storage.sqlite import SqliteStore
+from holdfast.storage.sqlite import SqliteStore, work
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
 
@@ -120,8 +120,6 @@ def test_writing_past_ones_own_open_transaction_is_an_error_that_says_so(
     start = time.monotonic()
     with pytest.raises(StorageBusy, match="pass that connection as connection="):
         store.write(add("x"))
-    with pytest.raises(StorageBusy, match="pass that connection as connection="):
-        asyncio.run(store.awrite(add("x")))
     assert time.monotonic() - start < 2
     connection.rollback()
     assert store.write(add("x")) == 1
@@ -146,6 +144,29 @@ def test_another_threads_open_transaction_is_waited_for(store: SqliteStore) -> N
     assert store.write(add("x")) == 1
     thread.join(10)
     timer.join()
+
+
+def test_a_task_waits_for_a_transaction_that_another_task_of_its_loop_ends(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    async def main() -> int:
+        connection.execute("begin immediate")
+        writing = asyncio.create_task(store.awrite(add("x")))
+        assert await asyncio.wait([writing], timeout=2 * work._SELF_LOCKED) == (set(), {writing})
+        connection.rollback()
+        return await writing
+
+    assert asyncio.run(main()) == 1
+
+
+def test_a_task_that_waits_for_a_transaction_of_its_own_is_told_in_the_end(
+    store: SqliteStore, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "PATIENCE", 0.01)
+    connection.execute("begin immediate")
+    with pytest.raises(StorageBusy, match="pass that connection as connection="):
+        asyncio.run(store.awrite(add("x")))
+    connection.rollback()
 
 
 def test_ones_own_open_reading_transaction_does_not_hinder(tmp_path: Path) -> None:

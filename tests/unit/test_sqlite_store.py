@@ -1,14 +1,14 @@
-"""Writing and reading through the SQLite store: sharing a commit, failing alone, busy, full, forked, interrupted."""
+"""Writing and reading through the SQLite store: sharing a commit, failing alone, busy, full, interrupted."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +390,28 @@ def test_ctrl_c_while_leading_a_sqlite_commit_hangs_nobody_and_keeps_what_was_ac
     assert set(acknowledged) <= set(store.read(TEXTS))
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), sqlite3.DatabaseError("garbled")], ids=["ctrl-c", "error"])
+def test_what_comes_when_the_lock_is_taken_and_nothing_else_gives_it_back(
+    store: SqliteStore, path: Path, error: BaseException
+) -> None:
+    writer = store._session().writer
+    asked, refusal = [error], writer._refusal
+
+    def interrupted() -> Exception | None:
+        if asked:
+            raise asked.pop()
+        return refusal()
+
+    writer._refusal = interrupted
+    with pytest.raises((KeyboardInterrupt, StorageError)):
+        store.write(add("a"))
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as stranger:
+        stranger.execute("begin immediate")
+        stranger.execute("rollback")
+    store.write(add("b"))
+    assert store.read(TEXTS) == ["b"]
+
+
 def _interrupt_main(begun: threading.Event, delay: float) -> None:
     begun.wait(10)
     time.sleep(delay)
@@ -403,109 +425,3 @@ def _write_until_interrupted(store: SqliteStore, name: str, acknowledged: list[s
         n += 1
         store.write(add(f"{name}-{n}"))
         acknowledged.append(f"{name}-{n}")
-
-
-def in_child(call: Callable[[], bool]) -> int:
-    """Fork; the child's exit code is 0 if the call returned True."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        try:
-            os._exit(0 if call() else 1)
-        except BaseException:
-            os._exit(2)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alone(store: SqliteStore) -> None:
-    store.write(add("parent"))
-    asyncio.run(store.awrite(add("awaiting parent")))
-    store.read(TEXTS)
-    ear = store.bell.listen(["x"])
-    assert not ear.wait(0.01)
-    before = store._session()
-
-    def child() -> bool:
-        if store._session() is before:
-            return False
-        store.write(add("child"))
-        asyncio.run(store.awrite(add("awaiting child")))
-        here = len(store.read(TEXTS)) == 4
-        store.close()
-        return here
-
-    assert in_child(child) == 0
-    store.write(add("parent again"))
-    assert len(store.read(TEXTS)) == 5
-    assert ear.wait(5)
-    assert store.read(_CHECK) == "ok"
-    ear.close()
-
-
-def test_a_fork_during_a_commit_of_another_thread_waits_for_it_and_harms_neither_side(store: SqliteStore) -> None:
-    inside, go_on = threading.Event(), threading.Event()
-
-    async def held(tx: Tx) -> None:
-        await tx.one(INSERT, text="parent")
-        inside.set()
-        go_on.wait(0.2)
-
-    thread = threading.Thread(target=store.write, args=(Op(held),))
-    thread.start()
-    inside.wait(10)
-
-    def child() -> bool:
-        store.write(add("child"))
-        return store.read(TEXTS) == ["parent", "child"]
-
-    assert in_child(child) == 0
-    thread.join(10)
-    store.write(add("parent again"))
-    assert store.read(TEXTS) == ["parent", "child", "parent again"]
-
-
-def test_a_child_holds_the_file_so_that_nobody_takes_its_log_away(store: SqliteStore, path: Path) -> None:
-    """Whoever closes the file last, by the locks that it can see, removes the log. A child must be seen."""
-    store.write(add("parent"))
-    log = Path(f"{path}-wal")
-
-    def child() -> bool:
-        store.write(add("child"))
-        os.kill(os.getppid(), signal.SIGUSR1)  # the parent closes
-        while not closed.exists():
-            time.sleep(0.01)
-        return log.exists() and store.read(TEXTS) == ["parent", "child"]
-
-    closed = path.with_name("closed")
-
-    def close(*_: object) -> None:
-        store.close()
-        closed.touch()
-
-    before = signal.signal(signal.SIGUSR1, close)
-    try:
-        assert in_child(child) == 0
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-
-
-def test_a_child_of_a_process_with_a_lent_connection_is_refused_by_name(store: SqliteStore) -> None:
-    lent = store.connect()
-
-    def child() -> bool:
-        with pytest.raises(StorageUnavailable, match="before a fork"):
-            store.write(add("child"))
-        return True
-
-    assert in_child(child) == 0
-    lent.close()
-    store.write(add("parent"))
-    assert in_child(lambda: store.read(TEXTS) == ["parent"]) == 0
-
-
-async def _check(tx: Tx) -> str:
-    row = await tx.one(Statement("check", "pragma integrity_check", ""))
-    return str(row and row[0])
-
-
-_CHECK: Op[str] = Op(_check)

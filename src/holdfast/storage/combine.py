@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..errors import OutcomeUnknown, QueueFull, StorageUnavailable
 from .forking import renew_after_fork
+from .hire import hire
 from .waiter import BlockingWaiter, LoopWaiter, Waiter, deliver, own_copy
 
 W = TypeVar("W")
@@ -99,11 +100,11 @@ class Combiner(Generic[W]):
         if len(self._pending) >= self._room:
             await self._await_room()
         waiter = LoopWaiter(work, weight, asyncio.get_running_loop())
-        self._pending.append(waiter)
-        self._summon()
         try:
+            self._pending.append(waiter)
+            self._summon()
             return await waiter.future
-        except asyncio.CancelledError:
+        except BaseException:
             waiter.withdrawn = True
             raise
 
@@ -135,8 +136,10 @@ class Combiner(Generic[W]):
         self._closed = True
         with self.exclusive():
             self._lead()
-        if self._helper is not None:
-            self._helper.put(False)
+        with self._hiring:
+            helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.put(False)
 
     def _refuse_reentry(self) -> int:
         me = threading.get_ident()
@@ -218,19 +221,23 @@ class Combiner(Generic[W]):
         return None
 
     def _summon(self) -> None:
-        if not self._summoned:
-            self._summoned = True
-            (self._helper or self._hire()).put(True)
+        if self._summoned:
+            return
+        self._summoned = True
+        try:
+            # Under the lock: behind the word to go, which `close` says, a call would be heard by nobody.
+            with self._hiring:
+                (self._helper or self._hire()).put(True)
+        except BaseException:
+            self._summoned = False
+            raise
 
     def _hire(self) -> SimpleQueue[bool]:
-        with self._hiring:
-            if self._helper is None:
-                self._helper = SimpleQueue()
-                weakref.finalize(self, self._helper.put, False).atexit = False
-                threading.Thread(
-                    target=_help, args=(weakref.ref(self), self._helper), name="holdfast-writer", daemon=True
-                ).start()
-            return self._helper
+        calls: SimpleQueue[bool] = SimpleQueue()
+        hire("holdfast-writer", _help, weakref.ref(self), calls)
+        weakref.finalize(self, calls.put, False).atexit = False
+        self._helper = calls
+        return calls
 
     def _drain(self) -> None:
         """Lead until nothing waits, and once in any case: the helper is what every awaiting caller relies on."""
@@ -271,4 +278,6 @@ def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:
             who._drain()
         except BaseException:
             _log.exception("an operation ended a commit; its batch failed, the next one goes on")
+            if who._pending:
+                calls.put(True)
         del who

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
 
+from ..hire import hire
 from .pool import closed_error, exhausted_error
 
 T = TypeVar("T")
@@ -72,8 +73,11 @@ class Hands:
 
     def _hire(self) -> _Hand:
         hand: _Hand = SimpleQueue()
-        self._made.append(hand)
-        threading.Thread(target=self._serve, args=(hand,), name="holdfast-store", daemon=True).start()
+        with self._closing:
+            if self._closed:
+                raise closed_error()
+            hire("holdfast-store", self._serve, hand)
+            self._made.append(hand)
         return hand
 
     def _serve(self, hand: _Hand) -> None:

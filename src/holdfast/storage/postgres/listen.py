@@ -13,7 +13,8 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from ...errors import StorageError
+from ...errors import StorageError, StorageUnavailable
+from ..hire import hire
 from .connect import Address, Connection
 
 _CHECK_SECONDS: Final = 30.0
@@ -37,22 +38,26 @@ class ListenThread:
     def ensure_running(self) -> None:
         with self._mutex:
             if self._thread is None and not self._closed.is_set():
-                self._wake = os.pipe()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._wake[0],), name="holdfast-listen", daemon=True
-                )
-                self._thread.start()
+                self._wake = self._wake or os.pipe()
+                self._begin(self._wake[0])
 
     def close(self) -> None:
         with self._mutex:
             self._closed.set()
-            if self._thread is None or self._wake is None:
+            if self._wake is None:
                 return
             os.write(self._wake[1], b"x")
-            self._thread.join(5.0)
+            if self._thread is not None:
+                self._thread.join(5.0)
             for end in self._wake:
                 os.close(end)
             self._wake = None
+
+    def _begin(self, wake: int) -> None:
+        try:
+            self._thread = hire("holdfast-listen", self._run, wake)
+        except StorageUnavailable as error:
+            _log.warning("what others ring for is found by polling alone for now: %s", error)
 
     def _run(self, wake: int) -> None:
         pause = _FIRST_PAUSE

@@ -88,7 +88,8 @@ class Merger:
             ticket.woken.clear()
 
     def _lead(self, ticket: _Ticket) -> None:
-        while not ticket.taken:
+        # Settled and not taken: another leader was interrupted between the two.
+        while not (ticket.taken or ticket.settled):
             batch: list[_Ticket] = []
             try:
                 with self._mutex:

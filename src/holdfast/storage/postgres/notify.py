@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Collection
@@ -15,7 +16,8 @@ from typing import Final
 
 import psycopg
 
-from ...errors import StorageError
+from ...errors import StorageError, StorageUnavailable
+from ..hire import hire
 from .connect import Address, Connection
 
 # Seconds between two, at first and at most. With the longest alone, a job in three of those that came each 25 ms was
@@ -43,13 +45,12 @@ class NotifyThread:
 
     def send(self, topics: Collection[str]) -> None:
         """Send `topics` soon; returns at once."""
-        if self._topics.issuperset(topics):
+        if self._running and self._topics.issuperset(topics):
             return
         with self._changed:
             self._topics.update(topics)
             if not self._running and not self._closed.is_set():
-                self._running = True
-                threading.Thread(target=self._run, name="holdfast-notify", daemon=True).start()
+                self._begin()
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
@@ -63,13 +64,40 @@ class NotifyThread:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._running, _LAST_WORDS)
 
+    def _begin(self) -> None:
+        try:
+            hire("holdfast-notify", self._run)
+        except StorageUnavailable as error:
+            # What is told of is committed: whoever brought it must not be told that it failed.
+            _log.debug("NOTIFY was not sent, others will find the work when they poll: %s", error)
+        else:
+            self._running = True
+
     def _is_idle(self) -> bool:
         return not self._running or not (self._topics or self._sending)
 
     def _run(self) -> None:
-        connection: Connection | None = None
         try:
-            pause = _SHORTEST
+            self._send_until_quiet()
+            while not self._ends():
+                self._send_until_quiet()
+        except BaseException:
+            self._ends(come_what_may=True)
+            raise
+
+    def _ends(self, *, come_what_may: bool = False) -> bool:
+        """False where something came while the connection was closed. One that comes later begins another thread."""
+        with self._changed:
+            if self._topics and not (come_what_may or self._closed.is_set()):
+                return False
+            self._running = self._sending = False
+            self._changed.notify_all()
+            return True
+
+    def _send_until_quiet(self) -> None:
+        connection: Connection | None = None
+        pause = _SHORTEST
+        try:
             while topics := self._next():
                 connection = self._deliver(connection, topics)
                 self._closed.wait(pause)
@@ -77,9 +105,6 @@ class NotifyThread:
         finally:
             if connection is not None:
                 connection.close()
-            with self._changed:
-                self._running = self._sending = False
-                self._changed.notify_all()
 
     def _next(self) -> set[str]:
         """The topics to send, or nothing when the thread should end."""
@@ -118,10 +143,11 @@ def payloads(topics: Collection[str]) -> list[str]:
 
 
 def _flush_at_exit(thread: NotifyThread) -> None:
-    reference = weakref.ref(thread)
+    reference, process = weakref.ref(thread), os.getpid()
 
     def flush() -> None:
-        if (alive := reference()) is not None:
+        # A child of a fork has neither the thread nor what it had to send, and its lock may be as another left it.
+        if (alive := reference()) is not None and os.getpid() == process:
             alive.flush(_LAST_WORDS)
 
     atexit.register(flush)

@@ -41,9 +41,15 @@ class Pool:
         while True:
             if (connection := self._reserve(deadline)) is None:
                 return self._open()
-            if is_quiet(connection):
+            quiet = False
+            try:
+                quiet = is_quiet(connection)
+            finally:
+                # Also where Ctrl-C ended the look.
+                if not quiet:
+                    self.give(connection, broken=True)
+            if quiet:
                 return connection
-            self.give(connection, broken=True)
 
     def give(self, connection: Connection, *, broken: bool = False) -> None:
         """Take a connection back, or close it where it cannot be lent again."""

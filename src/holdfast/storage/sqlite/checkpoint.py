@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
+from ...errors import StorageUnavailable
+from ..hire import hire
 from .connect import patiently
 from .failures import is_busy
 
@@ -59,7 +61,7 @@ class Checkpointer:
         if not self._dirty.is_set():
             self._dirty.set()
             if self._thread is None:
-                self._start()
+                self._begin()
 
     def run_once(self) -> tuple[int, int] | None:
         """Frames in the log and frames moved; None if another process kept the write lock."""
@@ -115,11 +117,15 @@ class Checkpointer:
             _log.warning(text, frames, moved)
         self._warned = large
 
-    def _start(self) -> None:
-        weakref.finalize(self, self._dirty.set).atexit = False
-        args = (weakref.ref(self), self._dirty)
-        self._thread = threading.Thread(target=_main, args=args, name="holdfast-checkpoint", daemon=True)
-        self._thread.start()
+    def _begin(self) -> None:
+        try:
+            self._thread = hire("holdfast-checkpoint", _main, weakref.ref(self), self._dirty)
+        except StorageUnavailable as error:
+            # The commit that brought us here is done, whatever becomes of its log; the next one tries again.
+            self._dirty.clear()
+            _log.warning("no checkpoints for now (%s); the log grows, nothing is lost", error)
+        else:
+            weakref.finalize(self, self._dirty.set).atexit = False
 
 
 def has_wal_reset_bug(version: tuple[int, int, int]) -> bool:

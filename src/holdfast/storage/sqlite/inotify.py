@@ -5,18 +5,26 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import struct
 import sys
 from functools import cache
 from typing import Any, Final
 
-_IN_MODIFY: Final = 0x2
-_BUFFER: Final = 4096
+_WRITTEN: Final = 0x2
+# An unlink is one.
+_CHANGED: Final = 0x4
+_DELETED: Final = 0x400
+_EVENT: Final = struct.Struct("iIII")
+_BUFFER: Final = 256 * _EVENT.size
 
 
 class FileEvents:
     """Writes to one file, from this process or another. For one reading thread."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._file = _identity(path)
+        self._deleted = False
         self._descriptor = descriptor
         self._stop_reader, self._stop_writer = os.pipe()
         self._open: tuple[int, ...] = (descriptor, self._stop_reader, self._stop_writer)
@@ -33,22 +41,35 @@ class FileEvents:
         descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if descriptor < 0:
             return None
-        if libc.inotify_add_watch(descriptor, os.fsencode(path), _IN_MODIFY) < 0:
+        if libc.inotify_add_watch(descriptor, os.fsencode(path), _WRITTEN | _CHANGED | _DELETED) < 0:
             os.close(descriptor)
             return None
-        return cls(descriptor)
+        return cls(path, descriptor)
+
+    @property
+    def is_of_another_file(self) -> bool:
+        """Whether the file was deleted or replaced: then nothing is heard of the one that is there now."""
+        # Either sign alone is not enough: a new file may get the number of a deleted one, and one that somebody still
+        # has open is unlinked and not deleted.
+        return self._deleted or self._file is None or _identity(self._path) != self._file
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the file was written, and take all events at once; False when stopped, or the time is over."""
         ready = {descriptor for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000)}
         if self._descriptor not in ready or self._stop_reader in ready:
             return False
-        try:
-            while len(os.read(self._descriptor, _BUFFER)) > _BUFFER // 2:
-                pass
-        except BlockingIOError:
+        while not self._take():
             pass
         return True
+
+    def _take(self) -> bool:
+        """Take what is there; True if that was all."""
+        try:
+            found = os.read(self._descriptor, _BUFFER)
+        except BlockingIOError:
+            return True
+        self._deleted = self._deleted or any(mask & _DELETED for _, mask, _, _ in _EVENT.iter_unpack(found))
+        return len(found) <= _BUFFER // 2
 
     def stop(self) -> None:
         """End `wait` from another thread."""
@@ -59,6 +80,14 @@ class FileEvents:
         descriptors, self._open = self._open, ()
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @cache

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import Any, Final, TypeVar
 
 from ...clock import Clock
+from ...errors import StorageUnavailable
 from ..port import Op
 from ..step import step
 from .failures import code, is_busy, translated
@@ -52,14 +53,25 @@ class Readers:
             except sqlite3.OperationalError as error:
                 if code(error) != sqlite3.SQLITE_INTERRUPT and not is_busy(error):
                     raise
+        return await self._begin(op)
+
+    def _begin(self, op: Op[T]) -> asyncio.Future[T]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-reader")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, op)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._threads, self.read, op)
+        except RuntimeError as error:  # closed since the quick try, or no thread to be had
+            raise StorageUnavailable(f"the read could not begin: {error}", backend="sqlite") from error
 
     def close(self) -> None:
         self._closed = True
         if self._threads is not None:
             self._threads.shutdown()
+        self._close_idle()
+
+    def retire(self) -> None:
+        """Keep no connection from now on. Reads that wait are served: one may wait until a fork is over."""
+        self._closed = True
         self._close_idle()
 
     def leave(self, while_away: ExitStack, patience: float) -> bool:

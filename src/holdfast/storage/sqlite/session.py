@@ -125,22 +125,27 @@ class Session:
     def close(self) -> None:
         if self.readers is not None:
             self.readers.close()
-        if self._mover is not None:
-            self._mover.close()
-        self.writer.close()
+        self._close_writers()
 
     def leave(self, while_away: ExitStack) -> bool:
         """Close everything before a fork. The caller keeps writers out. False where a read does not end."""
-        if self.readers is not None and not self.readers.leave(while_away, PATIENCE):
-            return False
+        if self.readers is not None:
+            if not self.readers.leave(while_away, PATIENCE):
+                return False
+            self.readers.retire()
         if self._checkpointer is not None:
             self._checkpointer.retire()
-        self.close()
+        self._close_writers()
         return True
 
     def park(self) -> None:
         """Leave everything as it is, for ever: this is the parent's."""
         park(self)
+
+    def _close_writers(self) -> None:
+        if self._mover is not None:
+            self._mover.close()
+        self.writer.close()
 
     def _examine(self, connection: sqlite3.Connection, settings: Settings) -> None:
         present = schema.applied(connection)

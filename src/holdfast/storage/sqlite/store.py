@@ -68,7 +68,7 @@ class SqliteStore:
         self._had_file = False
         self._while_away = ExitStack()
         self._inherited = False
-        self._pid = os.getpid()
+        self._lent_at_fork = False
         self._opening = threading.Lock()
         self._closed = False
         self._lent = Lent(self._settings.location, durable=durable)
@@ -97,13 +97,13 @@ class SqliteStore:
         return cast("T", self._combiner.run(self._work(op)))
 
     async def awrite(self, op: Op[T]) -> T:
-        return cast("T", await self._combiner.arun(self._work(op)))
+        return cast("T", await self._combiner.arun(self._work(op, blocks=False)))
 
     def write_list(self, op: ListOp[Item, T]) -> list[T]:
         return cast("list[T]", self._combiner.run(self._list_work(op), len(op.items)))
 
     async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", await self._combiner.arun(self._list_work(op), len(op.items)))
+        return cast("list[T]", await self._combiner.arun(self._list_work(op, blocks=False), len(op.items)))
 
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
@@ -113,7 +113,7 @@ class SqliteStore:
     async def aread(self, op: Op[T]) -> T:
         if readers := self._session().readers:
             return await readers.aread(op)
-        return cast("T", await self._combiner.arun(self._work(op, reads=True)))
+        return cast("T", await self._combiner.arun(self._work(op, reads=True, blocks=False)))
 
     def within(self, connection: object, op: Op[T]) -> T:
         return run_within(self._host, connection, op)
@@ -153,7 +153,7 @@ class SqliteStore:
     def before_fork(self) -> None:
         """Close the file. SQLite notes its locks on a file in memory: a child that inherits the notes believes that
         it holds what it does not hold, or waits for ever for what nobody holds."""
-        self._inherited = self._lent.any_open()
+        self._lent_at_fork = self._lent.any_open()
         try:
             self._while_away.enter_context(self._combiner.exclusive())
         except RuntimeError:
@@ -173,7 +173,8 @@ class SqliteStore:
         self._while_away = ExitStack()
         self._lent = Lent(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
-        self._inherited = self._inherited or (session is not None and self._settings.location.path is not None)
+        held = self._lent_at_fork or (session is not None and self._settings.location.path is not None)
+        self._inherited = self._inherited or held
         if session is not None:
             session.park()
 
@@ -183,12 +184,12 @@ class SqliteStore:
         self._watch.arm()
         return self._lent.run(connection, op, self._settings.clock.now(), session.refusal)
 
-    def _work(self, op: Op[T], *, reads: bool = False) -> Work:
-        return Work(op, reads, holds=self._lent.held_by_this_thread())
+    def _work(self, op: Op[T], *, reads: bool = False, blocks: bool = True) -> Work:
+        return Work(op, reads, holds=self._lent.held_by_this_thread(), blocks=blocks)
 
-    def _list_work(self, op: ListOp[Item, T]) -> Work:
+    def _list_work(self, op: ListOp[Item, T], *, blocks: bool = True) -> Work:
         alone = Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)
-        return Work(alone, holds=self._lent.held_by_this_thread(), merges=op)
+        return Work(alone, holds=self._lent.held_by_this_thread(), blocks=blocks, merges=op)
 
     def _session(self) -> Session:
         return self._current or self._open()
@@ -208,7 +209,7 @@ class SqliteStore:
     def _require_file(self) -> None:
         """An empty store in the place of one that is gone would hide that, and take its log with it."""
         path = self._settings.location.path
-        if self._inherited and os.getpid() != self._pid:
+        if self._inherited:
             raise StorageUnavailable(
                 f"this process was forked while its parent used {path} in a way that could not be ended;"
                 " close connections of app.connect() before a fork, or start processes afresh (spawn)",

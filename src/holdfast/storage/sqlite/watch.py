@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ...errors import StorageUnavailable
 from ..forking import renew_after_fork
+from ..hire import hire
 from .inotify import FileEvents
 
 # Seconds. A single look right after the event found none of 20 commits; a slow disk takes tens of milliseconds.
@@ -78,9 +80,9 @@ class Watch:
         with self._lock:
             self.closed = True
             thread = self._thread
+            if self._events is not None:
+                self._events.stop()
         self._wanted.set()
-        if self._events is not None:
-            self._events.stop()
         if thread is not None:
             thread.join()
         if self._events is not None:
@@ -98,9 +100,21 @@ class Watch:
                 if not events.wait():
                     return
                 self._climb(events)
+                if events.is_of_another_file:
+                    self._begin_anew(events)
+                    return
             else:
                 time.sleep(pause)
                 pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
+
+    def _begin_anew(self, events: FileEvents) -> None:
+        """The log was deleted, by the last who closed the file (before a fork, say): hear of the next one."""
+        with self._lock:
+            if not self.closed:
+                events.close()
+                self._events = None
+        # Opens the file again, which makes the log; the next spell listens before it looks.
+        self._look()
 
     def _climb(self, events: FileEvents) -> None:
         """Look soon after a write to the log, then ever later. A new write begins anew.
@@ -137,10 +151,16 @@ class Watch:
         if self._armed and self._waiting and not self.closed and not self._wanted.is_set():
             self._wanted.set()
             if self._thread is None:
-                weakref.finalize(self, self._wanted.set).atexit = False
-                args = (weakref.ref(self), self._wanted)
-                self._thread = threading.Thread(target=_main, args=args, name="holdfast-watch", daemon=True)
-                self._thread.start()
+                self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self._thread = hire("holdfast-watch", _main, weakref.ref(self), self._wanted)
+        except StorageUnavailable as error:
+            self._wanted.clear()
+            _log.warning("other processes' commits are found by polling alone for now: %s", error)
+        else:
+            weakref.finalize(self, self._wanted.set).atexit = False
 
 
 def _pause(events: FileEvents, seconds: float) -> bool:

@@ -26,6 +26,8 @@ class Work(msgspec.Struct, frozen=True):
     reads: bool = False
     holds: bool = False
     """The caller's thread has a transaction of its own open on this database."""
+    blocks: bool = True
+    """The caller's thread waits. Where a task waits instead, another one may end that transaction meanwhile."""
     merges: ListOp[Any, Any] | None = None
     """The same as an operation that can be run together with others of its kind."""
 
@@ -36,7 +38,7 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def patience(self) -> float:
-        if self.holds:
+        if self.holds and self.blocks:
             return _SELF_LOCKED
         return PATIENCE if self.op.patience is None else self.op.patience
 
@@ -71,7 +73,7 @@ def give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:
             continue
         if waiter.work.holds:
             message = (
-                "this thread's own open transaction holds the lock, and would wait for itself;"
+                "an open transaction of this thread's own holds the lock;"
                 " pass that connection as connection=, or commit it first"
             )
         else:

@@ -56,7 +56,8 @@ class Writer:
         self.connection = connection
         self._refusal = refusal
         self._durable = durable
-        self._synced = True
+        self._synced: bool | None = True
+        """None while that changes: an interrupt may come before or after the database has heard of it."""
         self.movements = 0
         """Grows at the begin and at the end of each transaction: odd while there is one."""
         self._cursor = connection.cursor()
@@ -111,11 +112,12 @@ class Writer:
     def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
         self._roll_back()  # what a leader that was interrupted twice left open
         self._choose_sync(batch)
-        if not self._begin(batch):
-            return
-        self.movements += 1
         changes, rung = self.connection.total_changes, set[str]()
         try:
+            # Within the block: an interrupt may come when the lock is taken and nothing else has begun.
+            if not self._begin(batch):
+                return
+            self.movements |= 1
             verdicts = self._run_all(batch, rung)
             if verdicts:
                 self._end()
@@ -123,7 +125,7 @@ class Writer:
             raise _Lost(translate(error)) from error
         finally:
             self._roll_back()
-            self.movements += 1
+            self.movements = (self.movements | 1) + 1
         for verdict in verdicts:
             if verdict.error is None:
                 verdict.waiter.succeed(verdict.value)
@@ -137,7 +139,8 @@ class Writer:
         The next commit that waits takes the earlier ones along: they are in the same log.
         """
         synced = not (batch[0].work.op.fleeting and all(waiter.work.op.fleeting for waiter in batch))
-        if self._durable and synced != self._synced:
+        if self._durable and synced is not self._synced:
+            self._synced = None
             self._cursor.execute(f"pragma synchronous={'full' if synced else 'normal'}")
             self._synced = synced
 
