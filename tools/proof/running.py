@@ -17,6 +17,7 @@ from .suites import Suite
 _PATIENCE: Final = 300
 """Seconds that any suite may take, and ten times what it should."""
 _TAIL: Final = 6_000
+_REASONS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Verdict:
     violations: int
     seconds: float
     output: str = ""
-    """The end of what it said, where something broke."""
+    """Why it broke and the end of what it said, where something did."""
 
     @property
     def words(self) -> str:
@@ -55,7 +56,13 @@ def run(suite: Suite, scale: float, seed: int, folder: Path) -> Verdict:
     figures, tests, broken = read(report)
     # No report, nothing chosen, or a crash of pytest itself: nothing was proven.
     violations = broken or int(code != 0 or tests == 0)
-    return Verdict(suite, figures, tests, violations, took, log.read_text("utf-8", "replace")[-_TAIL:])
+    return Verdict(suite, figures, tests, violations, took, _essence(log.read_text("utf-8", "replace")))
+
+
+def _essence(said: str) -> str:
+    """Why tests broke, as pytest marks it, and the end; in between may be megabytes."""
+    reasons = [line for line in said.splitlines() if line.startswith("E   ")][:_REASONS]
+    return "\n".join([*reasons, said[-_TAIL:]])
 
 
 def _wait(command: list[str], surroundings: dict[str, str], out: IO[bytes], seconds: float) -> int:

@@ -29,7 +29,7 @@ class Reckoning:
     """Lost runs of processes that nobody touched."""
 
 
-def reckon(facts: Facts, diary: Diary, lease: float) -> Reckoning:
+def reckon(facts: Facts, diary: Diary, lease: float, slack: float) -> Reckoning:
     found = Reckoning()
     kills = grouped(diary.kills, lambda blow: blow.pid)
     for row in lost_runs(facts):
@@ -46,7 +46,7 @@ def reckon(facts: Facts, diary: Diary, lease: float) -> Reckoning:
         again = min((line.at for line in lines if line.mark == "S" and line.epoch > row.epoch), default=None)
         if blow in diary.kills and began is not None and again is not None:
             found.repeated[pid] += 1
-            _check_in_hand(found, diary, lines, row.epoch, blow, lease)
+            _check_in_hand(found, diary, lines, row.epoch, blow, lease + slack)
         if again is not None:
             _measure(found, diary, blow, again, row.job_id)
     found.slowest.sort(reverse=True)
@@ -66,12 +66,12 @@ def _measure(found: Reckoning, diary: Diary, blow: Blow, again: float, job_id: s
     found.slowest.append((round(took, 2), job_id, blow.pid, "disturbed" if disturbed else ""))
 
 
-def _check_in_hand(found: Reckoning, diary: Diary, lines: list[Line], epoch: int, blow: Blow, lease: float) -> None:
+def _check_in_hand(found: Reckoning, diary: Diary, lines: list[Line], epoch: int, blow: Blow, time: float) -> None:
     """What had ended was recorded before its worker was killed, unless there was not the time or the store was away."""
     ended = next((line.at for line in lines if line.mark == "E" and line.epoch == epoch), None)
     if ended is None or any(began < blow.at and ended < back for began, back in diary.outages):
         return
-    if ended < blow.at - lease:
+    if ended < blow.at - time:
         found.excess.append(f"{lines[0].job} ended {blow.at - ended:.2f} s before process {blow.pid} was killed")
 
 
