@@ -16,7 +16,7 @@ from holdfast.model.outcome import Done, Lost, Released
 from holdfast.model.route import Route
 from holdfast.model.worker import Owned, Rescue
 from holdfast.rules.lifecycle import CRASH_CAP
-from holdfast.storage.ops import claims, control, workers
+from holdfast.storage.ops import claims, control, leases, workers
 from holdfast.storage.port import Op
 
 from .racing import all_at_once, aside, await_blocked, claim_op, open_transaction
@@ -123,6 +123,33 @@ def test_a_worker_whose_lease_ran_out_is_rescued(world: World) -> None:
     assert (job.state, job.reason, job.owner, job.claim) == (JobState.READY, "rescue", None, None)
     assert (job.epoch, job.attempts, job.suspect, job.crashes) == (placed.epoch + 1, 1, 1, 0)
     assert json.loads(job.error or "")["type"] == "WorkerLost"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_lease_that_ends_later_than_any_could_is_over(world: World, waits: bool) -> None:
+    world.clock.step(3600)
+    placed = world.place(JobState.RUNNING)
+    world.clock.step(-3600)
+    assert [worker.is_expired for worker in world.read(workers.list_workers)] == [True]
+    assert [lease.job for lease in world.read(leases.expired_leases)] == [placed.id]
+    assert world.run(workers.rescue, placed.owner, waits=waits).rescued == (placed.id,)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_lease_that_was_renewed_after_the_clock_was_set_back_holds(world: World, waits: bool) -> None:
+    world.clock.step(3600)
+    placed = world.place(JobState.RUNNING)
+    world.clock.step(-3600)
+    world.run(workers.beat, placed.owner)
+    assert [worker.is_expired for worker in world.read(workers.list_workers)] == [False]
+    assert world.run(workers.rescue, placed.owner, waits=waits) == Rescue((), more=False)
+
+
+def test_a_clock_that_was_set_back_by_less_than_a_lease_ends_no_lease(world: World) -> None:
+    placed = world.place(JobState.RUNNING)
+    world.clock.step(-LEASE / SECOND)
+    assert [worker.is_expired for worker in world.read(workers.list_workers)] == [False]
+    assert world.rescue(placed.owner) == Rescue((), more=False)
 
 
 def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(world: World) -> None:

@@ -216,6 +216,48 @@ async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: 
 
 
 @live
+async def test_a_clock_that_is_set_back_makes_nobody_dead_who_renews(shop: Shop) -> None:
+    task, _ = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        other = await stranger(shop, worker, claims_jobs=1)
+        for _ in range(5):
+            assert await shop.beat(worker)
+            await shop.store.awrite(Op(lambda tx: workers.beat(tx, other)))
+            await worker.chores.rescuer.run_once()
+            shop.clock.advance(9)
+        shop.clock.step(-3600)
+        for _ in range(5):
+            # Its lease ends later than any could, until it renews it.
+            await worker.chores.rescuer.run_once()
+            assert (await job.astatus()).state == "running"
+            assert await shop.beat(worker)
+            await shop.store.awrite(Op(lambda tx: workers.beat(tx, other)))
+            shop.clock.advance(9)
+
+
+@live
+async def test_who_died_before_the_clock_was_set_back_is_rescued_after_a_lease(shop: Shop) -> None:
+    task, _ = endless(shop)
+    async with shop.working() as worker:
+        worker.floor.closing = True
+        job = await task.aenqueue()
+        await stranger(shop, worker, claims_jobs=1)
+        assert await shop.beat(worker)
+        await worker.chores.rescuer.run_once()
+        shop.clock.step(-3600)
+        for _ in range(4):
+            assert await shop.beat(worker)
+            await worker.chores.rescuer.run_once()
+            assert (await job.astatus()).state == "running"
+            shop.clock.advance(9)
+        assert await shop.beat(worker)
+        await worker.chores.rescuer.run_once()
+        assert (await job.astatus()).state == "ready"
+
+
+@live
 async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

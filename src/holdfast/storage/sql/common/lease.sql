@@ -5,7 +5,7 @@ select job.id, job.task, job.queue, job.tenant, job.owner, job.epoch, job.claime
   from (select id, task, queue, tenant, owner, epoch, claimed_at
           from holdfast_job where owner is not null order by owner limit 1000000) as job
   left join holdfast_worker as w on w.id = job.owner
- where (w.id is null or w.state = 'dead' or w.lease_until < :now)
+ where (w.id is null or w.state = 'dead' or w.lease_until < :now or w.lease_until > :now + 2 * w.lease)
    and job.id > :after
    and (cast(:tenant as text) is null or job.tenant = :tenant)
  order by job.id

@@ -1,6 +1,6 @@
 -- name: get_worker
 select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
-       lease_until, lease_until < :now, capabilities, resident, versions
+       lease_until, lease_until < :now or lease_until > :now + 2 * lease, capabilities, resident, versions
   from holdfast_worker
  where id = :id;
 

@@ -26,8 +26,9 @@ delete from holdfast_worker
 returning id;
 
 -- name: list_workers
+-- A lease that ends later than any could was written before the clock was set back: it is over, unless it is renewed.
 select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
-       lease_until, lease_until < :now, capabilities, resident, versions
+       lease_until, lease_until < :now or lease_until > :now + 2 * lease, capabilities, resident, versions
   from holdfast_worker
  order by started_at, id;
 

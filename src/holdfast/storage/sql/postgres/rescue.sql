@@ -1,14 +1,14 @@
 -- name: lock_worker
 -- Alone: a claim holds the row in key share, so it is either finished and seen here, or finds the worker dead.
 select state from holdfast_worker
- where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now)
+ where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now or lease_until > :now + 2 * lease)
    for update;
 
 -- name: try_lock_worker
 -- The same, unless a claim of it is under way: one that never ends, because its process is frozen, must not keep
 -- whoever looks after all the others.
 select state from holdfast_worker
- where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now)
+ where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now or lease_until > :now + 2 * lease)
    for update skip locked;
 
 -- name: page_of_lost
