@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast import InvalidInput, JobFilter
+from holdfast.clock import ManualClock
 from holdfast.engine.meter import Meter
 from holdfast.engine.pruner import Pruner
 from holdfast.engine.settings import WorkerSettings
-from holdfast.storage.ops import counting, retention
+from holdfast.storage.ops import counting, events, retention
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
+from tests.postgres_server import url_of
 
 from .worker_kit import Shop, live
 
@@ -198,6 +201,21 @@ async def test_it_writes_nothing_where_nothing_is_over(shop: Shop) -> None:
     writes = shop.store.writes
     await pruner(shop).run_once()
     assert shop.store.writes == writes
+
+
+@live
+async def test_events_that_another_moves_just_now_are_left_to_it(postgres_dsn: str) -> None:
+    shop = Shop(url_of(postgres_dsn), ManualClock())
+    await ended(shop, 0)
+    await pruner(shop).run_once()
+    await ended(shop, 1)
+    async with await psycopg.AsyncConnection.connect(postgres_dsn) as other:
+        await other.execute("select 1 from holdfast_event_mark where name = 'head' for update")
+        await pruner(shop).run_once()
+        assert await shop.store.aread(Op(events.waits))
+    await pruner(shop).run_once()
+    assert not await shop.store.aread(Op(events.waits))
+    shop.app.close()
 
 
 # -- caps

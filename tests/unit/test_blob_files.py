@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 from holdfast.errors import Corruption, StorageFull, StorageReadOnly, StorageUnavailable
 from holdfast.model.artifact import PART
 from holdfast.rules.artifacts import pieces
-from holdfast.storage.blobs import Blocking
+from holdfast.storage.blobs import Awaiting, Blocking
 from holdfast.storage.sqlite import files
 from holdfast.storage.sqlite.files import FileBlobs
 from holdfast.storage.step import step
@@ -106,6 +109,71 @@ def test_a_short_write_is_continued(blobs: FileBlobs, monkeypatch: pytest.Monkey
     monkeypatch.setattr(files.os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:3]))
     write(blobs, b"0123456789")
     assert step(blobs.read(REACH, BLOB, 0, 10)) == b"0123456789"
+
+
+def test_a_file_is_not_closed_under_its_thread_however_often_its_writer_is_cancelled(blobs: FileBlobs) -> None:
+    async def main() -> None:
+        loop, is_free, begun = asyncio.get_running_loop(), threading.Event(), asyncio.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+
+        async def more() -> bytes:
+            # From here on the only thread is busy, and the write has to wait for it.
+            loop.run_in_executor(None, is_free.wait)
+            begun.set()
+            return b"some"
+
+        writing = asyncio.create_task(blobs.write(Awaiting(pytest.fail), BLOB, more))
+        await begun.wait()
+        for _ in range(3):
+            await asyncio.sleep(0)
+            writing.cancel()
+        await asyncio.sleep(0)
+        assert not writing.done()
+        other = os.open(os.path.join(blobs.folder, "other"), os.O_CREAT | os.O_WRONLY)
+        is_free.set()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        os.close(other)
+
+    asyncio.run(main())
+    assert listed(blobs) == ["other"]
+    assert (Path(blobs.folder) / "other").read_bytes() == b""
+
+
+def test_a_loop_that_closes_waits_for_the_thread_that_writes(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    is_free, real = threading.Event(), files._write
+
+    def write_late(descriptor: int, data: bytes) -> None:
+        assert is_free.wait(10)
+        real(descriptor, data)
+        written.append(os.fstat(descriptor).st_size)
+
+    async def free_once_all_are_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            is_free.set()
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def more() -> bytes:
+            begun.set()
+            return b"some"
+
+        left = [blobs.write(Awaiting(pytest.fail), BLOB, more), free_once_all_are_cancelled()]
+        tasks.extend(map(asyncio.create_task, left))
+        await begun.wait()
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(files, "_write", write_late)
+    asyncio.run(main())
+    assert written == [4]
+    assert all(task.cancelled() for task in tasks)
 
 
 @pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "0" * 25, "0" * 27, "A" * 26, "/" + "0" * 25])

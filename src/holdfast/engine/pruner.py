@@ -121,7 +121,9 @@ class Pruner:
     async def _events(self) -> None:
         """Move what waits into the event log, and remove what was kept there long enough."""
         while self._leads() and await self._store.aread(Op(events.waits, single=True)):
-            await self._store.awrite(Op(events.relay))
+            if not await self._store.awrite(Op(events.relay)):
+                # Another moves them just now.
+                break
         kept = self._keep_events
         old = Op(lambda tx: events.old(tx, kept), single=True)
         while self._leads() and await self._store.aread(old) is not None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ..model.artifact import PART
@@ -104,16 +106,20 @@ class Awaiting:
         return await self.store.awrite(op)
 
     async def run(self, call: Callable[..., T], *args: Any) -> T:
-        # Whoever is cancelled waits for the thread: a file must not be closed under it.
-        task = asyncio.create_task(asyncio.to_thread(call, *args))
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()
-            raise
-        return task.result()
+        # Whoever is cancelled, however often, waits for the thread: a file must not be closed under it. No task stands
+        # in between, which a loop that closes would cancel too.
+        bound = partial(copy_context().run, call, *args)
+        work: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(None, bound)
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done():
+            try:
+                await asyncio.wait([work])
+            except asyncio.CancelledError as error:
+                cancelled = cancelled or error
+        if cancelled is None:
+            return work.result()
+        work.exception()
+        raise cancelled
 
 
 class TableBlobs:
