@@ -1,6 +1,6 @@
 """Run what is due, here and now, by a worker's own parts but without its loops. For tests and scripts.
 
-There is no heartbeat and no rescuer, and time passes only as the clock does: who owns the clock owns the retries.
+It keeps its lease but rescues nobody, and time passes only as the clock does: who owns the clock owns the retries.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from .engine.resolver import Resolver
 from .engine.routes import ServedRoutes
 from .engine.runs import Run
 from .engine.settings import WorkerSettings
+from .engine.tenure import Tenure
 from .engine.threads import ThreadPool
 from .engine.timekeeper import Timekeeper
-from .engine.turns import Room, Turns
+from .engine.turns import Desk, Room, Turns
 from .errors import ConfigError
 from .ids import token
 from .model.job import Claimed
 from .model.limits import Standing
-from .model.outcome import Cancelled, Done, Expired, Failed, Outcome, Parked, Suspended
+from .model.outcome import Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Suspended
 from .model.webhook import QUEUE
 from .storage.ops import hops, insight, upkeep, waking, workers
+from .storage.ops.claims import Turn
 from .storage.ops.grants import expire_grants
 from .storage.ops.lookout import look
 from .storage.ops.routes import special_routes
@@ -82,7 +84,7 @@ async def drain_store(
         await app.open().awrite(limit)
     if not until_empty:
         await crew.limit()
-    await crew.register()
+    await crew.tenure.begin()
     try:
         await crew.work()
     finally:
@@ -106,8 +108,28 @@ def _loop_runs_here() -> bool:
     return True
 
 
+class _Ledger(Turns):
+    """Turns that count how runs end, as far as the store accepts it: what comes too late has not ended here."""
+
+    def __init__(self, store: Store, desk: Desk, clock: Clock, *, slots: int, patience: float) -> None:
+        super().__init__(store, desk, clock, slots=slots, patience=patience)
+        self.ends: Final = Counter[str]()
+        self._ended: set[tuple[str, int]] = set()
+
+    def finished(self, run: Run, outcome: Outcome) -> None:
+        self._ended.add((run.job.id, run.job.epoch))
+        super().finished(run, outcome)
+
+    def _read(self, finishes: list[Finish], turn: Turn) -> None:
+        super()._read(finishes, turn)
+        for finish, verdict in zip(finishes, turn.verdicts, strict=True):
+            key = finish.id, finish.epoch
+            self.ends[_label(finish.outcome)] += key in self._ended and not isinstance(verdict, Lost)
+            self._ended.discard(key)
+
+
 class _Crew:
-    """A worker without loops. It stands between the turns and the floor to count what is taken and how it ends."""
+    """A worker without loops. It stands between the turns and the floor to count what is taken."""
 
     def __init__(
         self,
@@ -117,8 +139,6 @@ class _Crew:
         tasks: Mapping[str, Task[Any, Any]],
         clock: Clock,
     ) -> None:
-        self.id: Final = token()
-        self.ends: Final = Counter[str]()
         self._store = store
         self._settings = settings
         self._limit: int | None = None
@@ -132,11 +152,14 @@ class _Crew:
         self._timekeeper = Timekeeper(clock)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
-        self._floor = Floor(self.id, settings, tasks, self._routes, self._timekeeper, self._threads, clock)
-        self._turns = self._floor.turns = Turns(
+        self._floor = Floor(token(), settings, tasks, self._routes, self._timekeeper, self._threads, clock)
+        self._turns = self._floor.turns = _Ledger(
             store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
         )
+        self.ends: Final = self._turns.ends
+        self.tenure: Final = Tenure(store, self._floor, settings.lease, clock, self._register)
         self._relays = Relays(store, self._floor, settings, tasks, clock, random.random, lambda _: True)
+        self._floor.aside = self._relays
         self._resolver = Resolver(store)
         judge = Judge(clock, random.random)
         self._floor.executor = Executor(
@@ -144,7 +167,7 @@ class _Crew:
             judge,
             self._threads,
             self._children,
-            self._finished,
+            self._floor.finished,
             app._middleware,
             inputs=Inputs(store),
             doorkeeper=Doorkeeper(store, random.random),
@@ -155,7 +178,7 @@ class _Crew:
         counts = await self._store.aread(Op(insight.count_jobs))
         self._limit = sum(c.jobs for c in counts if c.label == "ready" and c.queue in self._routes.queues)
 
-    async def register(self) -> None:
+    async def _register(self) -> None:
         spec = introduction(self.id, self._settings, self._routes.queues, self._tasks)
         await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
 
@@ -164,14 +187,19 @@ class _Crew:
         await self._store.awrite(Op(upkeep.expire_jobs))
         await self._store.awrite(Op(waking.wake_due))
         while True:
-            await self._look()
             self._turns.wake.clear()
+            await self.tenure.keep()
+            await self._look()
             self._turns.hungry = True
             await self._turns.run_once()
-            if self._is_idle() and not (await self._carry_on() or await self._tell() or await self._send()):
+            if self._is_idle() and not self._floor.fenced and not await self._do_more():
                 return
-            if self._floor.runs:
+            if self._floor.runs or self._floor.fenced:
                 await self._turns.wake.wait()
+
+    async def _do_more(self) -> bool:
+        """What is no job's run; whether there was something, and jobs may be due again."""
+        return await self._carry_on() or await self._tell() or await self._send()
 
     async def _tell(self) -> bool:
         """Make the deliveries of webhooks, where they are sent from here; whether there were some."""
@@ -200,14 +228,17 @@ class _Crew:
                     self._turns.wake.clear()
                     if not await self._turns.run_once():
                         await self._turns.wake.wait()
+            # A beat after the farewell would find the worker gone, and mourn.
+            await self.tenure.end()
             await self._store.awrite(Op(lambda tx: workers.deregister(tx, self.id)))
         except TimeoutError:
             logger.error("%d jobs did not end when the drain was interrupted", len(self._floor.runs))
         finally:
             self._timekeeper.close()
             self._threads.close()
-            await self._children.close()
             self._relays.close()
+            await self.tenure.end()
+            await self._children.close()
 
     def _is_idle(self) -> bool:
         return not self._floor.runs and not self._turns.pending
@@ -226,6 +257,10 @@ class _Crew:
     # -- what the turns ask
 
     @property
+    def id(self) -> str:
+        return self._floor.id
+
+    @property
     def standing(self) -> Standing:
         return self._floor.standing
 
@@ -242,13 +277,6 @@ class _Crew:
 
     def others_wait(self, they_do: bool) -> None:
         self._floor.others_wait(they_do)
-
-    # -- what the executor tells
-
-    def _finished(self, run: Run, outcome: Outcome | None) -> None:
-        if outcome is not None and run in self._floor.runs:
-            self.ends[_label(outcome)] += 1
-        self._floor.finished(run, outcome)
 
 
 def _label(outcome: Outcome) -> str:

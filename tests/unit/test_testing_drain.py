@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.draining import Drained
+from holdfast.engine import tenure
+from holdfast.engine.heartbeat import Heartbeat
 from holdfast.testing import adrain, drain, isolated
 
 
@@ -212,6 +215,112 @@ def test_an_interrupted_drain_hands_its_job_back(app: holdfast.App) -> None:
     asyncio.run(interrupt())
     assert (job.status().state, job.status().attempts) == ("ready", 0)
     assert app.workers.list() == []
+
+
+# -- the lease
+
+
+def test_a_drain_keeps_its_lease_between_two_jobs(app: holdfast.App, clock: holdfast.ManualClock) -> None:
+    expired: list[bool] = []
+
+    @app.task
+    def long() -> None:
+        expired.extend(worker.is_expired for worker in app.workers.list())
+        clock.advance(20)
+
+    for _ in range(4):
+        long.enqueue()
+    assert drain(app).succeeded == 4
+    assert expired == [False] * 4
+
+
+def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, renewed = holdfast.App(":memory:"), threading.Event()
+
+    class Told(Heartbeat):
+        def run_once(self) -> bool:
+            if told := super().run_once():
+                renewed.set()
+            return told
+
+    @app.task
+    async def blocks_the_loop() -> bool:
+        return renewed.wait(10)
+
+    monkeypatch.setattr(tenure, "Heartbeat", Told)
+    job = blocks_the_loop.enqueue()
+    assert drain(app).succeeded == 1
+    assert job.result(timeout=0)
+    assert app.workers.list() == []
+    assert "holdfast-heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_success_that_comes_too_late_is_not_counted(app: holdfast.App) -> None:
+    @app.task
+    def lost_once(ctx: holdfast.SyncContext) -> int:
+        if ctx.attempt == 1:
+            (me,) = app.workers.list()
+            app.workers.bury(me.id)
+        return ctx.attempt
+
+    job = lost_once.enqueue()
+    assert drain(app).runs == 0
+    assert drain(app) == Drained(succeeded=1)
+    assert job.result(timeout=0) == 2
+    assert app.workers.list() == []
+
+
+def test_a_drain_that_was_declared_lost_goes_on_under_a_new_identity(
+    app: holdfast.App, clock: holdfast.ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    @app.task
+    async def note() -> None:
+        (me,) = app.workers.list()
+        seen.append(me.id)
+        if len(seen) == 1:
+            app.workers.bury(me.id)
+            clock.advance(60)
+
+    note.enqueue()
+    note.enqueue()
+    assert drain(app) == Drained(succeeded=2)
+    assert len(seen) == 3
+    assert seen[0] not in seen[1:]
+    assert "was declared lost" in caplog.text
+    assert app.workers.list() == []
+
+
+def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = holdfast.App(":memory:")
+    beating: list[Heartbeat] = []
+    attempts: list[int] = []
+
+    class ByHand(Heartbeat):
+        def start(self, registered_at: float) -> None:
+            beating.append(self)
+
+    @app.task
+    async def handed_back(ctx: holdfast.Context) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) > 1:
+            return
+        (heartbeat,) = beating
+        heartbeat._wearer.fence("no renewal")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asyncio.get_running_loop().run_in_executor(None, heartbeat.run_once)
+
+    monkeypatch.setattr(tenure, "Heartbeat", ByHand)
+    handed_back.enqueue()
+    assert drain(app) == Drained(succeeded=1, again=1)
+    assert attempts == [1, 1]
 
 
 def test_a_store_that_is_away_is_told_at_once(tmp_path: Path) -> None:
