@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import SYSTEM_CLOCK, Clock
 from .engine.executor import Middleware
+from .engine.lifespan import run_to_its_end
 from .engine.settings import WorkerSettings
 from .engine.worker import Worker
 from .storage.port import Store
@@ -43,6 +44,7 @@ class EmbeddedWorker:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
         self._started = threading.Event()
         self._failure: BaseException | None = None
 
@@ -52,8 +54,7 @@ class EmbeddedWorker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._worker is not None
-        await self._worker.stop()
+        await self._stop()
 
     def __enter__(self) -> EmbeddedWorker:
         self._thread = threading.Thread(target=self._serve, name="holdfast-worker", daemon=True)
@@ -79,7 +80,7 @@ class EmbeddedWorker:
 
     def _serve(self) -> None:
         try:
-            asyncio.run(self._live())
+            run_to_its_end(self._live())
         except BaseException as failure:
             self._failure = failure
         finally:
@@ -91,10 +92,17 @@ class EmbeddedWorker:
         await self._worker.start()
         self._started.set()
         await self._leave.wait()
-        await self._worker.stop()
+        await self._stop()
+
+    def _stop(self) -> asyncio.Task[None]:
+        """Once: when the body is left, or before, where the worker is broken and others should have its work."""
+        assert self._worker is not None
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._worker.stop())
+        return self._stopping
 
     def _make(self) -> Worker:
-        return Worker(
+        worker = Worker(
             self._store,
             self._app.workload if self._tasks is None else self._tasks,
             self._settings,
@@ -103,3 +111,5 @@ class EmbeddedWorker:
             declarations=self._app.declarations(),
             clock=self._clock,
         )
+        worker.errands.on_broken = self._stop
+        return worker

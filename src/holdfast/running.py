@@ -10,11 +10,13 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from .clock import SYSTEM_CLOCK
+from .engine.lifespan import run_to_its_end
 from .engine.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from .engine.settings import WorkerSettings
 from .engine.supervisor import ONE_STOP, Supervisor
@@ -23,12 +25,14 @@ from .engine.worker import Worker
 if TYPE_CHECKING:
     from .app import App
 
-__all__ = ["EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
+__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
 
 logger: Final = logging.getLogger("holdfast.engine")
 
 EXIT_STUCK: Final = 70
 """The event loop was blocked for several leases and the process ended itself."""
+EXIT_BROKEN: Final = 71
+"""A part of the worker died of an error that nobody expected: it stopped, to be started afresh."""
 EXIT_WORN_OUT: Final = 75
 """Too many threads hang in handlers that do not end: the worker stopped, to be started afresh."""
 
@@ -43,7 +47,11 @@ def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = Non
     collect_seldom()
     supervisor = tie_to_supervisor()
     identity = identity or take_worker_id()
-    return asyncio.run(_live(app, settings, identity, supervisor))
+    code, all_ended = run_to_its_end(_live(app, settings, identity, supervisor))
+    if not all_ended:
+        # The interpreter would wait for what hangs, too.
+        _end_at_once(code)
+    return code
 
 
 def collect_seldom() -> None:
@@ -58,10 +66,11 @@ def collect_seldom() -> None:
         gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *older)
 
 
-def run_workers(app: App, argv: Sequence[str], count: int, *, grace: float) -> int:
+def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSettings) -> int:
     """Run `count` processes of a command line and restart the fallen; the exit code. For the main thread."""
-    # Beyond the grace a worker may take its time to give up on handlers and to record the last outcomes.
-    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _bury(app, worker_id), stop_after=grace + 30.0)
+    # Beyond the grace a worker may take its time to give up on handlers, and a lease to record the last outcomes.
+    longest = settings.grace + settings.cancel_grace + settings.lease + 30.0
+    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _bury(app, worker_id), stop_after=longest)
     try:
         return supervisor.run()
     finally:
@@ -78,7 +87,7 @@ async def _live(app: App, settings: WorkerSettings, identity: str | None, superv
         declarations=app.declarations(),
         identity=identity,
         clock=app._clock or SYSTEM_CLOCK,
-        on_stuck=_end_at_once,
+        on_stuck=_end_stuck,
     )
     leave = asyncio.Event()
     with _signals(leave.set, lambda: worker.floor.stop_all("shutdown")):
@@ -112,6 +121,8 @@ async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: i
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
+        if worker.errands.is_broken:
+            return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be started afresh")
             return EXIT_WORN_OUT
@@ -148,7 +159,16 @@ def _bury(app: App, worker_id: str) -> None:
         logger.warning("worker %s is lost; %d of its jobs were rescued", worker_id, rescued)
 
 
-def _end_at_once() -> None:
+def _end_stuck() -> None:
     """For a loop that no longer moves: nothing can be stopped in order, and others will rescue its jobs."""
     logging.shutdown()
     os._exit(EXIT_STUCK)
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """For a worker that has left, in a process that would not end by itself."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)

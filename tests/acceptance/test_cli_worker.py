@@ -33,6 +33,14 @@ async def slow() -> None:
     await asyncio.sleep(3600)
 
 @app.task
+async def stubborn() -> None:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+@app.task
 async def whoami() -> int:
     return os.getpid()
 
@@ -90,6 +98,7 @@ def shop(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     app.migrate()
     for name, queue in [("welcome", "mail"), ("slow", "default"), ("whoami", "default"), ("block", "default")]:
         app.declare(name, queue=queue)
+    app.declare("stubborn")
     app.declare("hang", max_attempts=1, timeout=0.05)
     yield app
     app.close()
@@ -208,6 +217,16 @@ def test_too_many_hanging_threads_end_the_worker(shop: holdfast.App, start: Star
     shop.enqueue_many([shop.tasks["hang"].job() for _ in range(12)])
     worker.heard("too many threads hang")
     assert worker.process.wait(20) == 75
+
+
+def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(shop: holdfast.App, start: Start) -> None:
+    job = shop.tasks["stubborn"].enqueue()
+    worker = start("--grace", "0", HOLDFAST_CANCEL_GRACE="0.05")
+    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    worker.signal(signal.SIGTERM)
+    worker.heard("although cancelled")
+    assert worker.process.wait(20) == 0
+    assert (job.refresh().state, job.status().reason) == ("ready", "shutdown")
 
 
 def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Path, start: Start) -> None:

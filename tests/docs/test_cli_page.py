@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli import command
 from holdfast.cli.main import cli
-from holdfast.running import EXIT_STUCK, EXIT_WORN_OUT
+from holdfast.running import EXIT_BROKEN, EXIT_STUCK, EXIT_WORN_OUT
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8")
@@ -50,7 +50,7 @@ def test_every_command_says_what_it_does_and_how_it_ends(path: str, found: click
 
 def test_every_exit_code_is_on_the_page() -> None:
     codes = [command.OK, command.NOT_SO, command.USAGE, command.NOT_FOUND, command.CONFLICT, command.STORAGE]
-    for code in [*codes, EXIT_STUCK, EXIT_WORN_OUT]:
+    for code in [*codes, EXIT_STUCK, EXIT_BROKEN, EXIT_WORN_OUT]:
         assert f"\n| {code} | " in PAGE
 
 

@@ -80,3 +80,17 @@ def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renew
         thread.join(10)
     app.close()
     assert wearer.told == ["fence", "heard"]
+
+
+def test_a_worker_whose_heartbeat_was_stopped_after_the_fence_is_told_again_and_once() -> None:
+    clock, wearer = ManualClock(), Wearer()
+    app = holdfast.App(":memory:", clock=clock)
+    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock)
+    clock.advance(LEASE)
+    for _ in range(2):
+        heartbeat.check()
+    heartbeat.stop()
+    for _ in range(2):
+        heartbeat.check()
+    app.close()
+    assert wearer.told == ["fence", "fence"]

@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import OutboxEvent, Rejected
 from holdfast.model.outbox import OutboxCounts
+from holdfast.model.outcome import Parked
 from holdfast.rules.retry import RetryPolicy
 
 from .worker_kit import Shop, live
@@ -323,6 +324,25 @@ async def test_fates_that_a_store_does_not_take_are_kept_until_it_does(shop: Sho
         await sink.until(delivered=1)
         assert (await job.astatus()).attempts == 1
         assert sink.seen.empty()
+
+
+@live
+async def test_a_fate_that_the_store_refuses_fails_its_entry_and_spares_its_neighbours(
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Parked("half a pair: \udcff", "{}")
+    monkeypatch.setattr("holdfast.engine.delivery.fate", lambda *_, **__: refused)
+    sink = Sink(shop, holds=True)
+    async with shop.working() as worker:
+        jobs = await sink.put("good", "bad", "also good")
+        events = {event.data: event.id for event in await sink.seen.get()}
+        sink.answers = [Rejected({events["bad"]: "odd"})]
+        sink.open.set()
+        entries = [await shop.until_ended(job) for job in jobs]
+        assert [entry.state for entry in entries] == ["succeeded", "failed", "succeeded"]
+        assert (entries[1].reason, entries[1].attempts) == ("unrecordable", 1)
+        await shop.until(jobs[1], lambda _: not worker.relays.all[0].held)
+    assert "cannot be stored" in caplog.text
 
 
 @live

@@ -10,9 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from holdfast import App
 from holdfast.clock import ManualClock
 from holdfast.engine.parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
+from holdfast.engine.settings import WorkerSettings
 from holdfast.engine.supervisor import ONE_STOP, Slot, Supervisor, describe_exit, pause_before
+from holdfast.running import run_workers
 
 from .programs import ENV, key_of, python, wait_gone
 
@@ -134,6 +137,17 @@ def test_workers_past_the_time_to_stop_are_killed() -> None:
         assert supervisor._exit_code == 1
         for descriptor in (read, write, saved):
             os.close(descriptor)
+
+
+def test_workers_get_all_the_time_to_stop_that_their_settings_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Supervisor):
+        def run(self) -> int:
+            assert self._stop_after == 100 + 200 + 60 + 30
+            return 0
+
+    monkeypatch.setattr("holdfast.running.Supervisor", Stopped)
+    settings = WorkerSettings(grace=100, cancel_grace=200, lease=60)
+    assert run_workers(App(":memory:"), ["x"], 2, settings) == 0
 
 
 def test_no_process_at_all_is_refused() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine import threads
 from holdfast.engine.threads import HandlerExit, ThreadPool
 
 from .programs import ENV, python
@@ -302,6 +303,104 @@ def test_a_result_that_comes_after_the_loop_has_closed_ends_its_thread() -> None
     stuck.leave.set()
     thread.join(10)
     assert not thread.is_alive()
+
+
+# -- a machine that is out of threads
+
+
+class Shortage:
+    """While it lasts, no thread of a pool can be started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lasts = True
+        self.refused = 0
+        self._start = threading.Thread.start
+        monkeypatch.setattr(threading.Thread, "start", lambda thread: self._start_or_refuse(thread))
+
+    def _start_or_refuse(self, thread: threading.Thread) -> None:
+        if self.lasts and thread.name.startswith("short"):
+            self.refused += 1
+            raise RuntimeError("can't start new thread")
+        self._start(thread)
+
+
+def test_a_call_for_which_no_thread_can_be_had_is_refused_and_the_next_ones_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shortage = Shortage(monkeypatch)
+
+    async def main() -> None:
+        pool = ThreadPool(2, name="short")
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="can't start"):
+                pool.submit(int)
+        assert pool.threads == 0
+        shortage.lasts = False
+        assert await pool.submit(pow, 2, 5).future == 32
+        pool.close()
+
+    run(main())
+
+
+def test_where_a_thread_lives_a_call_waits_for_it_instead_of_being_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    shortage = Shortage(monkeypatch)
+
+    async def main() -> None:
+        shortage.lasts = False
+        pool = ThreadPool(2, name="short")
+        stuck = Stuck()
+        first = pool.submit(stuck)
+        await stuck.has_begun()
+        shortage.lasts = True
+        waits = pool.submit(pow, 2, 3)
+        assert (pool.threads, waits.started) == (1, False)
+        stuck.leave.set()
+        assert (await first.future, await waits.future) == ("late", 8)
+        pool.close()
+
+    run(main())
+
+
+def test_a_call_that_waits_for_a_thread_gets_one_when_the_shortage_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_PAUSE_WITHOUT_THREADS", 0.01)
+    shortage = Shortage(monkeypatch)
+
+    async def main() -> None:
+        shortage.lasts = False
+        pool = ThreadPool(2, name="short")
+        stuck = Stuck()
+        pool.submit(stuck)
+        await stuck.has_begun()
+        shortage.lasts = True
+        waits = pool.submit(pow, 2, 3)
+        shortage.lasts = False
+        assert await waits.future == 8
+        stuck.leave.set()
+        pool.close()
+
+    run(main())
+
+
+def test_giving_a_call_up_during_a_shortage_loses_nothing_but_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_PAUSE_WITHOUT_THREADS", 0.01)
+    shortage = Shortage(monkeypatch)
+
+    async def main() -> None:
+        shortage.lasts = False
+        pool = ThreadPool(1, name="short")
+        stuck = Stuck()
+        ticket = pool.submit(stuck)
+        behind = pool.submit(pow, 5, 2)
+        await stuck.has_begun()
+        shortage.lasts = True
+        assert pool.abandon(ticket) is True
+        assert (pool.threads, pool.zombies, shortage.refused) == (0, 1, 1)
+        shortage.lasts = False
+        assert await behind.future == 25
+        stuck.leave.set()
+        pool.close()
+
+    run(main())
 
 
 def test_a_pool_without_threads_is_refused() -> None:

@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -103,6 +104,27 @@ def test_leaving_the_body_waits_for_the_jobs_that_run(real_shop: Shop) -> None:
     assert job.state == "succeeded"
 
 
+def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_body_from_being_left(
+    real_shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = real_shop.app
+    begun = threading.Event()
+
+    @app.task
+    async def stubborn() -> None:
+        begun.set()
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    with app.worker(grace=0, cancel_grace=0.05):
+        job = stubborn.enqueue()
+        assert begun.wait(10)
+    assert (job.refresh().state, job.status().reason) == ("ready", "shutdown")
+    assert app.workers.list() == []
+    assert "stubborn" in next(line for line in caplog.messages if "not waited for" in line)
+
+
 def test_a_worker_that_cannot_start_says_so_where_it_was_entered(real_shop: Shop) -> None:
     app = real_shop.app
     app.open().migrate()
@@ -185,6 +207,69 @@ async def test_a_loop_that_was_taken_for_dead_and_moves_again_takes_its_lease_up
         assert await shop.beat(worker)
         assert await (await note.aenqueue()).aresult(10) == "ran"
         assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
+
+
+@live
+async def test_a_loop_that_was_taken_for_dead_after_its_fence_takes_its_lease_up_again(shop: Shop) -> None:
+    @shop.app.task
+    async def note() -> str:
+        return "ran"
+
+    async with shop.working() as worker:
+        await shop.beat(worker)
+        await shop.pass_time_silently(26, worker)
+        await asyncio.sleep(0)
+        assert worker.floor.fenced
+        # What the watchdog does where nobody else was told what to do.
+        worker.heartbeat.stop()
+        await shop.pass_time_silently(10, worker)
+        await asyncio.sleep(0)
+        assert not worker.heartbeat.is_stopped
+        assert await shop.beat(worker)
+        assert await (await note.aenqueue()).aresult(10) == "ran"
+
+
+# -- a part that dies
+
+
+async def dies() -> None:
+    raise LookupError("nobody expected this")
+
+
+@live
+async def test_a_worker_of_which_a_part_dies_leaves_its_work_to_others(
+    small_shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = small_shop.app
+    async with app.worker(grace=0) as embedded:
+        assert embedded._worker is not None
+        assert [worker.id for worker in await asyncio.to_thread(app.workers.list)] == [embedded.id]
+        embedded._worker.errands.send(dies())
+        while await asyncio.to_thread(app.workers.list):
+            await asyncio.sleep(0.01)
+        assert embedded._worker.heartbeat.is_stopped
+    [record] = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert "a part of the worker has died" in record.getMessage()
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], LookupError)
+
+
+def test_a_worker_on_a_thread_of_which_a_part_dies_leaves_too(real_shop: Shop) -> None:
+    with real_shop.app.worker(grace=0) as embedded:
+        assert embedded._loop is not None
+        assert embedded._worker is not None
+        left = threading.Event()
+        real_stop = embedded._worker.stop
+
+        async def stop() -> None:
+            await real_stop()
+            left.set()
+
+        embedded._worker.stop = stop  # type: ignore[assignment, method-assign]
+        errands = embedded._worker.errands
+        embedded._loop.call_soon_threadsafe(lambda: errands.send(dies()))
+        assert left.wait(10)
+        assert real_shop.app.workers.list() == []
 
 
 def test_a_blocking_enqueue_on_the_workers_own_loop_does_not_deadlock(real_shop: Shop) -> None:

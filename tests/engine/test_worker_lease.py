@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Job, SyncContext
+from holdfast.engine import errands
 from holdfast.engine.process import is_gone
 from holdfast.engine.worker import Worker
+from holdfast.errors import QueueFull
 from holdfast.storage.ops import claims
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
@@ -245,6 +247,75 @@ async def test_a_fenced_thread_is_given_up_before_the_lease_ends(shop: Shop) -> 
 
 
 @live
+@pytest.mark.parametrize("reason", ["fenced", "lost"])
+async def test_a_thread_that_was_told_to_end_before_is_given_up_before_the_lease_ends_all_the_same(
+    shop: Shop, reason: str
+) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    @shop.app.task
+    def deaf() -> None:
+        begun.set()
+        release.wait()
+
+    try:
+        async with shop.working(lease=LEASE, cancel_grace=60) as worker:
+            job = await deaf.aenqueue()
+            await asyncio.to_thread(begun.wait)
+            worker.floor.closing = True
+            worker.floor.stop_all("shutdown")
+            worker.floor.stop_all(reason)
+            await shop.pass_time_silently(LEASE * 0.1, worker)
+            assert worker.floor.runs
+            # Told again, which gives it no more time.
+            worker.floor.stop_all(reason)
+            await shop.pass_time_silently(LEASE * 0.03, worker)
+            await shop.until_again(job, "shutdown")
+            assert not worker.floor.runs
+    finally:
+        release.set()
+
+
+@live
+async def test_a_run_whose_own_grace_ends_sooner_keeps_it_when_the_worker_is_fenced(small_shop: Shop) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    @small_shop.app.task
+    def deaf() -> None:
+        begun.set()
+        release.wait()
+
+    try:
+        async with small_shop.working(lease=LEASE, cancel_grace=1) as worker:
+            job = await deaf.aenqueue()
+            await asyncio.to_thread(begun.wait)
+            worker.floor.closing = True
+            worker.floor.stop_all("shutdown")
+            worker.floor.stop_all("fenced")
+            await small_shop.pass_time_silently(1.1, worker)
+            await small_shop.until_again(job, "shutdown")
+    finally:
+        release.set()
+
+
+@live
+@pytest.mark.parametrize("reason", ["fenced", "lost"])
+async def test_the_process_of_a_run_that_was_told_to_end_before_is_killed_at_once(
+    shop: Shop, pipe: Path, reason: str
+) -> None:
+    app = shop.borrow(isolated_tasks.app)
+    async with shop.working(lease=LEASE, cancel_grace=60) as worker:
+        job = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
+        child = key_of(await heard(pipe))
+        worker.floor.closing = True
+        worker.floor.stop_all("shutdown")
+        worker.floor.stop_all(reason)
+        # No time passes here, so that no grace can end.
+        await shop.until_again(job, "shutdown")
+        assert is_gone(child)
+
+
+@live
 async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
     app = shop.app
 
@@ -305,6 +376,37 @@ async def test_a_job_whose_claim_was_answered_after_the_worker_was_born_again_is
         job = await claimed_before(shop, worker, note, lambda: shop.app.workers.bury(worker.id), is_buried=True)
         await shop.until_ended(job)
         assert runs == [3]
+
+
+@live
+@pytest.mark.parametrize("fault", [QueueFull("too many writes wait"), LookupError("odd")])
+async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_between(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    monkeypatch.setattr(errands, "_PAUSE_AFTER_ERROR", 0.0)
+    refused: list[Exception] = []
+
+    async def refuse() -> None:
+        refused.append(fault)
+        raise fault
+
+    @shop.app.task
+    async def note() -> str:
+        return "ran"
+
+    async with shop.working() as worker:
+        old = worker.id
+        # The first answer makes sure that no turn is under way, which would take the fault upon itself.
+        assert await (await note.aenqueue()).aresult(10) == "ran"
+        while worker.turns.in_flight or worker.turns.pending:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(shop.app.workers.bury, old)
+        shop.store.before = refuse
+        await shop.beat(worker)
+        while worker.floor.fenced:
+            await asyncio.sleep(0.01)
+        assert (refused, worker.id != old) == ([fault], True)
+        assert await (await note.aenqueue()).aresult(10) == "ran"
 
 
 async def claimed_before(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Park, Snooze, SyncContext
+from holdfast.rules.failure import Failure, FailureClass
 from holdfast.rules.retry import RetryPolicy
 
 from . import isolated_tasks
@@ -115,14 +116,28 @@ async def test_exceptions_named_permanent_are_not_retried(small_shop: Shop) -> N
 
 
 @live
+async def test_a_reason_to_park_that_is_no_text_is_stored_as_what_is_left_of_it(shop: Shop) -> None:
+    @shop.app.task
+    async def parks() -> None:
+        raise Park("odd", reason="half a pair: \udcff")
+
+    async with shop.working():
+        job = await parks.aenqueue()
+        record = await shop.until(job, lambda record: record.state == "blocked")
+    assert record.reason == "half a pair: ?"
+
+
+@live
 async def test_an_outcome_that_the_store_refuses_fails_its_job_and_spares_its_neighbours(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = shop.app
+    refused = Failure(FailureClass.AUTH_BLOCKED, "{}", reason="half a pair: \udcff")
+    monkeypatch.setattr("holdfast.engine.judge.classify", lambda *_: refused)
 
     @app.task
     async def parks() -> None:
-        raise Park("odd", reason="half a pair: \udcff")
+        raise Park("odd")
 
     @app.task
     async def neighbour(n: int) -> int:

@@ -86,8 +86,8 @@ def worker(
     rest back, at no cost to them. A second signal hands back at once. It waits for a store that is down.
 
     \b
-    It ends with code 70 when its event loop was blocked for several leases, and with 75 when too many threads hang
-    in handlers that do not end; start it again then, as --processes does.
+    It ends with code 70 when its event loop was blocked for several leases, with 71 when a part of it died, and with
+    75 when too many threads hang in handlers that do not end; start it again then, as --processes does.
     """  # fmt: skip
     from ..running import run_worker, run_workers
 
@@ -106,7 +106,7 @@ def worker(
     if metrics_port is not None:
         flags["metrics-port"] = ports_of(metrics_port, processes)
     argv = [*_command(name, flags), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
-    sys.exit(run_workers(app, argv, processes, grace=config.worker.grace))
+    sys.exit(run_workers(app, argv, processes, config.worker))
 
 
 def _queues(text: str | None) -> tuple[str, ...] | None:

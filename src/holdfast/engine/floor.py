@@ -47,6 +47,7 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 # Nothing that a handler could still do would count: its process is killed without being asked.
 _AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
+_NOT_OURS: Final = frozenset({"lost", "fenced"})
 
 # Each is a process of its own, with its own memory. One at a time, a hundred jobs of half a second took 55 s.
 _SUSPECTS_AT_ONCE: Final = 4
@@ -203,7 +204,11 @@ class Floor:
 
     def stop_run(self, run: Run, reason: str) -> None:
         """Tell a handler to end, and give it up if it has not after the grace."""
-        if run not in self.runs or run.stop.requested:
+        if run not in self.runs:
+            return
+        if run.stop.requested:
+            if reason in _NOT_OURS:
+                self._hasten(run)
             return
         run.stop.request(reason)
         if reason in _AT_ONCE and runs_apart(run):
@@ -216,6 +221,16 @@ class Floor:
         if reason == "fenced":
             # What is fenced must have ended when the lease does.
             grace = min(grace, self._settings.lease * FENCE_GRACE)
+        run.deadline = self._later(grace, lambda: self._give_up(run))
+
+    def _hasten(self, run: Run) -> None:
+        """It was told to end before, for a reason that stays; now its job is not ours for as long as its grace."""
+        if runs_apart(run):
+            run.abandon()
+        grace = self._settings.lease * FENCE_GRACE
+        if run.deadline is not None:
+            grace = min(grace, self._timekeeper.left(run.deadline))
+            self._timekeeper.forget(run.deadline)
         run.deadline = self._later(grace, lambda: self._give_up(run))
 
     def stop_all(self, reason: str) -> None:

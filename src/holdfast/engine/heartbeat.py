@@ -100,6 +100,8 @@ class Heartbeat:
     def stop(self) -> None:
         """Let the beat under way be the last. Does not wait for it; `join` does."""
         self._stopped = True
+        # Whoever lives on without it must be told again, and then begins another.
+        self._fenced = False
         self._now.set()
 
     def join(self) -> None:

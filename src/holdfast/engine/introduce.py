@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..clock import SECOND, Clock
 from ..destinations import Destination
-from ..errors import SchemaMismatch, StorageError
+from ..errors import QueueFull, SchemaMismatch, StorageError
 from ..model.outbox import PREFIX
 from ..model.webhook import QUEUE
 from ..model.webhook import TASK as DELIVER
@@ -36,7 +36,7 @@ async def insist(store: Writes, op: Op[Any], clock: Clock) -> float:
             return asked_at
         except SchemaMismatch:
             raise
-        except StorageError as error:
+        except (StorageError, QueueFull) as error:
             logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
             await asyncio.sleep(1.0)
 

@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from ..clock import SECOND, Clock
@@ -28,6 +29,7 @@ from ..storage.ops.outbox import Taken
 from ..storage.port import Op, Store
 from .courier import Known
 from .delivery import Delivery
+from .refusals import is_refusal, record_apart
 from .turns import Turns
 
 logger: Final = logging.getLogger("holdfast.engine")
@@ -184,6 +186,7 @@ class Relay:
     async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> Batch:
         """Record, and claim. While the store is away, what is to be recorded is kept and tried again."""
         taken = Taken([], 0)
+        trouble: Exception | None
         while finishes or request:
             try:
                 taken = await self._exchange(owner, finishes, request)
@@ -192,14 +195,21 @@ class Relay:
                 self._hungry = True
                 if request and (taken := await self._recover(request)).found:
                     break
-                request = None
-                logger.error("the store failed (%s); %d fates are kept and tried again", error, len(finishes))
-                await asyncio.sleep(_PAUSE_AFTER_ERROR)
+                request, trouble = None, error
+                if finishes and is_refusal(error):
+                    finishes, trouble = await record_apart(finishes, partial(self._record, owner))
+                if trouble is not None:
+                    logger.error("the store failed (%s); %d fates are kept and tried again", trouble, len(finishes))
+                    await asyncio.sleep(_PAUSE_AFTER_ERROR)
                 # Those that were declared lost meanwhile are others' to decide on.
                 finishes = [finish for finish in finishes if (finish.id, finish.epoch) in self.held]
         for finish in finishes:
             self.held.discard((finish.id, finish.epoch))
         return Batch(request.owner if request else owner, taken)
+
+    async def _record(self, owner: str, finish: Finish) -> None:
+        await self._exchange(owner, [finish], None)
+        self.held.discard((finish.id, finish.epoch))
 
     async def _exchange(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> Taken:
         unpark = self.queue if self.parked and any(isinstance(f.outcome, Done) for f in finishes) else None

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_PAUSE_WITHOUT_THREADS: Final = 1.0
 
 
 class HandlerExit(Exception):
@@ -74,16 +79,18 @@ class ThreadPool:
         """Threads that serve the queue, without the zombies."""
         self._zombies = 0
         self._made = 0
+        self._is_short = False
+        """Whether the machine refused a thread, and is asked again soon."""
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], *args: Any) -> ThreadTicket:
-        """Run `fn(*args)` on a thread, in a copy of the caller's context."""
+        """Run `fn(*args)` on a thread, in a copy of the caller's context. RuntimeError where no thread can be had."""
         if self._closed:
             raise RuntimeError("the thread pool is closed")
         ticket = ThreadTicket(self._loop.create_future(), fn, args)
+        if self._open >= self._threads < self._capacity:
+            self._add_thread_or_queue()
         self._open += 1
-        if self._open > self._threads < self._capacity:
-            self._add_thread()
         self._line.add(ticket)
         return ticket
 
@@ -126,20 +133,46 @@ class ThreadPool:
         return self._size - max(0, self._zombies - self._max_zombies)
 
     def _add_thread(self) -> None:
-        self._threads += 1
-        self._made += 1
         # Daemons: the interpreter must be able to end while a call hangs.
         threading.Thread(
-            target=_serve, args=(self._line, self._mail), name=f"{self._name}-{self._made}", daemon=True
+            target=_serve, args=(self._line, self._mail), name=f"{self._name}-{self._made + 1}", daemon=True
         ).start()
+        # Counted only now: a machine that is out of threads refuses to start one.
+        self._threads += 1
+        self._made += 1
+
+    def _add_thread_or_queue(self) -> None:
+        try:
+            self._add_thread()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            self._add_later(error)
+
+    def _add_missing(self) -> None:
+        """Make the threads that open calls wait for; those that cannot be had now, soon."""
+        try:
+            while self._open > self._threads < self._capacity and not self._closed:
+                self._add_thread()
+        except RuntimeError as error:
+            self._add_later(error)
+
+    def _add_later(self, error: RuntimeError) -> None:
+        if not self._is_short:
+            self._is_short = True
+            logger.error("no thread could be added to the %d that serve (%s); calls wait", self._threads, error)
+            self._loop.call_later(_PAUSE_WITHOUT_THREADS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._is_short = False
+        self._add_missing()
 
     def _bury(self, ticket: ThreadTicket) -> None:
         ticket._zombie = True
         self._zombies += 1
         self._open -= 1
         self._threads -= 1
-        if self._open > self._threads < self._capacity and not self._closed:
-            self._add_thread()
+        self._add_missing()
 
     def _receive(self, ticket: ThreadTicket) -> None:
         if ticket._zombie:

@@ -22,10 +22,11 @@ _WORTH_SWEEPING: Final = 1_000
 class Deadline:
     """A call to be made. Forget it by the timekeeper once it is pointless: it may hold much."""
 
-    __slots__ = ("call",)
+    __slots__ = ("call", "due")
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], None], due: float) -> None:
         self.call: Callable[[], None] | None = call
+        self.due = due
 
 
 class Timekeeper:
@@ -43,7 +44,7 @@ class Timekeeper:
     def after(self, seconds: float, call: Callable[[], None]) -> Deadline:
         """Call `call` so many seconds from now; it must not block, and must bear being called too late."""
         due = self._clock.monotonic() + seconds
-        deadline = Deadline(call)
+        deadline = Deadline(call, due)
         with self._changed:
             if not self._closed:
                 heapq.heappush(self._heap, (due, next(self._order), deadline))
@@ -51,6 +52,10 @@ class Timekeeper:
                     self._start()
                     self._changed.notify()
         return deadline
+
+    def left(self, deadline: Deadline) -> float:
+        """Seconds until then; none if it has passed."""
+        return max(0.0, deadline.due - self._clock.monotonic())
 
     def forget(self, deadline: Deadline) -> None:
         """The call is not needed any more."""

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ..clock import Clock
-from ..errors import HoldfastError, InvalidInput, StorageError
+from ..errors import StorageError
 from ..ids import token
 from ..model.job import Claimed
 from ..model.limits import Standing
-from ..model.outcome import Failed, Finish, Lost, Outcome
-from ..rules.failure import error_text
+from ..model.outcome import Finish, Lost, Outcome
 from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
 from ..storage.ops.routing import Routing
 from ..storage.port import Op, Store
+from .refusals import is_refusal, record_apart
 from .runs import Run
 from .vitals import ClaimTimes
 
@@ -32,7 +32,6 @@ _PAUSE_AFTER_ERROR: Final = 0.5
 # While a server has one batch, the handlers of another may run: 1.3 times the rate with 500 slots on two cores, 0.96
 # with 200, where the batches get small. SQLite works in this process, and two would fight for the interpreter: 0.75.
 _WORTH_A_TURN: Final = 200
-_UNRECORDABLE: Final = "unrecordable"
 
 
 class Desk(Protocol):
@@ -153,7 +152,7 @@ class Turns:
         try:
             await self._take(list(batch.values()), room)
         except Exception as error:
-            await self._cope(error, batch)
+            await self._cope(error, list(batch.values()))
         finally:
             for key in keys:
                 self._recording.pop(key, None)
@@ -238,27 +237,19 @@ class Turns:
                     finish.id,
                 )
 
-    async def _cope(self, error: Exception, batch: dict[tuple[str, int], Finish]) -> None:
+    async def _cope(self, error: Exception, batch: list[Finish]) -> None:
         """Keep every outcome that the store does not have, and try again."""
-        self._outcomes = batch | self._outcomes
+        kept: list[Finish] = batch
+        trouble: Exception | None = error
+        if batch and is_refusal(error):
+            kept, trouble = await record_apart(batch, self._record)
+        self._outcomes = {(finish.id, finish.epoch): finish for finish in kept} | self._outcomes
         self.hungry = True
-        if batch and _is_refusal(error):
-            await self._sort_out(batch)
-        else:
-            await self._rest(error)
+        if trouble is not None:
+            await self._rest(trouble)
 
-    async def _sort_out(self, batch: dict[tuple[str, int], Finish]) -> None:
-        """The store refuses something in this batch: record each apart, so that only that one job suffers."""
-        for key, finish in batch.items():
-            try:
-                self._read([finish], await self._exchange([finish], None))
-                del self._outcomes[key]
-            except Exception as error:
-                if not _is_refusal(error) or _is_last_word(finish.outcome):
-                    await self._rest(error)
-                    return
-                logger.error("the outcome of job %s cannot be stored (%s); it fails instead", finish.id, error)
-                self._outcomes[key] = Finish(finish.id, finish.epoch, Failed(_UNRECORDABLE, error_text(error)))
+    async def _record(self, finish: Finish) -> None:
+        self._read([finish], await self._exchange([finish], None))
 
     async def _rest(self, error: Exception) -> None:
         logger.error(
@@ -266,12 +257,3 @@ class Turns:
             type(error).__name__, error, len(self._outcomes), _PAUSE_AFTER_ERROR,
         )  # fmt: skip
         await asyncio.sleep(_PAUSE_AFTER_ERROR)
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether the store took exception to a value, rather than being away, full or busy."""
-    return not isinstance(error, HoldfastError) or isinstance(error, InvalidInput) or type(error) is StorageError
-
-
-def _is_last_word(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and outcome.kind == _UNRECORDABLE

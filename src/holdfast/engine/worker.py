@@ -19,6 +19,7 @@ from .admission import Doorkeeper
 from .children import ChildPool
 from .chores import Chores
 from .ears import Ears
+from .errands import Errands, until_done
 from .executor import Executor, Middleware
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
@@ -70,7 +71,8 @@ class Worker:
         self._heartbeats = heartbeats
         self._declarations = declarations
         self._leaving = False
-        self._errands: list[asyncio.Task[None]] = []
+        self.errands: Final = Errands()
+        self._recorders: list[asyncio.Future[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
@@ -112,8 +114,8 @@ class Worker:
         self._watch_lease()
         self._watchdog = self._start_watchdog()
         beside = (self.ears.run(lambda: self._leaving), self._hear_cancels(), *self.chores.start())
-        work = (self.turns.run(self._is_over), self.relays.run(), *beside)
-        self._errands = [asyncio.ensure_future(job) for job in work]
+        self._recorders = self.errands.send(self.turns.run(self._is_over), self.relays.run())
+        self.errands.send(*beside)
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
@@ -152,20 +154,19 @@ class Worker:
         self.relays.feed()
         try:
             async with asyncio.timeout(self.settings.lease):
-                await asyncio.wait(self._errands[:2])
+                await asyncio.wait(self._recorders)
         except TimeoutError:
             logger.error("%d outcomes could not be recorded; those jobs will run again", self.turns.pending)
 
     async def _close(self) -> None:
         self.heartbeat.stop()
-        for errand in self._errands:
-            errand.cancel()
+        self.errands.cancel()
         self.ears.close()
         if self._watchdog is not None:
             self._watchdog.stop()
         self.timekeeper.close()
         self._threads.close()
-        await asyncio.gather(*self._errands, return_exceptions=True)
+        await self.errands.until_over()
         await self._children.close()
 
     @property
@@ -225,7 +226,8 @@ class Worker:
         if not self._leaving:
             self.id = self.floor.id = token()
             self.heartbeat = self._new_heartbeat()
-            self._errands.append(asyncio.create_task(self._begin()))
+            # Nobody waits for this, and without it the worker would stay fenced.
+            self.errands.send(until_done(self._begin))
 
     async def _begin(self) -> None:
         self.heartbeat.start(await self._register())

@@ -71,7 +71,7 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
         case outcomes.Throttle():
             return Failure(FailureClass.RATE_LIMITED, text, error.after, cools=error.cool_queue)
         case outcomes.Park():
-            return Failure(FailureClass.AUTH_BLOCKED, text, reason=error.reason)
+            return Failure(FailureClass.AUTH_BLOCKED, text, reason=_clean(error.reason))
         case outcomes.Retry():
             return Failure(FailureClass.TRANSIENT, text, error.after)
         case outcomes.Fail():
