@@ -156,12 +156,12 @@ MACHINERY = (
             Edit("storage/sqlite/store.py", "            leave_before_fork(self)", "            pass"),
             Edit(
                 "storage/sqlite/store.py",
-                "        session, self._current = self._current, None\n        self._inherited = self",
-                "        session = None\n        self._inherited = self",
+                "        session, self._current = self._current, None\n        held = self",
+                "        session = None\n        held = self",
             ),
         ),
         (
-            f"{_UNIT}/test_sqlite_store.py"
+            f"{_UNIT}/test_sqlite_forks.py"
             "::test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alone",
         ),
     ),
