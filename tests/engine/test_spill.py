@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,41 @@ def test_the_awaiting_call_keeps_it_too_and_many_at_once(moody: Moody) -> None:
     moody.is_away = False
     assert moody.spill.replay() == 6
     assert moody.stored() == sorted([one.id, *(job.id for job in many)])
+
+
+def test_what_is_kept_during_a_replay_comes_in_with_it(moody: Moody) -> None:
+    moody.is_away = True
+    jobs = [moody.task.enqueue(n=1)]
+    moody.is_away = False
+
+    def interrupted() -> Store:
+        if len(jobs) < 3:
+            jobs.append(asyncio.run(moody.task.aenqueue(n=2)))
+        return moody.store()
+
+    moody.spill._store = interrupted
+    assert moody.spill.replay() == 3
+    assert moody.stored() == sorted(job.id for job in jobs)
+    assert moody.spill.waiting() == []
+
+
+def test_a_thread_that_has_nothing_left_to_try_is_not_taken_for_one_that_tries(moody: Moody) -> None:
+    moody.spill._thread = threading.current_thread()
+    moody.spill._try_until_done()
+    assert moody.spill._thread is None
+
+
+def test_a_job_is_kept_though_the_system_has_no_thread_to_try_again(
+    moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    del moody.spill._try_later
+    moody.is_away = True
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert moody.task.enqueue(n=1).created
+    assert len(moody.spill.waiting()) == 1
 
 
 def test_a_file_that_cannot_be_read_is_put_aside_and_the_others_go_on(moody: Moody) -> None:

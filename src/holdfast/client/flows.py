@@ -25,7 +25,7 @@ from ..model.flow import (
 )  # fmt: skip
 from ..model.job import Ended, JobState
 from ..names import check_id, check_name
-from ..storage.ops import flow_reads, insight
+from ..storage.ops import flow_reads, insight, tenancy
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest
@@ -59,6 +59,7 @@ class Flows:
             store,
             "flow",
             lambda flow_ids: _ended(flow_ids, scope),
+            lambda flow_ids: Op(lambda tx: tenancy.owned_flows_of(tx, scope.tenant, flow_ids), single=True),
             lambda flow_id: scope.sees_flow(flow_id, Op(lambda tx: flow_reads.get_flow(tx, flow_id))),
         )
 

@@ -43,6 +43,7 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
             store,
             "job",
             lambda ids: Op(lambda tx: _ended(tx, ids, scope), single=scope.tenant is None),
+            lambda ids: Op(lambda tx: tenancy.owned_of(tx, scope.tenant, ids), single=True),
             lambda job_id: scope.sees(job_id, _existing(job_id)),
         )
 

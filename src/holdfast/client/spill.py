@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,8 @@ from ..errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageFull, St
 from ..ids import ids
 from ..model.job import Enqueued, JobSpec
 from ..storage.disk import sync_folder
+from ..storage.forking import renew_after_fork
+from ..storage.hire import hire
 from ..storage.ops import enqueue as ops
 from ..storage.port import Op, Store
 
@@ -44,6 +46,11 @@ class Spill:
         self._store = store
         self._clock = clock or SYSTEM_CLOCK
         self._waits = bool(self.waiting())
+        self.renew_after_fork()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """The thread is the parent's, and nobody here would open its lock."""
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -77,12 +84,18 @@ class Spill:
         """Bring what waits into the store, in order; how many jobs. Raises what keeps the store from taking more."""
         done = 0
         with self._alone():
-            for path in self.waiting():
-                done += self._replay(path)
-            self._waits = False
+            while paths := self._left():
+                done += sum(map(self._replay, paths))
         if done:
             logger.info("%d jobs went from %s into the store", done, self.folder)
         return done
+
+    def _left(self) -> list[Path]:
+        # Under the lock: a file that is written while these are replayed is seen the next time, or starts a new try.
+        with self._lock:
+            paths = self.waiting()
+            self._waits = bool(paths)
+        return paths
 
     def _replay(self, path: Path) -> int:
         try:
@@ -107,12 +120,13 @@ class Spill:
     def _keep(self, specs: Sequence[JobSpec], error: Exception) -> list[Enqueued]:
         now = self._clock.now()
         try:
-            self._write(_encode([_fixed(spec, now) for spec in specs]))
+            with self._lock:
+                self._write(_encode([_fixed(spec, now) for spec in specs]))
+                is_first, self._waits = not self._waits, True
         except OSError as failure:
             raise error from failure
-        if not self._waits:
+        if is_first:
             logger.warning("the store does not answer (%s); jobs are kept in %s until it does", error, self.folder)
-        self._waits = True
         self._try_later()
         return [Enqueued(spec.id, True) for spec in specs]
 
@@ -130,12 +144,13 @@ class Spill:
     def _try_later(self) -> None:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._try_until_done, name="holdfast-spill", daemon=True)
-                self._thread.start()
+                # The jobs are kept already: where the system has no thread, the next that are kept ask again.
+                with suppress(StorageUnavailable):
+                    self._thread = hire("holdfast-spill", self._try_until_done)
 
     def _try_until_done(self) -> None:
         pause = threading.Event()
-        while self._waits:
+        while self._is_needed():
             pause.wait(_BETWEEN_TRIES)
             try:
                 self.replay()
@@ -143,6 +158,13 @@ class Spill:
                 continue
             except Exception:
                 logger.exception("what is kept in %s could not be brought into the store", self.folder)
+
+    def _is_needed(self) -> bool:
+        with self._lock:
+            if not self._waits:
+                # Under the lock: whoever keeps something from now on starts a new thread.
+                self._thread = None
+            return self._waits
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from ..model.job import Ended, JobRecord
 from ..model.stream import MAX_PAGE, Frame, Progress, StreamPage, Stretch, Summary
 from ..names import check_name, check_timeout
 from ..options import Seconds
-from ..storage.ops import insight, streams
+from ..storage.ops import insight, streams, tenancy
 from ..storage.port import Listener, Op, Store
 from ..streams.desk import Desk
 from ..streams.inline import InlineOutlet
@@ -42,7 +42,7 @@ class Streams:
         self._scope = scope
         self._desk = Desk(store)
         self._looks = SharedLooks()
-        self._ends: Watch[Ended] = Watch(store, "job", _ended, _existing)
+        self._ends: Watch[Ended] = Watch(store, "job", _ended, _there, _existing)
         self._inline: dict[str, InlineOutlet] = {}
 
     def read(
@@ -261,6 +261,10 @@ def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
 
 def _ended(job_ids: Sequence[str]) -> Op[list[Ended]]:
     return Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True)
+
+
+def _there(job_ids: Sequence[str]) -> Op[set[str]]:
+    return Op(lambda tx: tenancy.owned_of(tx, None, job_ids), single=True)
 
 
 def _existing(job_id: str) -> Op[JobRecord]:

@@ -1,23 +1,30 @@
 """Waits for jobs or flows to end, for any number of callers, with one reader for them all.
 
 A thread lives while somebody waits. It looks once per wake-up for every awaited id, so a thousand waiters cost the
-store no more than one.
+store no more than one. Now and then it calls the roll: who waits for what is there no more is told so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from ..errors import ResultTimeout, StorageError
+from ..errors import NotFound, ResultTimeout, StorageError
 from ..names import check_timeout
-from ..storage.port import Op, Store
+from ..storage.forking import renew_after_fork
+from ..storage.hire import hire
+from ..storage.port import Listener, Op, Store
+
+logger: Final = logging.getLogger("holdfast")
 
 _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.5
+_BETWEEN_ROLLS: Final = 1.0
 
 
 class Named(Protocol):
@@ -28,28 +35,39 @@ class Named(Protocol):
 
 
 E = TypeVar("E", bound=Named)
+Told: TypeAlias = Callable[[E | NotFound], None]
+"""Takes the end, or that it is there no more."""
 
 
 class Watch(Generic[E]):
-    """One per app and kind. `look` finds those of some ids that have ended, `require` fails where there is none."""
+    """One per app and kind.
+
+    `look` finds those of some ids that have ended, `roll` those that exist, and `require` fails where there is none.
+    """
 
     def __init__(
         self,
         store: Callable[[], Store],
         kind: str,
         look: Callable[[Sequence[str]], Op[list[E]]],
+        roll: Callable[[Sequence[str]], Op[set[str]]],
         require: Callable[[str], Op[Any]],
     ) -> None:
         self._store = store
         self._kind = kind
         self._ended = look
+        self._existing = roll
         self._require = require
+        self.renew()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """Begin anew, as a forked child must: its parent's thread does not exist there."""
         self._lock = threading.Lock()
-        self._waiting: defaultdict[str, list[Callable[[E], None]]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[Told[E]]] = defaultdict(list)
         self._thread: threading.Thread | None = None
 
     def wait(self, job_id: str, timeout: float | None) -> E:
@@ -59,9 +77,9 @@ class Watch(Generic[E]):
             return ended[0]
         self._store().read(self._require(job_id))
         done = threading.Event()
-        answer: list[E] = []
+        answer: list[E | NotFound] = []
 
-        def told(end: E) -> None:
+        def told(end: E | NotFound) -> None:
             answer.append(end)
             done.set()
 
@@ -71,7 +89,7 @@ class Watch(Generic[E]):
                 raise self._late(job_id, timeout)
         finally:
             self._remove(job_id, told)
-        return answer[0]
+        return _given(answer[0])
 
     async def await_(self, job_id: str, timeout: float | None) -> E:
         """The awaiting twin of `wait`."""
@@ -81,69 +99,119 @@ class Watch(Generic[E]):
             return ended[0]
         await store.aread(self._require(job_id))
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[E] = loop.create_future()
+        future: asyncio.Future[E | NotFound] = loop.create_future()
 
-        def told(end: E) -> None:
+        def told(end: E | NotFound) -> None:
             loop.call_soon_threadsafe(_resolve, future, end)
 
         self._add(job_id, told)
         try:
             async with asyncio.timeout(timeout):
-                return await future
+                return _given(await future)
         except TimeoutError:
             raise self._late(job_id, timeout) from None
         finally:
             self._remove(job_id, told)
 
-    def when_ended(self, job_id: str, told: Callable[[E], None]) -> Callable[[], None]:
-        """Have `told` called once, on the watch's thread, when it has ended. What is returned takes that back."""
+    def when_ended(self, job_id: str, told: Told[E]) -> Callable[[], None]:
+        """Have `told` called once, on the watch's thread, when it has ended or is gone.
+
+        What is returned takes that back.
+        """
         self._add(job_id, told)
         return lambda: self._remove(job_id, told)
 
-    def _add(self, job_id: str, told: Callable[[E], None]) -> None:
+    def _add(self, job_id: str, told: Told[E]) -> None:
         with self._lock:
-            self._waiting[job_id].append(told)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="holdfast-watch", daemon=True)
-                self._thread.start()
+                self._thread = hire("holdfast-watch", self._serve)
+            self._waiting[job_id].append(told)
 
-    def _remove(self, job_id: str, told: Callable[[E], None]) -> None:
+    def _remove(self, job_id: str, told: Told[E]) -> None:
         with self._lock:
             if told in (waiters := self._waiting.get(job_id, [])):
                 waiters.remove(told)
             if not waiters:
                 self._waiting.pop(job_id, None)
 
+    # -- on the thread
+
     def _serve(self) -> None:
-        listener = self._store().bell.listen(["finished"])
-        pause = _SHORTEST
         try:
-            while awaited := self._awaited():
-                found = self._tell(awaited)
-                pause = _SHORTEST if found else min(pause * 2, _LONGEST)
-                listener.wait(pause)
+            while self._awaited():
+                self._attend()
         finally:
-            listener.close()
+            self._hand_over()
+
+    def _attend(self) -> None:
+        """Serve those who wait, until nobody does or something goes wrong."""
+        try:
+            listener = self._store().bell.listen(["finished"])
+            try:
+                self._look_out(listener)
+            finally:
+                listener.close()
+        except Exception as error:
+            # Those who wait have their own timeouts, and the store may only be away.
+            level = logging.DEBUG if isinstance(error, StorageError) else logging.ERROR
+            logger.log(level, "whether a %s has ended is not known for now", self._kind, exc_info=error)
+            time.sleep(_LONGEST)
+
+    def _look_out(self, listener: Listener) -> None:
+        pause, rolled = _SHORTEST, time.monotonic()
+        while awaited := self._awaited():
+            found = self._tell(awaited)
+            if time.monotonic() - rolled >= _BETWEEN_ROLLS:
+                self._call_the_roll()
+                rolled = time.monotonic()
+            pause = _SHORTEST if found else min(pause * 2, _LONGEST)
+            listener.wait(pause)
 
     def _awaited(self) -> list[str]:
         with self._lock:
+            if self._thread is not threading.current_thread():
+                # Begun anew: those who wait have another.
+                return []
             if not self._waiting:
                 # Under the lock: whoever comes next starts a new thread.
                 self._thread = None
             return list(self._waiting)
 
+    def _hand_over(self) -> None:
+        """Whatever ends this thread, somebody who still waits has another."""
+        with self._lock:
+            if self._thread is threading.current_thread():
+                self._thread = None
+                if self._waiting:
+                    self._thread = hire("holdfast-watch", self._serve)
+
     def _tell(self, awaited: list[str]) -> bool:
-        try:
-            ended = self._look(awaited)
-        except StorageError:
-            # The store is away; those who wait have their own timeouts.
-            return False
+        ended = self._look(awaited)
         for end in ended:
-            with self._lock:
-                waiters = self._waiting.pop(end.id, [])
-            for told in waiters:
-                told(end)
+            self._pass_on(end.id, end)
         return bool(ended)
+
+    def _call_the_roll(self) -> None:
+        if not (awaited := self._awaited()):
+            return
+        there = self._store().read(self._existing(awaited))
+        for id in awaited:
+            if id in there:
+                continue
+            try:
+                self._store().read(self._require(id))
+            except NotFound as gone:
+                self._pass_on(id, gone.with_traceback(None))
+
+    def _pass_on(self, id: str, end: E | NotFound) -> None:
+        with self._lock:
+            waiters = self._waiting.pop(id, [])
+        for told in waiters:
+            try:
+                told(end)
+            except Exception:
+                # Such as a loop that was closed with the wait in it. The others are not to suffer.
+                logger.debug("somebody who waited for %s %s could not be told", self._kind, id, exc_info=True)
 
     def _look(self, ids: list[str]) -> list[E]:
         return self._store().read(self._ended(ids))
@@ -152,6 +220,12 @@ class Watch(Generic[E]):
         return ResultTimeout(f"{self._kind} {id} has not ended after {timeout:g} s; it goes on, ask again later")
 
 
-def _resolve(future: asyncio.Future[E], end: E) -> None:
+def _resolve(future: asyncio.Future[E | NotFound], end: E | NotFound) -> None:
     if not future.done():
         future.set_result(end)
+
+
+def _given(end: E | NotFound) -> E:
+    if isinstance(end, NotFound):
+        raise end
+    return end

@@ -51,7 +51,13 @@ async def lanes_of(tx: Tx, tenant: str, n: int = 1_000) -> list[Lane]:
     return [Lane(key, bool(standing), *rest) for key, standing, *rest in rows]
 
 
-async def owned_of(tx: Tx, tenant: str, job_ids: Collection[str]) -> set[str]:
-    """Those of these jobs that are this tenant's."""
+async def owned_of(tx: Tx, tenant: str | None, job_ids: Collection[str]) -> set[str]:
+    """Those of these jobs that are this tenant's; with None all that exist."""
     rows = await tx.all(sql.tenants_of_jobs, ids=json.dumps(list(job_ids)))
-    return {id for id, whose in rows if whose == tenant}
+    return {id for id, whose in rows if tenant in (None, whose)}
+
+
+async def owned_flows_of(tx: Tx, tenant: str | None, flow_ids: Collection[str]) -> set[str]:
+    """The same of flows."""
+    rows = await tx.all(sql.tenants_of_flows, ids=json.dumps(list(flow_ids)))
+    return {id for id, whose in rows if tenant in (None, whose)}

@@ -9,3 +9,6 @@ select tenant from holdfast_flow where id = :id for key share;
 
 -- name: tenants_of_jobs
 select id, tenant from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) order by id;
+
+-- name: tenants_of_flows
+select id, tenant from holdfast_flow where id = any(array(select json_array_elements_text(:ids::json))) order by id;

@@ -8,3 +8,6 @@ select tenant from holdfast_flow where id = :id;
 
 -- name: tenants_of_jobs
 select id, tenant from holdfast_job where id in (select value from json_each(:ids)) order by id;
+
+-- name: tenants_of_flows
+select id, tenant from holdfast_flow where id in (select value from json_each(:ids)) order by id;
