@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -56,6 +57,32 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 def test_the_rest_of_a_text_stays() -> None:
     assert redact(f'{{"token": "{SECRET}", "why": "expired"}}') == '{"token": "[redacted]", "why": "expired"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f'x"my.api-key_2" = {SECRET}, n', 'x"my.api-key_2" = [redacted], n'),
+        (f"tokentoken: {SECRET}", "tokentoken: [redacted]"),
+        (f"token =\t'{SECRET}'cookie=Basic {SECRET}", "token =\t'[redacted]'cookie=[redacted]"),
+        (f"token:bearer ,{SECRET}", f"token:[redacted] ,{SECRET}"),
+        (f"session-eyJhbGciOi.{SECRET}.x;", "session-[redacted];"),
+        (f"eyJ{'a' * 4_000}.{SECRET}.x", "[redacted]"),
+    ],
+)
+def test_only_the_value_is_hidden_wherever_the_name_stands_in_its_word(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "piece", ["token", "a", "A1b2", "token ", "token=", 'token"', "bearer ", "eyJ-", "eyJaaaa.", "sk-", "://a:", "\\"]
+)
+def test_a_text_that_is_made_to_take_long_does_not(piece: str) -> None:
+    text = (piece * 16_384)[:16_384]
+    began = time.process_time()
+    redact(text)
+    redact(f'token="{text}')
+    assert time.process_time() - began < 0.5
 
 
 def test_an_answer_is_described_without_its_secrets() -> None:

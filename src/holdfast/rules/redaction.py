@@ -7,18 +7,21 @@ from typing import Final
 
 HIDDEN: Final = "[redacted]"
 
-_NAMES: Final = r"[\w.-]*(?:passw(?:or)?d|secret|token|authorization|api[_-]?key|cookie|credential)[\w.-]*"
+# The texts are strangers', so each word is looked at once: a match begins where a word does, and gives nothing back.
+_SAYS_SO: Final = r"passw(?:or)?d|secret|token|authorization|api[_-]?key|cookie|credential"
+_NAME: Final = rf"(?<![\w.-])(?=[\w.-]*(?:{_SAYS_SO}))[\w.-]++"
 # A name that says so, and what follows: in JSON, in a header, in a query or a form.
 _NAMED: Final = re.compile(
-    rf"""(["']?{_NAMES}["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|(?:(?:bearer|basic)\s+)?[^\s,;&"'}}]+)""",
+    rf"""({_NAME}["']?\s*+[:=]\s*+)("(?:[^"\\]|\\.)*+"?|'[^']*+'?|(?:(?:bearer|basic)\s++)?[^\s,;&"'}}]++)""",
     re.IGNORECASE,
 )
-# What is a secret by its own looks, whatever stands before it.
+# What is a secret by its own looks, whatever stands before it. The head of a JWT is bounded behind a dash: a word may
+# be made of such beginnings alone.
 _ALONE: Final = re.compile(
     r"(?:\b(?:whsec|sk|pk|rk|ghp|gho|ghs|ghr|glpat|xox[abp])[_-][A-Za-z0-9+/=_-]{8,}"
     r"|\bhfs?_[A-Za-z0-9_-]{30,}"
-    r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
-    r"|\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
+    r"|\b(?:bearer|basic)\s++[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?:(?<![\w-])eyJ[A-Za-z0-9_-]{4,}+|\beyJ[A-Za-z0-9_-]{4,512}+)\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@))",
     re.IGNORECASE,
 )
