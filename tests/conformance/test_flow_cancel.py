@@ -8,12 +8,14 @@ import pytest
 
 from holdfast.errors import FlowEnded, FlowNotFound
 from holdfast.model.audit import AuditFilter
+from holdfast.model.control import Held
 from holdfast.model.flow import CancelPolicy, FlowCancel, FlowSpec, FlowState
-from holdfast.model.outcome import Done, Retry
-from holdfast.storage.ops import flow_control, flows
+from holdfast.model.limits import JobLimits, key_lane
+from holdfast.model.outcome import Done, Outcome, Released, Retry, Snoozed
+from holdfast.storage.ops import control, flow_control, flows, leases
 from holdfast.storage.ops.audit import list_audit
 
-from .flow_kit import Flow, all_of, check, create, drain
+from .flow_kit import BROKE, Flow, all_of, check, create, drain
 from .world import ERROR, World, spec
 
 PLAN = {"runs": (), "waits": (), "later": ("runs",), "last": ("later", "waits")}
@@ -92,6 +94,47 @@ def test_what_has_started_before_goes_on_when_only_the_pending_are_cancelled(eac
     assert flow.record().state is FlowState.CANCELLED
 
 
+@pytest.mark.parametrize("outcome", [Retry(0, ERROR), Snoozed(0), Released("shutdown")])
+def test_what_has_run_goes_on_whatever_its_run_came_to(each_store: World, outcome: Outcome) -> None:
+    flow = create(each_store, {"tried": ()})
+    flow.end("tried", outcome)
+    flow.cancel("cancel_pending")
+    assert flow.state("tried") == "ready"
+
+
+def test_what_was_taken_from_its_worker_has_started(each_store: World) -> None:
+    flow = create(each_store, {"taken": ()})
+    flow.take("taken")
+    each_store.run(leases.revoke, flow.ids["taken"], Held(), actor="ann", reason="")
+    flow.cancel("cancel_pending")
+    assert flow.state("taken") == "ready"
+
+
+def test_members_that_wait_after_a_retry_are_pending_again(each_store: World) -> None:
+    flow = create(each_store, {"a": (), "b": ("a",), "other": ()})
+    flow.end("a")
+    flow.end("b", BROKE)
+    flow.end("other", BROKE)
+    each_store.run(flows.retry_flow, flow.id)
+    flow.end("other", Retry(0, ERROR))
+    flow.cancel("cancel_pending")
+    assert flow.states() == {"a": "succeeded", "b": "cancelled", "other": "ready"}
+
+
+def test_a_retried_member_that_a_limit_holds_back_is_pending_too(each_store: World) -> None:
+    limits = JobLimits(key=key_lane("", "one"), capacity=1).encode()
+    flow = create(each_store, {"first": ((), {"limits": limits}), "second": ((), {"limits": limits})})
+    for name in ("first", "second"):
+        flow.end(name, BROKE)
+    each_store.clock.advance(1)
+    each_store.run(flows.retry_flow, flow.id)
+    flow.take("first")
+    assert each_store.claim(flow.owner, queues=[flow.queue("second")]) == []
+    assert flow.member("second").reason == "limit"
+    flow.cancel("cancel_pending")
+    assert flow.states() == {"first": "running", "second": "cancelled"}
+
+
 def test_a_flow_without_members_ends_with_its_cancel(each_store: World) -> None:
     each_store.run(flows.create_flow, FlowSpec(id="empty", name="empty"))
     each_store.run(flows.cancel_flow, "empty", "flow_only")
@@ -152,3 +195,41 @@ def test_nothing_is_released_between_two_pages_of_a_cancel(each_store: World, mo
     drain(each_store)
     assert flow.states() == {"m0": "succeeded", **{f"m{i}": "cancelled" for i in range(1, 10)}}
     assert flow.record().state is FlowState.CANCELLED
+
+
+def test_a_cancel_that_is_over_reaches_nobody_who_runs_again(
+    each_store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_control, "PAGE", 3)
+    flow = create(each_store, {"a": (), "b": (), "c": (), "done": (), "last": ("done",)})
+    flow.end("done")
+    flow.end("last")
+    # The first page ends all that was left: nobody carries it on.
+    flow.cancel("cancel_all", reason="oops")
+    assert flow.record().state is FlowState.CANCELLED
+    assert each_store.read(flow_control.cancelling) == []
+    each_store.run(flows.replay_member, flow.ids["done"])
+    drain(each_store)
+    assert (flow.state("done"), flow.state("last")) == ("ready", "blocked")
+    flow.end("done")
+    flow.end("last")
+    assert flow.state("last") == "succeeded"
+    check(each_store)
+
+
+def test_a_cancel_that_an_ended_flow_still_carries_is_dropped_when_it_goes_on(each_store: World) -> None:
+    flow = create(each_store, {"a": (), "b": ("a",)})
+    flow.end("a")
+    flow.end("b")
+    each_store.sql("update holdfast_flow set cancel_upto = '' where id = :id", id=flow.id)
+    each_store.run(flows.replay_member, flow.ids["a"])
+    drain(each_store)
+    assert flow.states() == {"a": "ready", "b": "blocked"}
+
+
+def test_a_member_that_was_cancelled_without_a_reason_counts_against_its_flow(each_store: World) -> None:
+    flow = create(each_store, {"a": (), "b": ()})
+    each_store.run(control.cancel, flow.ids["a"])
+    each_store.sql("update holdfast_job set reason = null where id = :id", id=flow.ids["a"])
+    flow.end("b")
+    assert flow.record().state is FlowState.FAILED

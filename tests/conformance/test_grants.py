@@ -9,13 +9,14 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.engine.routes import ServedRoutes
 from holdfast.errors import IllegalMove, NotFound
-from holdfast.ids import token
+from holdfast.ids import ids, token
 from holdfast.model.bulk import Action, Order
 from holdfast.model.job import Claimed, JobState
 from holdfast.model.outcome import Done, Retry
 from holdfast.model.route import Route
+from holdfast.model.step import Step
 from holdfast.rules.affinity import Hold
-from holdfast.storage.ops import bulk, claims, control, explaining, grants, lookout, routes, stranded
+from holdfast.storage.ops import bulk, claims, control, explaining, grants, lookout, routes, steps, stranded
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.ops.routing import Routing
 
@@ -181,3 +182,22 @@ def test_two_who_end_the_same_grant_end_it_once(two_worlds: tuple[World, World])
     owner = one.worker("gpu-2")
     (claimed,) = claim(one, owner, "gpu-2")
     one.finish(owner, claimed, Done("null"))
+
+
+@pytest.mark.parametrize("queue", ["default", "other"])
+@pytest.mark.parametrize("route", [Route("default"), GPU])
+def test_a_fork_of_a_granted_job_is_for_everybody(world: World, route: Route, queue: str) -> None:
+    (job,) = world.enqueue(spec(route=route))
+    one, other = world.worker("gpu-1"), world.worker("gpu-2")
+    (claimed,) = claim(world, one, "gpu-1")
+    step = Step(key="step:load#1", kind="step", name="load", called="fetch", position=1, value="1")
+    world.run(steps.record, one, job.id, claimed.epoch, step)
+    world.finish(one, claimed, Retry(0, ERROR))
+    give(world, job.id)
+    if queue == "other":
+        world.run(bulk.apply, [job.id], Order(Action.MOVE, queue=queue), actor="me", reason="", target="one")
+    fork = world.run(steps.fork, job.id, "load", ids.new())
+    assert [job.id for job in claim(world, other, "gpu-2")] == [fork]
+    assert world.job(fork).route == route.on(queue).number
+    # The grant stays with the job that it was given for.
+    assert [job.id for job in claim(world, one, "gpu-1")] == [job.id]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.job import Fair
+from holdfast.model.job import Fair, JobState
 from holdfast.model.limits import JobLimits, Standing, key_lane, queue_lane, rate_lane, task_lane
-from holdfast.model.outcome import Done, Finish, Snoozed, Throttled
+from holdfast.model.outcome import Done, Finish, Outcome, Retry, Snoozed, Throttled
 from holdfast.storage.ops import claims, control, finishing, lanes, rates, workers
+from holdfast.storage.port import Op
 
-from .world import World, claim_request, spec
+from .racing import aside, await_blocked, open_transaction
+from .world import ERROR, World, claim_request, spec
 
 
 def keyed(key: str, n: int, **fields: Any) -> dict[str, Any]:
@@ -70,6 +73,53 @@ def test_a_job_that_is_parked_after_it_was_snoozed_does_not_take_its_key_back(wo
     parked = world.job(second)
     assert (parked.state, parked.due) == ("ready", 2)
     assert parked.started_at is not None
+
+
+def _parked_after(world: World, outcome: Outcome) -> str:
+    """A job that holds its key until it fails, over a limit after a run that came to this."""
+    job_id, me = world.add(**keyed("a", 1), key="once", until="failure"), world.worker()
+    world.finish(me, world.take(me), outcome)
+    _hold_back(world, me, job_id)
+    return job_id
+
+
+def _hold_back(world: World, owner: str, job_id: str) -> None:
+    world.add(**keyed("a", 1), priority=9)
+    claim(world, owner, 1)
+    world.run(claims.claim, claim_request(owner, suspects=1))
+    assert (world.job(job_id).due, world.job(job_id).reason) == (2, "limit")
+
+
+def test_a_job_that_is_parked_before_its_next_try_gives_way_to_a_newer_twin(world: World) -> None:
+    first = _parked_after(world, Retry(0, ERROR))
+    (twin,) = world.enqueue(spec(key="once", until="failure"))
+    assert twin.created
+    assert (world.job(first).state, world.job(first).reason) == (JobState.FAILED, "superseded")
+
+
+def test_a_job_that_is_parked_and_has_not_failed_keeps_the_key_that_it_holds_until_then(world: World) -> None:
+    first = _parked_after(world, Snoozed(0))
+    (twin,) = world.enqueue(spec(key="once", until="failure"))
+    assert (twin.id, twin.created) == (first, False)
+
+
+def test_a_job_that_is_parked_after_it_paused_in_its_second_try_keeps_its_key(world: World) -> None:
+    first, me = world.add(**keyed("a", 1), key="once", until="failure"), world.worker()
+    world.finish(me, world.take(me), Retry(0, ERROR))
+    world.finish(me, world.take(me), Snoozed(0, "sleep"))
+    _hold_back(world, me, first)
+    (twin,) = world.enqueue(spec(key="once", until="failure"))
+    assert (twin.id, twin.created) == (first, False)
+
+
+def test_a_job_that_is_parked_after_its_worker_was_lost_keeps_its_key(world: World) -> None:
+    first, me = world.add(**keyed("a", 1), key="once", until="failure"), world.worker()
+    world.finish(me, world.take(me), Retry(0, ERROR))
+    world.take(me)
+    world.lose(me)
+    _hold_back(world, world.worker(), first)
+    (twin,) = world.enqueue(spec(key="once", until="failure"))
+    assert (twin.id, twin.created) == (first, False)
 
 
 def test_a_saturated_key_does_not_hide_the_jobs_behind_it(world: World) -> None:
@@ -269,6 +319,37 @@ def test_a_queue_recovers_only_by_a_success_two_minutes_after_its_window(world: 
     _succeed(world, me, last)
     assert world.sql("select throttles from holdfast_queue") == [(0,)]
     assert {job.id, other.id, last.id} == {first, second, third}
+
+
+def test_queues_are_cooled_in_one_order_whatever_the_order_of_the_jobs(on_postgres: World) -> None:
+    world, throttled = on_postgres, Throttled(60 * SECOND, "{}", cools=True)
+    late, early = spec(queue="b"), spec(queue="a")
+    world.enqueue(late, early)
+    assert late.id < early.id
+    me = world.worker(queues=["a", "b"])
+    done = [Finish(job.id, job.epoch, throttled) for job in world.claim(me, queues=["a", "b"])]
+    _waits_for_a_and_leaves_b_alone(world, partial(world.run, finishing.finish, me, done))
+
+
+def test_a_queue_that_recovers_and_one_that_cools_are_locked_in_the_same_order(on_postgres: World) -> None:
+    world = on_postgres
+    world.run(rates.cool, "a", SECOND)
+    world.clock.advance(200)
+    world.enqueue(spec(queue="a"), spec(queue="b"))
+    me = world.worker(queues=["a", "b"])
+    outcomes: dict[str, Outcome] = {"a": Done("1"), "b": Throttled(60 * SECOND, "{}", cools=True)}
+    done = [Finish(job.id, job.epoch, outcomes[job.queue]) for job in world.claim(me, queues=["a", "b"])]
+    _waits_for_a_and_leaves_b_alone(world, partial(world.run, finishing.record, me, done, ["a"]))
+
+
+def _waits_for_a_and_leaves_b_alone(world: World, finish: Any) -> None:
+    with aside() as start:
+        with open_transaction(world) as within:
+            within(Op(lambda tx: rates.cool(tx, "a", SECOND)))
+            waiting = start(finish)
+            await_blocked(world)
+            start(partial(world.run, rates.cool, "b", SECOND)).result(5)
+        waiting.result(10)
 
 
 def test_a_new_key_of_a_fair_queue_starts_at_the_head(world: World) -> None:

@@ -19,6 +19,7 @@ from holdfast.errors import NotInTransaction, StorageError
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
+from holdfast.storage.statements import Statement, sql
 from tests.storage import kit, lenders
 from tests.storage.lenders import Lender
 
@@ -165,6 +166,33 @@ def test_lists_and_a_manual_clock_work_on_every_driver(noted_dsn: str, lender: L
         lender(noted_dsn, lambda connection: store.awithin(connection, Op(op)), True)
     assert answers == [[("b",), ("a",)], (clock.now(),)]
     store.close()
+
+
+_SHOW = Statement("show", "select 1", "select current_setting('lock_timeout')")
+_CHOOSE = Statement("choose", "select 1", "select set_config('lock_timeout', '7s', true)")
+
+
+async def _limit_twice(tx: Tx) -> object:
+    await tx.one(sql.limit_lock_wait)
+    await tx.one(sql.limit_lock_wait)
+    return await tx.one(_SHOW)
+
+
+@pytest.mark.parametrize("lender", [*lenders.BLOCKING_POSTGRES, *lenders.AWAITING_POSTGRES], ids=name_of)
+def test_the_callers_transaction_waits_for_locks_as_long_as_before(
+    store: PostgresStore, noted_dsn: str, lender: Lender
+) -> None:
+    ops: list[Op[Any]] = [Op(lambda tx: tx.one(_CHOOSE)), Op(_limit_twice), Op(lambda tx: tx.one(_SHOW))]
+    answers: list[object] = []
+
+    def blocking(connection: Any) -> None:
+        answers.extend([store.within(connection, op) for op in ops])
+
+    async def awaiting(connection: Any) -> None:
+        answers.extend([await store.awithin(connection, op) for op in ops])
+
+    lender(noted_dsn, blocking if lender in lenders.BLOCKING_POSTGRES else awaiting, True)
+    assert answers == [("7s",), ("2s",), ("7s",)]
 
 
 def test_an_idle_sqlite3_connection_is_refused(sqlite_store: SqliteStore, sqlite_path: str) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import NotInTransaction
+from ..port import Row
+from ..statements import Statement, sql
 from .kinds import Kind
 
 Hook: TypeAlias = Callable[[Callable[[], None]], object]
@@ -20,6 +22,18 @@ class Lent:
     driver: Any
     begun: bool = False
     on_commit: Hook | None = None
+
+
+class Lasting:
+    """A transaction that goes on after the operation, with the settings that its caller chose."""
+
+    lock_timeout: str | None = None
+    """What it was, where the operation has shortened it."""
+
+    def note(self, statement: Statement, row: Row | None) -> None:
+        # The first time only: the second finds what the first has set.
+        if statement is sql.limit_lock_wait and row and self.lock_timeout is None:
+            self.lock_timeout = row[0]
 
 
 def unwrap(connection: Any, kind: Kind) -> Lent:

@@ -13,12 +13,12 @@ from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
 from ..postgres.runner import reading
 from ..statements import Statement
-from .lent import not_in_transaction
+from .lent import Lasting, not_in_transaction
 
 T = TypeVar("T")
 
 
-class AsyncpgTx:
+class AsyncpgTx(Lasting):
     """asyncpg's own placeholders and positional arguments."""
 
     __slots__ = ("_connection", "_now", "rung")
@@ -30,7 +30,9 @@ class AsyncpgTx:
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         rows = await self._fetch(statement, params)
-        return rows[0] if rows else None
+        row = rows[0] if rows else None
+        self.note(statement, row)
+        return row
 
     async def all(self, statement: Statement, /, **params: Value) -> list[Row]:
         return await self._fetch(statement, params)
@@ -68,6 +70,8 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, *, not
         await connection.execute("savepoint holdfast")
         try:
             answer = await op.run(tx)
+            if tx.lock_timeout is not None:
+                await connection.execute("select set_config('lock_timeout', $1, true)", tx.lock_timeout)
             for payload in payloads(tx.rung) if notify else ():
                 await connection.execute("select pg_notify($1, $2)", CHANNEL, payload)
         except Exception:

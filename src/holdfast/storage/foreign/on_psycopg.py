@@ -10,18 +10,38 @@ from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 
 from ...clock import Clock
-from ..port import Op
+from ..port import Op, Row, Value
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import translate
 from ..postgres.notify import payloads
 from ..postgres.runner import reading
 from ..postgres.tx import PgAsyncTx, PgTx
+from ..statements import Statement
 from ..step import step
-from .lent import not_in_transaction
+from .lent import Lasting, not_in_transaction
 
 T = TypeVar("T")
 
 NOTIFY: Final = "select pg_notify(%s, %s)"
+SET_LOCK_TIMEOUT: Final = "select set_config('lock_timeout', %s, true)"
+
+
+class LentTx(Lasting, PgTx):
+    """The caller's transaction on a blocking connection."""
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        row = await super().one(statement, **params)
+        self.note(statement, row)
+        return row
+
+
+class LentAsyncTx(Lasting, PgAsyncTx):
+    """The caller's transaction on an awaiting connection."""
+
+    async def one(self, statement: Statement, /, **params: Value) -> Row | None:
+        row = await super().one(statement, **params)
+        self.note(statement, row)
+        return row
 
 
 def run_on_psycopg(
@@ -32,11 +52,13 @@ def run_on_psycopg(
     # The caller's own cursor class and row factory may be anything.
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
     cursor.adapters.register_dumper(int, Int8Dumper)
-    tx = PgTx(cursor, reading(clock))
+    tx = LentTx(cursor, reading(clock))
     try:
         cursor.execute("savepoint holdfast")
         try:
             answer = step(op.run(tx))
+            if tx.lock_timeout is not None:
+                cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
             for payload in payloads(tx.rung) if notify else ():
                 cursor.execute(NOTIFY, (CHANNEL, payload))
         except Exception:
@@ -55,11 +77,13 @@ async def arun_on_psycopg(
     _require_transaction(connection)
     cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
     cursor.adapters.register_dumper(int, Int8Dumper)
-    tx = PgAsyncTx(cursor, reading(clock))
+    tx = LentAsyncTx(cursor, reading(clock))
     try:
         await cursor.execute("savepoint holdfast")
         try:
             answer = await op.run(tx)
+            if tx.lock_timeout is not None:
+                await cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
             for payload in payloads(tx.rung) if notify else ():
                 await cursor.execute(NOTIFY, (CHANNEL, payload))
         except Exception:

@@ -17,6 +17,8 @@ from .routes import insert_routes
 # How often a key may change hands between the insert and the look at its holder.
 _TRIES: Final = 3
 CLOSED: Final = ("draining", "disabled")
+# Reasons for which a job may wait for its next try; one that is over a limit has lost its own.
+_RETRYING: Final = ("retry", "limit")
 
 
 async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
@@ -132,7 +134,7 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
         past = await _window_winner(tx, held)
         return _existing(past, dedupe) if past else None
     winner_id, _state, reason, until, _attempts = holder
-    if until == "failure" and reason == "retry" and (ended := await tx.one(sql.supersede_job, id=winner_id)):
+    if until == "failure" and reason in _RETRYING and (ended := await tx.one(sql.supersede_job, id=winner_id)):
         if ended[0]:
             # Those who wait for it are told by whoever resolves what others leave.
             tx.ring("hops")

@@ -64,8 +64,8 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
     rest = ordered if not done else [item for item in ordered if type(item.outcome) is not Done]
     succeeded = await _succeed(tx, owner, done) if done else []
     settled = await _settle(tx, owner, rest, by_owner=True) if rest else []
-    if cooled:
-        await rates.warm(tx, {row[1] for row in succeeded if row} & set(cooled))
+    if rest or cooled:
+        await rates.temper(tx, _cooled(rest, settled), {row[1] for row in succeeded if row}.intersection(cooled))
     if succeeded:
         await events.succeeded(tx, owner, done, succeeded)
     tx.ring("finished")
@@ -82,6 +82,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     rows = await _settle(tx, owner, finishes, by_owner=by_owner)
+    await rates.temper(tx, _cooled(finishes, rows), ())
     await _tell(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
     await release(tx, [row[-1] for row in rows if row])
     return rows
@@ -104,9 +105,6 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         {item.id: item.outcome.wait for item, row in zip(finishes, rows, strict=True)
          if row and row[0] == "suspended" and isinstance(item.outcome, Suspended)},
     )  # fmt: skip
-    for item, row in zip(finishes, rows, strict=True):
-        if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
-            await rates.cool(tx, row[4], item.outcome.delay)
     await shortages.look_again(
         tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[0] == "blocked"
              and isinstance(item.outcome, Parked) and item.outcome.reason in (BUDGET_EXHAUSTED, QUOTA)],
@@ -115,6 +113,15 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         # It can be claimed at once, or comes due sooner than the workers meant to look again.
         tx.ring(f"queue:{queue}")
     return rows
+
+
+def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str, int]:
+    """Queues that were throttled, each with the delay that was asked for first."""
+    delays: dict[str, int] = {}
+    for item, row in zip(finishes, rows, strict=True):
+        if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
+            delays.setdefault(row[4], item.outcome.delay)
+    return delays
 
 
 async def _tell(tx: Tx, linked: Sequence[str]) -> None:

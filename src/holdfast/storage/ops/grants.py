@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from ...errors import IllegalMove
 from ...model.grant import Grant
@@ -75,6 +75,18 @@ async def use_grants(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
     return {job_id: route.number for job_id, route in (await _end(tx, ids)).items()}
 
 
+async def own_route(tx: Tx, job_id: str) -> int | None:
+    """The route that a job has but for a grant, by its number; None where there is no such job.
+
+    The job is locked: its grant neither comes nor ends before the transaction does.
+    """
+    held = await tx.one(sql.hold_route, id=job_id)
+    if held is None:
+        return None
+    granted = await tx.one(sql.granted_route, job_id=job_id)
+    return (await _route_before(tx, held, granted)).number if granted else int(held[0])
+
+
 async def list_grants(tx: Tx, tenant: str | None = None, n: int = 1000) -> list[Grant]:
     """Those in force and those that have expired unseen, the first to expire first."""
     return [_grant(row) for row in await tx.all(sql.list_grants, tenant=tenant, n=n)]
@@ -88,16 +100,23 @@ async def grant_of(tx: Tx, job_id: str) -> Grant | None:
 async def _end(tx: Tx, ids: Sequence[str]) -> dict[str, Route]:
     """Remove grants, and give their jobs, which are locked, the routes back that they had; those routes."""
     restored: dict[str, Route] = {}
-    for job_id, worker, number, *columns in await tx.all(sql.take_grants, ids=json.dumps(list(ids))):
+    for job_id, *granted in await tx.all(sql.take_grants, ids=json.dumps(list(ids))):
         held = await tx.one(sql.hold_route, id=job_id)
         if held is None:
             continue  # it was deleted
-        # A job that was moved to another queue since has a route of its own there.
-        granted = _route(*columns) if held[0] == number else await find_route(tx, held[0], held[1])
-        restored[job_id] = granted.without(worker_capability(worker))
-        await insert_routes(tx, [restored[job_id]])
+        restored[job_id] = await _route_before(tx, held, granted)
         await tx.one(sql.set_route, id=job_id, route=restored[job_id].number)
     return restored
+
+
+async def _route_before(tx: Tx, held: Row, granted: Sequence[Any]) -> Route:
+    """What a job that is held asked for before it was granted. Workers can find it."""
+    worker, number, *columns = granted
+    # A job that was moved to another queue since has a route of its own there.
+    route = _route(*columns) if held[0] == number else await find_route(tx, held[0], held[1])
+    before = route.without(worker_capability(worker))
+    await insert_routes(tx, [before])
+    return before
 
 
 def _columns(route: Route) -> dict[str, str | int]:

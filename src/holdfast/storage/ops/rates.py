@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ...clock import SECOND
@@ -74,12 +74,20 @@ async def standing(tx: Tx) -> Standing:
     )
 
 
+async def temper(tx: Tx, cooled: Mapping[str, int], warmed: Collection[str]) -> None:
+    """Cool queues, each for its delay, and warm others. One lock order for everybody: by name."""
+    for queue in sorted({*cooled, *warmed}):
+        if queue in cooled:
+            await cool(tx, queue, cooled[queue])
+        else:
+            await warm(tx, queue)
+
+
 async def cool(tx: Tx, queue: str, delay: int) -> None:
     """Hand out nothing of a queue for a while; only the first to say so opens the window."""
     await tx.one(sql.cool_queue, name=queue, delay=delay)
 
 
-async def warm(tx: Tx, queues: Iterable[str]) -> None:
-    """Work of these queues succeeded."""
-    for queue in queues:
-        await tx.one(sql.warm_queue, name=queue, patience=_RECOVERY)
+async def warm(tx: Tx, queue: str) -> None:
+    """Work of a queue succeeded."""
+    await tx.one(sql.warm_queue, name=queue, patience=_RECOVERY)

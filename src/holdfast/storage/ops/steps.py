@@ -13,6 +13,7 @@ from ...rules.replay import find_cut
 from ..port import Row, Tx
 from ..statements import sql
 from . import enqueue as enqueuing
+from . import grants
 from .insight import get_job
 
 
@@ -71,6 +72,7 @@ async def find(tx: Tx, job_id: str, key: str) -> Step | None:
 
 async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
     """A new job that has done what this one did before a step, and goes on from there; its id."""
+    route = await grants.own_route(tx, job_id)
     job = await get_job(tx, job_id)
     journal = await read_journal(tx, job_id)
     cut = find_cut(journal.steps, from_step)
@@ -79,7 +81,7 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
     state = await tx.one(sql.queue_state, name=job.queue)
     if state and state[0] in enqueuing.CLOSED:
         raise QueueClosed(job.queue, state[0])
-    await tx.one(sql.fork_job, id=job_id, fork=new_id)
+    await tx.one(sql.fork_job, id=job_id, fork=new_id, route=route)
     await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
     await tx.one(sql.fork_artifacts, id=job_id, fork=new_id)
     tx.ring(f"queue:{job.queue}")

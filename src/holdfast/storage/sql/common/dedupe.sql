@@ -14,10 +14,17 @@ delete from holdfast_dedupe
 select task, payload, tenant from holdfast_job where id = :id;
 
 -- name: supersede_job
--- A newer twin takes the place of a job that waits for its next try.
+-- A newer twin takes the place of a job that waits for its next try. Of one that a limit holds back, its last run says
+-- whether it does: a run that was lost, or that only paused, is no failure.
 update holdfast_job
    set state = 'failed', due = null, reason = 'superseded', epoch = epoch + 1, dedupe_held = null, finished_at = :now
- where id = :id and state = 'ready' and reason = 'retry'
+ where id = :id and state = 'ready'
+   and (reason = 'retry'
+        or reason = 'limit'
+           and (select run.outcome from holdfast_attempt as run
+                 where run.job_id = holdfast_job.id and run.generation = holdfast_job.generation
+                   and run.epoch >= coalesce(holdfast_job.finished_epoch, 0)
+                 order by run.epoch desc limit 1) in ('failed', 'timeout', 'crashed'))
 returning linked;
 
 -- name: replace_job

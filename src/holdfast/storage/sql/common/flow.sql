@@ -35,15 +35,15 @@ update holdfast_flow set revision = revision + 1
 returning revision;
 
 -- name: end_flow
--- Cancelled members count against it, but not those that nobody needed any more.
+-- Cancelled members count against it, but not those that nobody needed any more. Nobody is left for a cancel to reach.
 update holdfast_flow
-   set finished_at = :now,
+   set finished_at = :now, cancel_upto = null,
        outcome = case
            when cancel_at is not null then 'cancelled'
            when exists (select 1 from holdfast_job as job
                          where job.flow = holdfast_flow.id
                            and (job.state in ('failed', 'expired')
-                                or job.state = 'cancelled' and job.reason <> 'not_needed')) then 'failed'
+                                or job.state = 'cancelled' and job.reason is distinct from 'not_needed')) then 'failed'
            else 'succeeded' end
  where id = :id and live = 0 and (members > 0 or cancel_at is not null) and finished_at is null
 returning outcome, on_success, on_failure;

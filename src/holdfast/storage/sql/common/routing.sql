@@ -16,6 +16,9 @@ returning job_id, worker, granted_at, expires_at, 0;
 -- name: get_grant
 select job_id, worker, granted_at, expires_at, expires_at <= :now from holdfast_grant where job_id = :job_id;
 
+-- name: granted_route
+select worker, route, queue, requires, affinity, version from holdfast_grant where job_id = :job_id;
+
 -- name: list_grants
 select job_id, worker, granted_at, expires_at, expires_at <= :now
   from holdfast_grant

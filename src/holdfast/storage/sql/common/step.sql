@@ -22,12 +22,13 @@ select key, kind, name, called, value, attempts, started_at, ended_at, epoch, po
 delete from holdfast_step where job_id = :job_id and key = :key and error is not null and epoch < :epoch;
 
 -- name: fork_job
--- The same call as a new job. It begins with epoch 1: a job whose first run has epoch 1 has no journal to read.
+-- The same call as a new job, on the route that this one has but for a grant. It begins with epoch 1: a job whose first
+-- run has epoch 1 has no journal to read.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, inputs, tags,
     trace, max_attempts, retry, timeout, epoch, created_at)
-select :fork, task, queue, route, tenant, 'ready', 1, priority, :now, :now, 'new', limits, payload, inputs, tags,
-       trace, max_attempts, retry, timeout, 1, :now
+select :fork, task, queue, coalesce(cast(:route as bigint), route), tenant, 'ready', 1, priority, :now, :now, 'new',
+       limits, payload, inputs, tags, trace, max_attempts, retry, timeout, 1, :now
   from holdfast_job
  where id = :id
 returning queue;

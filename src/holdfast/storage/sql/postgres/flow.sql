@@ -226,6 +226,7 @@ update holdfast_flow as f set live = f.live + item.n,
        cancel_policy = case when finished_at is null then cancel_policy end,
        cancel_reason = case when finished_at is null then cancel_reason end,
        cancel_at = case when finished_at is null then cancel_at end,
+       cancel_upto = case when finished_at is null then cancel_upto end,
        finished_at = null, outcome = null, callback = null
   from unnest(:id::text[], :n::int[]) with ordinality as item(id, n, place)
  where f.id = any(array(select id from locked)) and f.id = item.id
@@ -244,7 +245,8 @@ update holdfast_edge set met = null
 returning downstream;
 
 -- name: cancel_members
--- How far: 0 what waits for others, 1 what has not started, 2 all that nobody runs.
+-- How far: 0 what waits for others, 1 what has not started in this generation, 2 all that nobody runs. A run that
+-- was taken from its owner left nothing but its history.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
       join holdfast_job as job on job.id = i.id
@@ -257,7 +259,9 @@ update holdfast_job as job
   from locked
  where job.id = locked.id and state in ('ready', 'blocked', 'suspended')
    and (state = 'blocked' and reason = 'dependencies'
-        or :scope >= 1 and started_at is null
+        or :scope >= 1 and attempts = 0 and finished_epoch is null
+           and not exists (select 1 from holdfast_attempt as run
+                            where run.job_id = job.id and run.generation = job.generation)
         or :scope >= 2)
 returning job.id;
 

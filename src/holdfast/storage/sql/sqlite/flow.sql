@@ -145,6 +145,7 @@ update holdfast_flow set live = live + :n,
        cancel_policy = case when finished_at is null then cancel_policy end,
        cancel_reason = case when finished_at is null then cancel_reason end,
        cancel_at = case when finished_at is null then cancel_at end,
+       cancel_upto = case when finished_at is null then cancel_upto end,
        finished_at = null, outcome = null, callback = null
  where id = :id returning live;
 
@@ -161,13 +162,16 @@ update holdfast_edge set met = null
 returning downstream;
 
 -- name: cancel_members
--- How far: 0 what waits for others, 1 what has not started, 2 all that nobody runs.
+-- How far: 0 what waits for others, 1 what has not started in this generation, 2 all that nobody runs. A run that
+-- was taken from its owner left nothing but its history.
 update holdfast_job
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
  where id in (select value from json_each(:ids)) and state in ('ready', 'blocked', 'suspended')
    and (state = 'blocked' and reason = 'dependencies'
-        or :scope >= 1 and started_at is null
+        or :scope >= 1 and attempts = 0 and finished_epoch is null
+           and not exists (select 1 from holdfast_attempt as run
+                            where run.job_id = holdfast_job.id and run.generation = holdfast_job.generation)
         or :scope >= 2)
 returning id;
 
