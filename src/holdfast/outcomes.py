@@ -55,7 +55,8 @@ class Park(JobSignal):
 class Rejected(JobSignal):
     """Of a batch that was delivered, these events were not taken, each with the reason: they are given up.
 
-    A destination's function returns or raises it, where a receiver answers for each event.
+    A destination's function returns or raises it, where a receiver answers for each event. They are named by
+    `event.id`, or by `event.job`, which no two have: tenants may have the same ids.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:

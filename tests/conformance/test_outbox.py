@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from holdfast.clock import SECOND
 from holdfast.errors import OutboxFull
 from holdfast.model.audit import AuditFilter
 from holdfast.model.job import Claimed
+from holdfast.model.limits import Standing, queue_lane
 from holdfast.model.outbox import queue_of
 from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
-from holdfast.storage.ops import control, outbox, outboxes
+from holdfast.storage.ops import control, lanes, outbox, outboxes, verifying
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.outbox import Room
 
@@ -223,6 +225,53 @@ def test_of_an_ordered_key_nothing_is_claimed_before_what_was_put_earlier_has_en
     end(world, owner, take(world, owner, ordered=True), Failed("permanent", ERROR), ordered=True)
     assert [job.id for job in take(world, owner, ordered=True)] == [second]
     assert world.job(third).reason == "order"
+
+
+def test_who_waits_for_an_earlier_entry_takes_no_slot_of_a_limit(each_store: World) -> None:
+    world = each_store
+    owner, lane = world.worker(queues=[QUEUE]), queue_lane(QUEUE)
+    world.run(lanes.set_lane, lane, 2)
+    ids = put(world, 4, key="k")
+
+    def take_limited(n: int) -> list[Claimed]:
+        request = claim_request(owner, n, queues=[QUEUE], suspects=n)
+        limited = replace(request, standing=Standing(lanes=frozenset([lane])))
+        return world.run(outbox.turn, owner, [], limited, unpark=None, ordered=True).jobs
+
+    end(world, owner, take_limited(1), Retry(20 * SECOND, ERROR), ordered=True)
+    assert take_limited(2) == []
+    assert world.run(lanes.unpark_stalled) == 0
+    world.clock.advance(21)
+    assert [job.id for job in take_limited(4)] == ids[:1]
+    assert [problem for problem in world.read(verifying.verify, []) if problem.broken_by] == []
+
+
+def test_an_abandoned_entry_that_is_tried_again_has_its_place_before_those_that_were_put_later(world: World) -> None:
+    owner = world.worker(queues=[QUEUE])
+    first, second = put(world, 2, key="k")
+    end(world, owner, take(world, owner, ordered=True), Failed("permanent", ERROR), ordered=True)
+    (third,) = put(world, key="k")
+    world.run(outboxes.drain, "cloud", 0, apply=True, actor="ada", reason="mended")
+    assert [job.id for job in take(world, owner, 1, ordered=True)] == [first]
+    assert take(world, owner, ordered=True) == []
+    assert [world.job(id).reason for id in (second, third)] == ["order", "order"]
+
+
+def test_a_place_is_kept_until_the_entry_is_delivered_or_forgotten(each_store: World) -> None:
+    world = each_store
+    owner, other = world.worker(queues=[QUEUE]), world.worker(queues=[QUEUE])
+    first, second = put(world, 2, key="k")
+    batch = take(world, owner, ordered=True)
+    world.lose(owner)
+    world.clock.advance(60)
+    again = take(world, other, ordered=True)
+    end(world, owner, batch, Done("null"), ordered=True)
+    assert world.sql("select job_id from holdfast_outbox_order order by seq") == [(first,), (second,)]
+    end(world, other, again[:1], Done("null"), ordered=True)
+    end(world, other, again[1:], Failed("permanent", ERROR), ordered=True)
+    assert world.sql("select job_id from holdfast_outbox_order") == [(second,)]
+    put(world, cap=1)
+    assert world.sql("select job_id from holdfast_outbox_order") == []
 
 
 def test_entries_that_come_back_in_another_order_are_still_sent_in_that_of_their_puts(each_store: World) -> None:

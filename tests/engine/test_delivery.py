@@ -260,6 +260,26 @@ def test_an_event_that_is_rejected_inside_a_good_answer_is_abandoned_and_the_oth
     assert "no such customer" in str(jobs[1].status().error)
 
 
+def test_an_id_that_two_tenants_have_is_refused_and_the_job_names_one_of_them(shop: Shop) -> None:
+    names = ["id", "job"]
+
+    @shop.app.destination("cloud")
+    async def cloud(events: list[holdfast.OutboxEvent]) -> holdfast.Rejected:
+        name = names.pop(0)
+        return holdfast.Rejected({getattr(event, name): "bad" for event in events if event.tenant == "acme"})
+
+    outbox = shop.app.outbox("cloud")
+    jobs = [outbox.put(1, id="order-1", tenant=tenant) for tenant in ("acme", "globex")]
+    shop.app.drain()
+    for job in jobs:
+        assert job is not None
+        assert job.status().reason == "retry"
+        assert "name event.job instead" in str(job.status().error)
+    shop.clock.advance(100)
+    shop.app.drain()
+    assert [job.state for job in jobs if job] == ["failed", "succeeded"]
+
+
 def test_an_answer_of_the_wrong_shape_delivers_nothing(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     answers: list[Any] = [True, [], "ok", {"rejected": []}, holdfast.Rejected({"who": "?"})]
 

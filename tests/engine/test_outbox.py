@@ -138,6 +138,46 @@ def test_an_event_that_a_gate_holds_back_waits_at_no_cost(shop: Shop) -> None:
     assert sent == ["n1", "b1"]
 
 
+def test_of_an_ordered_key_nothing_passes_one_that_a_gate_holds_back(shop: Shop) -> None:
+    approved: set[str] = set()
+    sent: list[str] = []
+
+    @shop.app.destination("cloud", ordered=True, gate=lambda event: event.kind != "bill" or event.data in approved)
+    async def cloud(events: list[OutboxEvent]) -> None:
+        sent.extend(event.data for event in events)
+
+    outbox = shop.app.outbox("cloud")
+    outbox.put_many([Outgoing("a1", "bill", key="a"), Outgoing("a2", key="a"), Outgoing("b1", key="b"), "c1"])
+    outbox.put("a0", key="a", tenant="acme")
+    shop.app.drain()
+    assert sorted(sent) == ["a0", "b1", "c1"]
+    approved.add("a1")
+    shop.clock.advance(15)
+    shop.app.drain()
+    assert sent[3:] == ["a1", "a2"]
+
+
+def test_a_program_that_only_puts_keeps_the_order_that_the_worker_asks_for(shop: Shop) -> None:
+    sent: list[int] = []
+    elsewhere = holdfast.App(shop.url, clock=shop.clock)
+    elsewhere.declare_destination("cloud", cap=100)
+    elsewhere.outbox("cloud").put(1, key="k")
+    elsewhere.outbox("cloud").put_many([Outgoing(2, key="k"), Outgoing(3, key="other")])
+    elsewhere.close()
+
+    @shop.app.destination("cloud", ordered=True, batch=1)
+    async def cloud(events: list[OutboxEvent]) -> None:
+        if events[0].data == 1 and events[0].attempt == 1:
+            raise ConnectionError("down")
+        sent.append(events[0].data)
+
+    shop.app.drain()
+    assert sent == [3]
+    shop.clock.advance(100)
+    shop.app.drain()
+    assert sent == [3, 1, 2]
+
+
 def test_an_entry_that_holds_no_event_is_abandoned_and_its_batch_goes_on(shop: Shop, sent: list[OutboxEvent]) -> None:
     broken, fine = shop.app.outbox("cloud").put_many(["a", "b"])
     shop.alter("update holdfast_job set payload = '[]' where id = ?", broken.id)

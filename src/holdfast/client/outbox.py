@@ -138,9 +138,14 @@ class Outbox:
 
     # -- within the cap, and in order
 
+    @property
+    def _notes_order(self) -> bool:
+        """Where the function is elsewhere, only that program knows whether it asks for order."""
+        return self._destination.wants.ordered or self._destination.deliver is None
+
     def _is_free(self, events: Sequence[Outgoing]) -> bool:
         """Whether nothing must be looked at or noted beside the jobs themselves."""
-        if self._destination.wants.ordered and any(event.key is not None for event in events):
+        if self._notes_order and any(event.key is not None for event in events):
             return False
         return self._gauge.take(len(events), self._store())
 
@@ -165,10 +170,10 @@ class Outbox:
     ) -> Op[ops.Put]:
         fresh = zip(requests, ids.many(len(requests)), strict=True)
         specs = [spec_of(request, tenant=tenant, id=new, trace=trace) for request, new in fresh]
-        ordered = self._destination.wants.ordered
-        keys = {spec.id: e.key for spec, e in zip(specs, events, strict=True) if ordered and e.key is not None}
+        noted = events if self._notes_order else ()
+        keys = {spec.id: e.key for spec, e in zip(specs, noted, strict=False) if e.key is not None}
         cap = self._gauge.cap
-        counted = cap is not None and (not ordered or not self._gauge.take(len(events), self._store()))
+        counted = cap is not None and (not keys or not self._gauge.take(len(events), self._store()))
         room = ops.Room(self.name, self._destination.name, cap) if counted and cap is not None else None
         return Op(lambda tx: ops.put(tx, specs, keys, room))
 

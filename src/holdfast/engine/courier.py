@@ -24,7 +24,7 @@ from .threads import ThreadPool
 logger: Final = logging.getLogger("holdfast.engine")
 
 Answer: TypeAlias = "Failure | Mapping[str, Failure]"
-"""What a call came to: a failure of all, or those events that were not taken; none is success."""
+"""What a call came to: a failure of all, or those events that were not taken, by job; none is success."""
 Known: TypeAlias = "list[tuple[OutboxEvent, Failure | None]]"
 
 _LONGEST_BODY: Final = 64 * 1024
@@ -53,7 +53,7 @@ class Courier:
         """
         answer = await self._send(events)
         if not isinstance(answer, Failure):
-            known.extend((event, answer.get(event.id)) for event in events)
+            known.extend((event, answer.get(event.job)) for event in events)
             return answer, {event.job: failure for event, failure in known}
         if answer.kind is not FailureClass.PERMANENT:
             return answer, {event.job: answer for event in events}
@@ -67,7 +67,7 @@ class Courier:
             event = next(steps)
             while True:
                 answer = await self._send([event])
-                event = steps.send(answer if isinstance(answer, Failure) else answer.get(event.id))
+                event = steps.send(answer if isinstance(answer, Failure) else answer.get(event.job))
         except StopIteration as end:
             return {event.job: failure for event, failure in end.value}
 
@@ -178,9 +178,17 @@ def _read(events: Sequence[OutboxEvent], answer: object) -> Mapping[str, Failure
 
 
 def _rejections(events: Sequence[OutboxEvent], answer: Rejected) -> dict[str, Failure]:
-    if strangers := answer.reasons.keys() - {event.id for event in events}:
+    """By job: tenants may have the same ids, and a batch has events of several."""
+    named: dict[str, set[str]] = {}
+    for event in events:
+        for name in (event.id, event.job):
+            named.setdefault(name, set()).add(event.job)
+    if strangers := answer.reasons.keys() - named.keys():
         raise WrongAnswer(f"it rejected {sorted(map(str, strangers))[:3]}, which the batch does not have")
+    if shared := sorted(name for name in answer.reasons if len(named[name]) > 1):
+        raise WrongAnswer(f"it rejected {shared[:3]}, which is ambiguous: name event.job instead")
     return {
-        id: Failure(FailureClass.PERMANENT, error_json("Rejected", str(reason)))
-        for id, reason in answer.reasons.items()
+        job: Failure(FailureClass.PERMANENT, error_json("Rejected", str(reason)))
+        for name, reason in answer.reasons.items()
+        for job in named[name]
     }

@@ -90,6 +90,7 @@ class Delivery:
         """The events to deliver, and the entries that are not: unreadable ones, and those that a gate holds back."""
         events: list[OutboxEvent] = []
         others: Outcomes = []
+        held: dict[tuple[str, str], Snoozed] = {}
         for job in jobs:
             if job.task != self._destination.name:
                 route = Route(job.queue).requiring(f"task:{job.task}")
@@ -100,11 +101,23 @@ class Delivery:
             except Exception as error:
                 others.append((job, Failed("undecodable", error_text(error))))
                 continue
-            if self._passes(event):
-                events.append(event)
+            if waits := self._waits(job, event, held):
+                others.append((job, waits))
             else:
-                others.append((job, Snoozed(next_look(job, self._clock.now()), "gate")))
+                events.append(event)
         return events, others
+
+    def _waits(self, job: Claimed, event: OutboxEvent, held: dict[tuple[str, str], Snoozed]) -> Snoozed | None:
+        """How long an event is held back, by its gate or behind one of its key in `held`; entries come in order."""
+        key = (event.tenant, event.key) if self._destination.wants.ordered and event.key is not None else None
+        if key is not None and key in held:
+            return held[key]
+        if self._passes(event):
+            return None
+        waits = Snoozed(next_look(job, self._clock.now()), "gate")
+        if key is not None:
+            held[key] = waits
+        return waits
 
     def _passes(self, event: OutboxEvent) -> bool:
         gate = self._destination.wants.gate

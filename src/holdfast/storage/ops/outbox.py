@@ -15,7 +15,7 @@ from ...model.outcome import Done, Failed, Finish
 from ...rules.outbox import SPREAD, UNPARKED
 from ..port import Params, Tx
 from ..statements import sql
-from . import claims, enqueue
+from . import claims, enqueue, lanes
 from .claims import ClaimRequest
 from .counting import lower_tallies
 from .forgetting import forget
@@ -127,12 +127,17 @@ async def _in_order(tx: Tx, owner: str, claimed: list[Claimed]) -> list[Claimed]
     place = {id: seq for id, seq, _ in rows}
     behind = {id for id, _, waits in rows if waits}
     if behind:
-        await tx.all(sql.put_behind, ids=json.dumps(sorted(behind)), owner=owner)
+        rows = await tx.all(sql.put_behind, ids=json.dumps(sorted(behind)), owner=owner)
+        await lanes.release(tx, [holds for (holds,) in rows])
     return sorted((job for job in claimed if job.id not in behind), key=lambda job: place.get(job.id, 0))
 
 
 async def _let_next(tx: Tx, ended: Sequence[str], n: int) -> None:
-    for queue, key in sorted(set(await tx.all(sql.forget_order, ids=json.dumps(ended)))):
+    ids = json.dumps(ended)
+    places = await tx.all(sql.places_in_order, ids=ids)
+    # One that was abandoned keeps its place, for when somebody tries it again.
+    await tx.one(sql.forget_delivered_order, ids=ids)
+    for queue, key in sorted(set(places)):
         await _release(tx, queue, key, n)
 
 

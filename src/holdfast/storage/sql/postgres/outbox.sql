@@ -54,17 +54,24 @@ select mine.job_id, mine.seq,
  where mine.job_id = any(array(select id from item));
 
 -- name: put_behind
--- In the transaction of the claim that took them: they were never begun.
+-- In the transaction of the claim that took them: they were never begun, and give back the slots that it took.
 update holdfast_job
-   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null,
-       holds = null
+   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null
  where id = any(array(select json_array_elements_text(:ids::json))) and state = 'running' and owner = :owner
-returning id;
+returning holds;
 
 -- name: forget_order
 delete from holdfast_outbox_order
  where job_id = any(array(select json_array_elements_text(:ids::json)))
 returning queue, key;
+
+-- name: places_in_order
+select queue, key from holdfast_outbox_order where job_id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: forget_delivered_order
+delete from holdfast_outbox_order
+ where job_id = any(array(select json_array_elements_text(:ids::json)))
+   and exists (select 1 from holdfast_job as job where job.id = job_id and job.state = 'succeeded');
 
 -- name: release_next
 -- The next entries of a key, in their order.

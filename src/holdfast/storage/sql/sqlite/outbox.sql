@@ -39,15 +39,22 @@ select mine.job_id, mine.seq,
  where mine.job_id in (select value from json_each(:ids));
 
 -- name: put_behind
--- In the transaction of the claim that took them: they were never begun.
+-- In the transaction of the claim that took them: they were never begun, and give back the slots that it took.
 update holdfast_job
-   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null,
-       holds = null
+   set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null
  where id in (select value from json_each(:ids)) and state = 'running' and owner = :owner
-returning id;
+returning holds;
 
 -- name: forget_order
 delete from holdfast_outbox_order where job_id in (select value from json_each(:ids)) returning queue, key;
+
+-- name: places_in_order
+select queue, key from holdfast_outbox_order where job_id in (select value from json_each(:ids));
+
+-- name: forget_delivered_order
+delete from holdfast_outbox_order
+ where job_id in (select value from json_each(:ids))
+   and exists (select 1 from holdfast_job as job where job.id = job_id and job.state = 'succeeded');
 
 -- name: release_next
 -- The next entries of a key, in their order.
