@@ -16,19 +16,20 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from . import codec
+from . import codec, misread
 from .errors import ConfigError, InvalidArguments, Undecodable
 from .hints import UNKNOWN, Hints, read_hints
 from .references import Use, lift
 
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
-# JSON keeps these as they are, and "is this its type" is all there is to check.
+# JSON keeps these as they are, and "is this its type" is all there is to check. Of a time it cannot keep every zone.
 _EXACT: Final[frozenset[Any]] = frozenset(
-    {str, int, float, bool, bytes, type(None), datetime, date, time, timedelta, uuid.UUID, Decimal}
+    {str, int, float, bool, bytes, type(None), datetime, date, timedelta, uuid.UUID, Decimal}
 )
 # In JSON these are text, so the decoder alone would take any text for them.
 _WRITTEN_AS_TEXT: Final[frozenset[Any]] = frozenset({bytes, datetime, date, time, timedelta, uuid.UUID, Decimal})
+_BYTES: Final = (bytes, bytearray, memoryview)
 _ABSENT: Final = msgspec.UNSET
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -97,20 +98,15 @@ class Signature:
         exact = self._exact
         for name, value in bound.items():
             expected = exact.get(name, object)
-            if type(value) is not expected and expected is not object:
+            if type(value) is not expected and (expected is not object or type(value) not in _EXACT):
                 return self._encode_checked(bound)
-        return codec.encode(bound, what=self._payload, limit=self.limit)
+        return codec.encode_flat(bound, what=self._payload, limit=self.limit)
 
     def accept(self, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> str:
         """The same for arguments that were read from JSON, by name or in order, where text may stand for a datetime."""
         bound = self.bind(arguments, {}) if isinstance(arguments, (list, tuple)) else self.bind((), arguments)
         text = codec.encode(bound, what=self._payload, limit=self.limit)
-        exact = self._exact
-        for name, value in bound.items():
-            expected = exact.get(name, object)
-            if type(value) is not expected and expected is not object:
-                self._require_decodable(text)
-                break
+        self._require_decodable(bound, text)
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -148,7 +144,7 @@ class Signature:
 
     def encode_result(self, value: object) -> str:
         """A result as text, checked against the return annotation: a reader elsewhere relies on it."""
-        text = "null" if value is None else codec.encode(value, what=self._result, limit=self.limit)
+        text = "null" if value is None else codec.encode(value, what=self._result, limit=self.limit, whole=False)
         if type(value) is not self._result_exact and self._result_exact is not object:
             try:
                 self._result_decoder.decode(text)
@@ -170,27 +166,34 @@ class Signature:
         return dict(kwargs)
 
     def _check_one(self, name: str, value: Any, *, from_json: bool) -> None:
+        text = codec.encode(value, what=self._payload, limit=self.limit)
         if not from_json:
             self._refuse_text(name, value)
-        text = codec.encode(value, what=self._payload, limit=self.limit)
         try:
             codec.decoder(self._hints.types.get(name, Any)).decode(text)
         except msgspec.ValidationError as exc:
             raise InvalidArguments(f"task {self.name!r}: {name}: {codec.explain(exc)}; it takes {self}") from exc
 
     def _refuse_text(self, name: str, value: Any) -> None:
-        if isinstance(value, str) and self._exact.get(name) in _WRITTEN_AS_TEXT:
-            expected = self._exact[name].__name__
-            raise InvalidArguments(f"task {self.name!r}: {name}: expected {expected}, got str; it takes {self}")
+        hint = self._hints.types.get(name, Any)
+        if isinstance(value, str) and isinstance(hint, type) and hint in _WRITTEN_AS_TEXT:
+            raise InvalidArguments(f"task {self.name!r}: {name}: expected {hint.__name__}, got str; it takes {self}")
+        if (asked := misread.asks_for_bytes(hint)) is not None:
+            place = misread.text_for_bytes(asked, codec.plain(value, what=self._payload, keep=_BYTES))
+            if place is not None:
+                raise InvalidArguments(f"task {self.name!r}: {name}{place}: expected bytes, got str; it takes {self}")
 
     def _encode_checked(self, bound: dict[str, Any]) -> str:
+        text = codec.encode(bound, what=self._payload, limit=self.limit)
         for name, value in bound.items():
             self._refuse_text(name, value)
-        text = codec.encode(bound, what=self._payload, limit=self.limit)
-        self._require_decodable(text)
+        self._require_decodable(bound, text)
         return text
 
-    def _require_decodable(self, text: str) -> None:
+    def _require_decodable(self, bound: Mapping[str, Any], text: str) -> None:
+        expected = [(value, self._exact.get(name, object)) for name, value in bound.items()]
+        if all(type(value) is kind or kind is object for value, kind in expected):
+            return
         try:
             self._decoder.decode(text)
         except msgspec.ValidationError as exc:

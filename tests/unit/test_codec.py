@@ -162,6 +162,54 @@ def test_an_offset_with_seconds_is_refused_because_the_instant_would_change() ->
         codec.encode(datetime(1900, 1, 1, tzinfo=ZoneInfo("Europe/Paris")))
 
 
+@pytest.mark.parametrize("value", [{1: "a", "1": "b"}, [{"x": {uuid.UUID(int=1): 1, str(uuid.UUID(int=1)): 2}}]])
+def test_keys_that_become_one_are_refused_and_their_place_is_named(value: object) -> None:
+    with pytest.raises(InvalidArguments, match="the payload: arg has two keys that are '[0-9-]+' in JSON"):
+        codec.encode({"fine": {"1": {"1": 1}}, "arg": value}, what="the payload")
+    with pytest.raises(InvalidArguments, match="it has two keys"):
+        codec.encode(value)
+
+
+def test_a_time_whose_zone_json_cannot_keep_is_refused_and_others_are_not() -> None:
+    with pytest.raises(InvalidArguments, match=r"at\[0\] is .*: its offset from UTC depends on the day"):
+        codec.encode({"at": [time(12, tzinfo=ZoneInfo("Europe/Paris"))]})
+    with pytest.raises(InvalidArguments, match="its offset from UTC has seconds"):
+        codec.encode(time(12, tzinfo=timezone(timedelta(seconds=30))))
+    for kept in (time(12), time(12, 30, tzinfo=UTC), time(12, tzinfo=timezone(timedelta(hours=2)))):
+        assert codec.decode(codec.encode(kept), time) == kept
+
+
+class Login(pydantic.BaseModel):
+    _seen: object = pydantic.PrivateAttr(default_factory=object)
+    user: str
+    password: pydantic.SecretStr | None = None
+    note: str = pydantic.Field(default="none", exclude=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (Login(user="u", password=pydantic.SecretStr("hunter2")), "password"),
+        (Login(user="u", note="given"), "note"),
+        (Login(user="u", note="given", password=pydantic.SecretStr("x")), "password, note"),
+    ],
+)
+def test_a_model_that_does_not_come_back_as_it_was_is_refused_with_the_fields_that_would_differ(
+    model: Login, fields: str
+) -> None:
+    with pytest.raises(
+        InvalidArguments, match=rf"the payload: arg\[0\] \(Login\) .*would differ in {fields};"
+    ) as caught:
+        codec.encode({"arg": [model]}, what="the payload")
+    assert "hunter2" not in str(caught.value)
+    assert codec.encode(model.model_dump(include={"user"})) == '{"user":"u"}'
+    assert "hunter2" not in codec.encode(model, whole=False), "a result may hide what it does not show"
+
+
+def test_what_is_private_to_a_model_is_no_difference() -> None:
+    assert codec.decode(codec.encode(Login(user="u")), Login).user == "u"
+
+
 @pytest.mark.parametrize("value", ["\ud800", {"a": "\udfff"}, {"\ud800": 1}, {"a": Point("\ud800")}])  # type: ignore[arg-type]
 def test_lone_surrogates_are_refused(value: object) -> None:
     with pytest.raises(InvalidArguments, match="lone surrogate"):

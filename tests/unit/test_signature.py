@@ -6,9 +6,10 @@ import functools
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pydantic
@@ -41,6 +42,20 @@ class NarrowContext(Context):
 class Address:
     street: str
     number: int
+
+
+@dataclass(frozen=True)
+class Blob:
+    name: str
+    data: bytes
+
+
+class Sent(msgspec.Struct, tag=True):
+    data: bytes
+
+
+class Kept(msgspec.Struct, tag=True):
+    data: str
 
 
 class Order(pydantic.BaseModel):
@@ -255,6 +270,7 @@ class TestTypes:
             (float, "1"),
             (bytes, "abcd"),
             (datetime, "2026-01-01T00:00:00Z"),
+            (time, "12:00:00"),
             (uuid.UUID, str(uuid.UUID(int=1))),
             (Decimal, "1"),
             (list[int], [1, "2"]),
@@ -299,6 +315,67 @@ class TestTypes:
         back = handler(*args, **kwargs)
         assert back == value
         assert isinstance(back, float if annotation is float else type(value))
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "place"),
+        [
+            (bytes | None, "abcd", "arg"),
+            (list[bytes], [b"x", "abcd"], r"arg\[1\]"),
+            (dict[str, bytes | None], {"a": None, "b": "abcd"}, r"arg\.b"),
+            (dict[bytes, int], {"abcd": 1}, "arg: the key 'abcd'"),
+            (tuple[str, bytes], ("abcd", "abcd"), r"arg\[1\]"),
+            (Blob, {"name": "abcd", "data": "abcd"}, r"arg\.data"),
+            (int | list[Blob], [Blob("abcd", "abcd")], r"arg\[0\]\.data"),  # type: ignore[arg-type]
+            (Annotated[bytes, msgspec.Meta(max_length=9)], "abcd", "arg"),
+        ],
+    )
+    def test_text_where_bytes_are_asked_for_is_refused_because_it_would_be_read_as_base64(
+        self, annotation: Any, value: object, place: str
+    ) -> None:
+        def handler(arg: annotation) -> None: ...
+
+        signature = of(handler, scope={"annotation": annotation})
+        with pytest.raises(InvalidArguments, match=f"task 'mail': {place}: expected bytes, got str; it takes"):
+            signature.encode((value,), {})
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (bytes | None, b"abcd"),
+            (list[bytes] | dict[str, str], {"a": "abcd"}),
+            (tuple[str, bytes], ("abcd", b"abcd")),
+            (Sent | Kept, Kept("abcd")),
+            (list[Blob], [Blob("abcd", b"abcd")]),
+            (time, time(12, tzinfo=UTC)),
+        ],
+    )
+    def test_bytes_and_the_texts_beside_them_arrive(self, annotation: Any, value: object) -> None:
+        def handler(arg: annotation) -> object:
+            return arg
+
+        signature = of(handler, scope={"annotation": annotation})
+        args, kwargs = signature.decode(signature.encode((value,), {}))
+        assert handler(*args, **kwargs) == value
+
+    def test_text_read_from_json_may_stand_for_bytes(self) -> None:
+        def handler(arg: list[bytes]) -> None: ...
+
+        assert of(handler).accept({"arg": ["YWI="]}) == '{"arg":["YWI="]}'
+
+    @pytest.mark.parametrize("annotation", [Any, dict, dict[str, str], time | Any])
+    def test_what_json_would_change_is_refused_whatever_the_annotation_says(self, annotation: Any) -> None:
+        def handler(arg: annotation) -> None: ...
+
+        signature = of(handler, scope={"annotation": annotation})
+        with pytest.raises(InvalidArguments, match="the payload of task 'mail': arg has two keys that are '1' in JSON"):
+            signature.encode(({1: "a", "1": "b"},), {})
+
+    @pytest.mark.parametrize("annotation", [Any, time, time | None])
+    def test_a_time_whose_zone_would_be_lost_is_refused(self, annotation: Any) -> None:
+        def handler(arg: annotation) -> None: ...
+
+        with pytest.raises(InvalidArguments, match="arg is .* depends on the day"):
+            of(handler, scope={"annotation": annotation}).encode((time(12, tzinfo=ZoneInfo("Europe/Paris")),), {})
 
     def test_the_right_dict_may_stand_for_a_dataclass(self) -> None:
         def handler(a: Address) -> Address:

@@ -1,0 +1,139 @@
+"""What would be read as something else than was written: text for bytes, keys that become one, fields that hide.
+
+JSON writes bytes as base64, so any text of the right letters would be read as some.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import inspect
+
+Part: TypeAlias = "tuple[str, inspect.Type, Any]"
+
+_BYTES: Final = (inspect.BytesType, inspect.ByteArrayType, inspect.MemoryViewType)
+_ARRAYS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+_OBJECTS: Final = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
+
+
+def asks_for_bytes(hint: Any) -> inspect.Type | None:
+    """What to look a value through by; None where no bytes are asked for anywhere in it."""
+    try:
+        return _asks(hint)
+    except TypeError:
+        return None  # Not hashable, as Annotated with a mutable extra.
+
+
+def text_for_bytes(asked: inspect.Type, value: Any) -> str | None:
+    """Where in `value`, which is plain but for its bytes, the first text is that would be read as bytes."""
+    return next(_misread("", asked, value), None)
+
+
+def repeated_key(text: str | bytes) -> str | None:
+    """A key that an object in JSON `text` has twice."""
+    repeated: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                repeated.append(key)
+            seen.add(key)
+
+    json.loads(text, object_pairs_hook=look)
+    return repeated[0] if repeated else None
+
+
+def changed_fields(model: Any, plain: Any) -> list[str]:
+    """Of a pydantic model: secrets, which are dumped as stars, and what is excluded. What is private is no field."""
+    try:
+        back = type(model).model_validate_json(msgspec.json.encode(plain))
+    except Exception:
+        # Made to be written only; where it is to be read, the reader's own check says why not.
+        return []
+    if back == model:
+        return []
+    changed = [name for name in type(model).model_fields if getattr(back, name) != getattr(model, name)]
+    return changed or ([] if back.model_extra == model.model_extra else ["what it has beside its fields"])
+
+
+@lru_cache(maxsize=1024)
+def _asks(hint: Any) -> inspect.Type | None:
+    asked = inspect.type_info(hint)
+    seen, stack = set[int](), [asked]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, _BYTES):
+            return asked
+        if id(part) not in seen:
+            seen.add(id(part))
+            stack += _parts(part)
+    return None
+
+
+def _parts(asked: inspect.Type) -> list[inspect.Type]:
+    match asked:
+        case inspect.Metadata():
+            return [asked.type]
+        case inspect.UnionType():
+            return list(asked.types)
+        case inspect.TupleType():
+            return list(asked.item_types)
+        case inspect.DictType():
+            return [asked.key_type, asked.value_type]
+        case inspect.NamedTupleType():
+            return [field.type for field in asked.fields]
+        case _ if isinstance(asked, _ARRAYS):
+            return [asked.item_type]
+        case _:
+            return [field.type for field in asked.fields] if isinstance(asked, _OBJECTS) else []
+
+
+def _misread(path: str, asked: inspect.Type, value: Any) -> Iterator[str]:
+    while isinstance(asked, inspect.Metadata):
+        asked = asked.type
+    if isinstance(asked, inspect.UnionType):
+        fit = [member for member in asked.types if _fits(member, value)]
+        # Which of several objects it is, only their tags say; the decoder looks at those.
+        if len(fit) == 1:
+            yield from _misread(path, fit[0], value)
+    elif isinstance(value, str):
+        if isinstance(asked, _BYTES):
+            yield path
+    elif _fits(asked, value):
+        for step, part, item in _inside(asked, value):
+            yield from _misread(path + step, part, item)
+
+
+def _fits(asked: inspect.Type, value: Any) -> bool:
+    if isinstance(asked, inspect.Metadata):
+        return _fits(asked.type, value)
+    if isinstance(value, str):
+        return isinstance(asked, _BYTES)
+    if isinstance(value, dict):
+        return isinstance(asked, (inspect.DictType, *_OBJECTS))
+    arrays = (inspect.TupleType, inspect.NamedTupleType, *_ARRAYS)
+    return isinstance(value, (list, tuple, set, frozenset)) and isinstance(asked, arrays)
+
+
+def _inside(asked: inspect.Type, value: Any) -> Iterator[Part]:
+    """The parts of a value, each with its place and what it is asked to be."""
+    match asked:
+        case inspect.DictType():
+            for key, item in value.items():
+                yield f": the key {key!r}", asked.key_type, key
+                yield f".{key}", asked.value_type, item
+        case inspect.TupleType() | inspect.NamedTupleType():
+            for index, (part, item) in enumerate(zip(_parts(asked), value, strict=False)):
+                yield f"[{index}]", part, item
+        case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
+            for field in asked.fields:
+                if field.encode_name in value:
+                    yield f".{field.encode_name}", field.type, value[field.encode_name]
+        case _:
+            for index, item in enumerate(value):
+                yield f"[{index}]", asked.item_type, item  # type: ignore[attr-defined]
