@@ -61,7 +61,8 @@ class Started:
         self.process = process
         self.lines: list[str] = []
         self._new: Queue[str] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -81,6 +82,16 @@ class Started:
             self.lines.append(line)
             if text in line:
                 return line
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        # Its children may go on to write for a moment.
+        self._reader.join(20)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -115,12 +126,7 @@ def start(store_url: str, tmp_path: Path) -> Iterator[Start]:
 
     yield make
     for worker in started:
-        if worker.process.poll() is None:
-            worker.process.kill()
-        worker.process.wait()
-        for stream in (worker.process.stdout, worker.process.stderr):
-            assert stream is not None
-            stream.close()
+        worker.end()
 
 
 def test_it_runs_jobs_and_ends_well_when_told_to(shop: holdfast.App, start: Start) -> None:
