@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import holdfast
+from holdfast.running import collect_seldom
 
 from . import report, stores
 from .enqueues import fill
@@ -68,23 +69,23 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     with stores.folder() as folder, stores.server() if options.store == "postgres" else stores.folder() as dsn:
         bench: Bench = PostgresBench(str(dsn)) if options.store == "postgres" else SqliteBench(folder)
         with bench.fresh() as url:
-            samples, seconds, others = asyncio.run(_drain(url, options.jobs))
+            samples, seconds, others = asyncio.run(_drain(bench, url, options.jobs))
     content = _content(bench.name, samples, seconds, others, options)
     _show(content, options, console)
     console.print(f"written to {report.save(content, f'-where-{options.store}')}")
     return 0
 
 
-async def _drain(url: str, count: int) -> tuple[Samples, float, dict[str, float]]:
+async def _drain(bench: Bench, url: str, count: int) -> tuple[Samples, float, dict[str, float]]:
     """The samples, the seconds it took, and the processor seconds of the other threads by name."""
     jobs, samples = jobs_on(url), Samples()
     fill(jobs, lambda _: jobs.nothing, count)
+    collect_seldom()  # as `holdfast worker` does
     signal.signal(signal.SIGALRM, samples.take)
     start = time.perf_counter()
     async with jobs.app.worker(concurrency=CONCURRENCY):
         signal.setitimer(signal.ITIMER_REAL, INTERVAL, INTERVAL)
-        while any(found.label in ("ready", "running") for found in await jobs.app.jobs.acounts()):
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(bench.await_empty, url)
         signal.setitimer(signal.ITIMER_REAL, 0)
         seconds = time.perf_counter() - start
         others = _other_threads()
@@ -96,7 +97,7 @@ def _other_threads() -> dict[str, float]:
     found: defaultdict[str, float] = defaultdict(float)
     for thread in threading.enumerate():
         stat = Path(f"/proc/self/task/{thread.native_id}/stat")
-        if thread is not threading.main_thread() and stat.exists():
+        if not thread.name.startswith(("MainThread", "asyncio")) and stat.exists():
             fields = stat.read_text("utf-8").rpartition(")")[2].split()
             found[thread.name.rstrip("0123456789-_")] += (int(fields[11]) + int(fields[12])) / _TICKS
     return {name: seconds for name, seconds in found.items() if seconds}
