@@ -87,7 +87,7 @@ def _of_bench(content: Mapping[str, Any]) -> dict[str, str]:
         f"{store}: " + ", ".join(f"{name} {value}" for name, value in found.items() if name != "folder")
         for store, found in content["settings"].items()
     )
-    setting = f"{_machine(content)} {settings}. {content['options']['runs']} runs."
+    setting = f"{_machine(content)} {settings}. {_runs(content)}"
     told = {"goals": _table(headings, goals), "machine": setting, "costs": _costs(content)}
     return told | {f"plot-{name}": f"![{name}](figures/{name}.svg)" for name, _ in charts.drawn(content)}
 
@@ -95,7 +95,7 @@ def _of_bench(content: Mapping[str, Any]) -> dict[str, str]:
 def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
     setups = [[entry["key"], entry["version"], entry["setup"]] for entry in content["entries"] if entry["version"]]
     told = {
-        "peers": f"{_machine(content)}\n\n{_table(HEADINGS, lines(content))}",
+        "peers": f"{_machine(content)} {_runs(content)}\n\n{_table(HEADINGS, lines(content))}",
         "peer-setups": _table(("queue", "version", "set up as"), setups),
     }
     return told | {f"plot-peers-{name}": f"![{name}](figures/peers-{name}.svg)" for name, _ in charts.drawn(content)}
@@ -133,6 +133,11 @@ def _machine(content: Mapping[str, Any]) -> str:
         f"Measured on {content['at']}: Holdfast {found['holdfast']}, Python {found['python']}, {found['cpus']} cores"
         f" ({found['processor']}), {found['system']}."
     )
+
+
+def _runs(content: Mapping[str, Any]) -> str:
+    runs = content["options"]["runs"]
+    return "One run." if runs == 1 else f"{runs} runs."
 
 
 def _plots(content: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

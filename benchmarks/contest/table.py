@@ -41,6 +41,11 @@ def lines(content: Mapping[str, Any]) -> list[list[str]]:
         killed = entry["killed"]["words"] if entry["killed"] else ""
         figures = [amount(entry[name]) for name in ("enqueue", "bulk", "drain", "two")]
         trouble = f"not measured: {entry['trouble'].splitlines()[0][:120]}" if entry["trouble"] else ""
-        times = f"{ratio.median:.1f} (±{ratio.spread / 2:.0%})" if ratio else ""
+        times = _times(ratio) if ratio else ""
         found.append([entry["key"], *figures, latency, killed or trouble, times])
     return found
+
+
+def _times(ratio: Figure) -> str:
+    spread = f" (±{ratio.spread / 2:.0%})" if len(ratio.values) > 1 else ""
+    return f"{ratio.median:.1f}{spread}"
