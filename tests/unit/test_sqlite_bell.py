@@ -32,13 +32,6 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = prepare(SqliteStore(tmp_path / "jobs.db"))
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def stranger(store: SqliteStore, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process on the same file, that writes what it is told."""
     process = subprocess.Popen(

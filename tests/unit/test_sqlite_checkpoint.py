@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,6 @@ from holdfast.storage.port import Op
 from holdfast.storage.sqlite import SqliteStore, checkpoint
 from holdfast.storage.sqlite.checkpoint import Checkpointer, has_wal_reset_bug
 from tests.unit.sqlite_kit import TEXTS, add, prepare
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = prepare(SqliteStore(path))
-    yield store
-    store.close()
 
 
 def checkpointer(store: SqliteStore) -> Checkpointer:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from holdfast.errors import StorageUnavailable
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.statements import Statement
-from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add, prepare
+from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add
 
 STRANGER = """
 import sys
@@ -27,18 +27,6 @@ from tests.unit.sqlite_kit import add
 SqliteStore(sys.argv[1]).write(add("stranger"))
 """
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = prepare(SqliteStore(path))
-    yield store
-    store.close()
 
 
 def in_child(call: Callable[[], bool]) -> int:

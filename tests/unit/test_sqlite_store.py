@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,6 @@ from holdfast.storage.sqlite.work import Work
 from holdfast.storage.statements import Statement
 from holdfast.storage.waiter import BlockingWaiter
 from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add, prepare
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = prepare(SqliteStore(path))
-    yield store
-    store.close()
 
 
 def together(store: SqliteStore, *ops: Op[Any] | ListOp[Any, Any]) -> list[Any]:
