@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import holdfast
+from holdfast.running import collect_seldom
 
 QUEUE: Final = "bench"
 
@@ -50,6 +51,8 @@ app: Final = jobs_on("bench.db").app
 
 def main(store: str, concurrency: str) -> None:
     jobs = jobs_on(store, lambda delay: print(delay, flush=True))
+    # As `holdfast worker` does.
+    collect_seldom()
     with jobs.app.worker(concurrency=int(concurrency)):
         print("ready", flush=True)
         sys.stdin.read()

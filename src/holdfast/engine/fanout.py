@@ -30,7 +30,7 @@ _BETWEEN_VAIN_LOOKS: Final = 0.25
 async def pass_on(store: Store) -> int:
     """Pass on all that there is, whoever leads; how many deliveries were made."""
     made = 0
-    while await store.aread(Op(fanout.is_behind)):
+    while await store.aread(Op(fanout.is_behind, single=True)):
         passed = await store.awrite(Op(fanout.fan_out))
         made += passed.made
         moved = await store.awrite(Op(events.relay)) if passed.waits else 0
@@ -56,7 +56,7 @@ class Fanout:
         if (early := self._not_before - self._clock.monotonic()) > 0:
             return early
         self._not_before = self._clock.monotonic() + _BETWEEN_LOOKS
-        if not await self._store.aread(Op(fanout.is_behind)):
+        if not await self._store.aread(Op(fanout.is_behind, single=True)):
             return None
         made, pause = await self._pass_on()
         if not made and pause != 0:

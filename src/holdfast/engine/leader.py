@@ -54,7 +54,7 @@ class Leader:
         holder, lease = self._own_id(), round(self._lease * SECOND)
         roles = tuple(self._until)
         # Followers only read: a write would take the lock of a SQLite file from those who have work for it.
-        free = await self._store.aread(Op(lambda tx: leadership.open_roles(tx, roles, holder, lease)))
+        free = await self._store.aread(Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True))
         asked_at = self._clock.monotonic()
         held: set[str] = set()
         if free:

@@ -29,9 +29,9 @@ class Splitter:
         """Share out anew, and look for jobs that nobody can run."""
         if not self._leads():
             return
-        if await self._store.aread(Op(totals.totals)):
+        if await self._store.aread(Op(totals.totals, single=True)):
             await self._store.awrite(Op(totals.share_out))
-        self._complain(await self._store.aread(Op(stranded)))
+        self._complain(await self._store.aread(Op(stranded, single=True)))
 
     def _complain(self, waiting: list[Stranded]) -> None:
         found = {_subject(item): item for item in waiting}

@@ -21,6 +21,7 @@ from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
 from ..storage.ops.routing import Routing
 from ..storage.port import Op, Store
+from .bookmarks import Bookmarks
 from .refusals import is_refusal, record_apart
 from .runs import Run
 from .vitals import ClaimTimes
@@ -89,7 +90,10 @@ class Turns:
 
     def __init__(self, store: Store, desk: Desk, clock: Clock, *, slots: int, patience: float) -> None:
         self._store = store
-        self._at_once = 2 if store.backend == "postgres" and slots >= 2 * _WORTH_A_TURN else 1
+        on_server = store.backend == "postgres"
+        self._at_once = 2 if on_server and slots >= 2 * _WORTH_A_TURN else 1
+        # SQLite removes the entries of an index at once: there is nothing to step over.
+        self._bookmarks = Bookmarks(clock) if on_server else None
         self._most = -(-slots // self._at_once)
         self._asked: list[Room] = []
         self._desk = desk
@@ -184,6 +188,7 @@ class Turns:
         try:
             turn = await self._exchange(finishes, request)
             self.claim_times.add(started)
+            self._mark(turn)
             self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
             if request.routing is not None:
                 # What was parked has left a place to others.
@@ -227,7 +232,23 @@ class Turns:
             standing=self._desk.standing,
             parts=room.parts,
             routing=room.routing,
+            beyond=self._beyond(room),
         )
+
+    def _beyond(self, room: Room) -> str | None:
+        """Where to begin, if the claim need not look at everything; limits send jobs back to where they were."""
+        standing = self._desk.standing
+        if self._bookmarks is None or not room.is_plain or standing.lanes or standing.scopes or standing.breakers:
+            return None
+        return self._bookmarks.beyond(room.routes)
+
+    def _mark(self, turn: Turn) -> None:
+        if self._bookmarks is None:
+            return
+        if turn.parked:
+            self._bookmarks.forget()
+        else:
+            self._bookmarks.note(turn.claimed)
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:
         for finish, verdict in zip(finishes, turn.verdicts, strict=True):

@@ -44,6 +44,8 @@ class ClaimRequest:
     """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
     routing: Routing | None = None
     """None unless one of the routes has an affinity or names the worker."""
+    beyond: str | None = None
+    """The same routes without what was probably taken before. What is lacking then is sought in all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,15 @@ async def _claim(tx: Tx, request: ClaimRequest, *, suspects: bool) -> list[Claim
             alone=int(request.alone),
         )
     if not (rows and request.alone):
-        for routes, most in request.parts or ((request.routes, request.n),):
+        for routes, most in request.parts or _looks(request):
             if (n := min(most, request.n - len(rows))) > 0:
                 rows += await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n)
     return [Claimed(*row) for row in rows]
+
+
+def _looks(request: ClaimRequest) -> tuple[tuple[str, int], ...]:
+    all_of_them = (request.routes, request.n)
+    return (all_of_them,) if request.beyond is None else ((request.beyond, request.n), all_of_them)
 
 
 async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:

@@ -62,6 +62,10 @@ async def release(tx: Tx, holds: Iterable[str | None]) -> None:
     await balance(tx, [text for text in holds if text], [], Standing())
 
 
+async def anyone_parked(tx: Tx) -> bool:
+    return bool(await tx.all(sql.parked_lanes))
+
+
 async def unpark_stalled(tx: Tx) -> int:
     """Jobs parked in lanes that have room, such as those behind a job that was cancelled while it waited."""
     found = [row[0] for row in await tx.all(sql.parked_lanes)]

@@ -11,6 +11,11 @@ from . import hops
 PAGE: Final = 500
 
 
+async def is_overdue(tx: Tx) -> bool:
+    """Whether a deadline has passed of a job that nobody runs: a look, before anything is locked for it."""
+    return await tx.one(sql.overdue_job) is not None
+
+
 async def expire_jobs(tx: Tx) -> list[str]:
     """End the jobs whose deadline has passed and that nobody runs, a page at a time."""
     rows = await tx.all(sql.expire_jobs, n=PAGE)

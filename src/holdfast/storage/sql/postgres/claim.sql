@@ -16,13 +16,15 @@ update holdfast_job
 -- rescue of this worker either sees these rows or stops the claim.
 -- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each). A breaker is
 -- noted here too: by hold_lanes, every job that has one was written twice.
+-- A route may come in strips of priorities, each from a rank on: the index is entered there, and not before.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
     select job.id
-      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int, least int)
+      from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int, least int, most int, since bigint)
      cross join lateral (select id, priority, rank from holdfast_job
                           where due = 1 and route = r.route and priority >= coalesce(r.least, -32768)
+                            and priority <= coalesce(r.most, 32767) and rank >= coalesce(r.since, -9223372036854775807)
                           order by priority desc, rank, id limit :n
                             for update skip locked) as job
      where exists (select 1 from me)

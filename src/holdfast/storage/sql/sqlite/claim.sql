@@ -29,6 +29,8 @@ update holdfast_job
            on job.rowid in (select head.rowid from holdfast_job as head
                              where head.due = 1 and head.route = r.value ->> '$.route'
                                and head.priority >= coalesce(r.value ->> '$.least', -32768)
+                               and head.priority <= coalesce(r.value ->> '$.most', 32767)
+                               and head.rank >= coalesce(r.value ->> '$.since', -9223372036854775807)
                              order by head.priority desc, head.rank, head.id limit :n)
         where not exists (select 1 from holdfast_queue as q
                            where q.name = r.value ->> '$.queue'
