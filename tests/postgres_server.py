@@ -73,7 +73,7 @@ class PostgresServer:
             os.chown(self._folder, self._owner.pw_uid, self._owner.pw_gid)
         auth = ["--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "--username=postgres"]
         initdb = self._launch("initdb", "--no-sync", "--no-instructions", *auth, "-D", str(self._data))
-        if initdb.wait(60):
+        if initdb.wait(120):
             raise RuntimeError(f"initdb failed:\n{self._log.read_text()}")
 
     def start(self) -> None:
@@ -85,10 +85,10 @@ class PostgresServer:
         """SIGINT rolls back and closes every session; SIGQUIT is a crash."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
-    def _await_ready(self, seconds: float = 30) -> None:
+    def _await_ready(self, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:

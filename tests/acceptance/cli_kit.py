@@ -44,7 +44,7 @@ def program(*arguments: str, folder: Path, **variables: str) -> subprocess.Popen
     )  # fmt: skip
 
 
-def finished(process: subprocess.Popen[str], seconds: float = 30) -> Answer:
+def finished(process: subprocess.Popen[str], seconds: float = 50) -> Answer:
     out, err = process.communicate(timeout=seconds)
     return Answer(process.returncode, out, err)
 

@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 import holdfast
 from tests.acceptance import jobs
-from tests.acceptance.fleet import Fleet, fleet
+from tests.acceptance.fleet import LONG_LEASE, Fleet, fleet
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -22,7 +22,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def workers(store_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(store_url, tmp_path) as it:
+    with fleet(store_url, tmp_path, lease=LONG_LEASE) as it:
         yield it
 
 

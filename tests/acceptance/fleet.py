@@ -17,6 +17,8 @@ from tests.chaos.facts import Facts, read_facts
 from tests.chaos.ledger import Line
 
 ROOT = Path(__file__).parents[2]
+# Seconds. Nobody loses this one on a machine that stands still for a while; who is killed is found by the process.
+LONG_LEASE = 60.0
 
 
 class Fleet:
@@ -29,6 +31,7 @@ class Fleet:
         self.environment = os.environ | {
             "HOLDFAST_STORE": store,
             "HOLDFAST_LEASE": str(lease),
+            "HOLDFAST_RESCUE_INTERVAL": "0.7",
             "HOLDFAST_LEDGER": str(self.ledger),
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         }
@@ -54,7 +57,7 @@ class Fleet:
         self.workers.pop()
         self.workers[index] = fresh
 
-    def stop_all(self, patience: float = 30) -> list[int]:
+    def stop_all(self, patience: float = 60) -> list[int]:
         """SIGTERM to all; their exit codes."""
         for worker in self.workers:
             worker.send_signal(signal.SIGCONT)

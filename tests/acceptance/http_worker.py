@@ -1,4 +1,7 @@
-"""A worker that knows nothing of Holdfast but its HTTP API, with the standard library alone: ADDRESS TOKEN."""
+"""A worker that knows nothing of Holdfast but its HTTP API, with the standard library alone: ADDRESS TOKEN LEASE JOBS.
+
+After so many jobs it keeps what it has, and its lease, until it is killed.
+"""
 
 import http.client
 import json
@@ -25,12 +28,18 @@ class Api:
         return answer
 
 
-def main(address: str, token: str) -> None:
+def main(address: str, token: str, lease: str, jobs: str) -> None:
     api = Api(address, token)
-    me = api.post("/work/register", name="elsewhere", queues=["default"], tasks=["double"], concurrency=50, lease=2)
+    me = api.post(
+        "/work/register", name="elsewhere", queues=["default"], tasks=["double"], concurrency=50, lease=int(lease)
+    )
     threading.Thread(target=beat, args=(Api(address, token), me), daemon=True).start()
+    left = int(jobs)
     while True:
         for job in api.post("/work/claim", worker=me["worker"], limit=50, wait=10)["jobs"]:
+            if not left:
+                threading.Event().wait()
+            left -= 1
             n = job["arguments"]["n"]
             if n % 100 == 0:
                 api.post("/work/emit", handle=job["handle"], frames=[{"data": f"working on {n}"}])

@@ -16,4 +16,4 @@ def cloud(events: list[holdfast.OutboxEvent]) -> None:
     body = json.dumps([{"id": event.id, "data": event.data} for event in events]).encode()
     request = urllib.request.Request(os.environ["HOLDFAST_RECEIVER"], body, {"Content-Type": "application/json"})
     # Its errors carry the answer; the worker judges them.
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=30).close()

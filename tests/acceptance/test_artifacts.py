@@ -44,6 +44,7 @@ def app(store_url: str) -> Iterator[holdfast.App]:
     app.close()
 
 
+@pytest.mark.timeout(300)
 def test_artifacts_survive_the_kill_of_their_worker(app: holdfast.App, workers: Fleet, store_url: str) -> None:
     _survive(app, workers, store_url, jobs=12, kills=1)
 
@@ -65,7 +66,7 @@ def _survive(app: holdfast.App, workers: Fleet, store_url: str, *, jobs: int, ki
         until(lambda left=left: _writes(app) > 0 or _unfinished(app) < left, 60, "something is written", workers.log)
         signal.sigtimedwait([], dice.uniform(0.0, 0.05))
         _replace(workers, dice.randrange(2))
-    until(lambda: _unfinished(app) == 0, 60 + jobs, "every job has ended", workers.log)
+    until(lambda: _unfinished(app) == 0, 120 + jobs, "every job has ended", workers.log)
     workers.stop_all()
     for job_id, seed in made.items():
         found = {artifact.name: artifact.size for artifact in app.artifacts.list(job_id)}

@@ -27,7 +27,7 @@ ASKED = 7
 USED = 3
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_few_processes_never_overspend_whoever_is_killed(app: holdfast.App, workers: Fleet) -> None:
     _spend(app, workers, processes=2, pairs=120, kills=1)
 
@@ -35,8 +35,6 @@ def test_a_few_processes_never_overspend_whoever_is_killed(app: holdfast.App, wo
 @pytest.mark.proof
 @pytest.mark.timeout(3000)
 def test_eight_processes_and_twenty_thousand_pairs_never_overspend(app: holdfast.App, workers: Fleet) -> None:
-    # Eight processes beside each other on a few cores: a busy machine shall not fence them all the time.
-    workers.environment["HOLDFAST_LEASE"] = "6"
     _spend(app, workers, processes=8, pairs=20_000, kills=24)
 
 
@@ -63,7 +61,7 @@ def _spend(app: holdfast.App, workers: Fleet, *, processes: int, pairs: int, kil
             _keep_going(app, ahead, pairs * USED * (n + 1) // (kills + 1), workers)
             workers.kill(dice.randrange(processes), *OPTIONS)
         _keep_going(app, ahead, pairs * USED, workers)
-        until(lambda: _unfinished(app) == 0, 60, "every job has ended", workers.log)
+        until(lambda: _unfinished(app) == 0, 120, "every job has ended", workers.log)
     workers.stop_all()
     assert len(looks) > 20 and max(looks) <= 0, "spent and reserved were never more than the limit"
     assert _ask(app, "select budget, over from test_overspent") == []

@@ -9,9 +9,9 @@ import pytest
 from tests.acceptance.cli_kit import finished, program
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_demo_accounts_for_every_job(store_url: str, tmp_path: Path) -> None:
-    answer = finished(program("demo", "--store", store_url, "--json", folder=tmp_path), 100)
+    answer = finished(program("demo", "--store", store_url, "--json", folder=tmp_path), 250)
     assert answer.code == 0, answer.err
     summary = answer.data
     assert (summary["jobs"], summary["faults"]) == (2_000, [])

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import holdfast
 from holdfast.clock import ManualClock
 from tests.acceptance.cli_kit import call, environment, finished, program
+from tests.patience import SOON
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_top_fills_the_screen_until_it_is_told_to_quit(shop: holdfast.App, key: 
         seen = _read_until(screen, b"mail")
         os.write(screen, key.encode())
         seen += _read_until(screen, b"\x1b[?1049l")
-        assert process.wait(20) == 0
+        assert process.wait(SOON) == 0
         assert b"\x1b[?1049h" in seen
     finally:
         process.kill()
@@ -184,7 +185,7 @@ def _own_terminal() -> None:
 
 
 def _read_until(screen: int, wanted: bytes) -> bytes:
-    seen, deadline = b"", time.monotonic() + 20
+    seen, deadline = b"", time.monotonic() + SOON
     while wanted not in seen:
         assert select.select([screen], [], [], deadline - time.monotonic())[0], seen
         seen += os.read(screen, 65_536)
@@ -207,8 +208,8 @@ def test_a_worker_shows_its_metrics_on_loopback(shop: holdfast.App, tmp_path: Pa
         "worker", "metered:app", "--metrics-port", str(port), folder=tmp_path, HOLDFAST_STORE=shop.config.store
     )
     try:
-        shop.tasks["welcome"].enqueue(1).wait(20)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        shop.tasks["welcome"].enqueue(1).wait(SOON)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SOON) as answer:
             families = {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
         (sample,) = [s for s in families["holdfast_worker_runs"].samples if s.name.endswith("_total")]
         assert (sample.labels, sample.value) == ({"queue": "mail", "task": "welcome", "outcome": "succeeded"}, 1)

@@ -54,6 +54,11 @@ def hang() -> None:
 """
 
 
+pytestmark = pytest.mark.timeout(180)
+# Seconds for a process to start, or to do at once what it was told.
+PATIENCE = 45
+
+
 class Started:
     """A worker whose log can be waited for."""
 
@@ -69,7 +74,7 @@ class Started:
         for line in self.process.stderr:
             self._new.put(line)
 
-    def heard(self, text: str, seconds: float = 20) -> str:
+    def heard(self, text: str, seconds: float = PATIENCE) -> str:
         """Wait for a line of the log that has `text`."""
         for line in self.lines:
             if text in line:
@@ -88,7 +93,7 @@ class Started:
             self.process.kill()
         self.process.wait()
         # Its children may go on to write for a moment.
-        self._reader.join(20)
+        self._reader.join(PATIENCE)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
@@ -132,18 +137,18 @@ def start(store_url: str, tmp_path: Path) -> Iterator[Start]:
 def test_it_runs_jobs_and_ends_well_when_told_to(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["welcome"].enqueue(user=7)
     worker = start()
-    assert job.result(timeout=20) == 7
+    assert job.result(timeout=PATIENCE) == 7
     worker.signal(signal.SIGTERM)
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(PATIENCE) == 0
     assert shop.workers.list() == []
 
 
 def test_what_is_not_done_within_the_grace_is_handed_back_at_no_cost(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
     worker = start("--grace", "0.2")
-    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGINT)
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(PATIENCE) == 0
     record = job.status()
     assert (record.state, record.reason, record.attempts, record.crashes) == ("ready", "shutdown", 0, 0)
 
@@ -151,11 +156,11 @@ def test_what_is_not_done_within_the_grace_is_handed_back_at_no_cost(shop: holdf
 def test_a_second_signal_ends_the_grace(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
     worker = start("--grace", "600")
-    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGTERM)
     worker.heard("a second signal stops now")
     # Two within a moment are one that arrived twice, so it is sent until it is heard.
-    until(lambda: worker.signal(signal.SIGTERM) or worker.process.poll() is not None, 20, "it ends")
+    until(lambda: worker.signal(signal.SIGTERM) or worker.process.poll() is not None, PATIENCE, "it ends")
     assert job.status().attempts == 0
 
 
@@ -190,48 +195,49 @@ def test_a_wrong_option_is_told_before_anything_runs(shop: holdfast.App, tmp_pat
 
 def test_the_jobs_of_a_killed_process_are_rescued_at_once_and_it_is_replaced(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
-    supervisor = start("--processes", "2", "--lease", "60", "--grace", "0")
-    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    supervisor = start("--processes", "2", "--lease", "600", "--grace", "0")
+    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
     owner = job.status().owner
     [victim] = [worker for worker in shop.workers.list() if worker.id == owner]
     os.kill(victim.pid, signal.SIGKILL)
-    # Long before its lease of a minute ends.
-    until(lambda: job.status().owner not in (None, owner), 15, "another process runs the job")
+    # Long before its lease ends, or anybody looks for lost workers.
+    until(lambda: job.status().owner not in (None, owner), PATIENCE, "another process runs the job")
     assert [attempt.outcome for attempt in shop.jobs.attempts(job.id)] == ["lost"]
-    until(lambda: len(shop.workers.list()) == 2, 15, "the process is replaced")
+    until(lambda: len(shop.workers.list()) == 2, PATIENCE, "the process is replaced")
     supervisor.signal(signal.SIGTERM)
-    assert supervisor.process.wait(20) == 0
+    assert supervisor.process.wait(PATIENCE) == 0
 
 
 def test_workers_do_not_outlive_their_supervisor(shop: holdfast.App, start: Start) -> None:
     supervisor = start("--processes", "2", "--grace", "0")
-    until(lambda: len(shop.workers.list()) == 2, 20, "both processes work")
+    until(lambda: len(shop.workers.list()) == 2, PATIENCE, "both processes work")
     supervisor.process.kill()
-    until(lambda: shop.workers.list() == [], 20, "both have left")
+    until(lambda: shop.workers.list() == [], PATIENCE, "both have left")
 
 
 def test_a_loop_that_is_blocked_for_ever_ends_the_process(shop: holdfast.App, start: Start) -> None:
     shop.tasks["block"].enqueue()
     worker = start("--lease", "2")
     worker.heard("is taken for dead")
-    assert worker.process.wait(20) == 70
+    assert worker.process.wait(PATIENCE) == 70
 
 
 def test_too_many_hanging_threads_end_the_worker(shop: holdfast.App, start: Start) -> None:
     worker = start(HOLDFAST_CANCEL_GRACE="0.05")
     worker.heard("serves")
-    shop.enqueue_many([shop.tasks["hang"].job() for _ in range(12)])
+    # More than hang at most: on a busy machine the time of some is over before they have begun.
+    shop.enqueue_many([shop.tasks["hang"].job() for _ in range(60)])
     worker.heard("too many threads hang")
-    assert worker.process.wait(20) == 75
+    assert worker.process.wait(PATIENCE) == 75
 
 
 def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["stubborn"].enqueue()
     worker = start("--grace", "0", HOLDFAST_CANCEL_GRACE="0.05")
-    until(lambda: job.refresh().state == "running", 20, "the job runs")
+    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGTERM)
     worker.heard("although cancelled")
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(PATIENCE) == 0
     assert (job.refresh().state, job.status().reason) == ("ready", "shutdown")
 
 
@@ -240,5 +246,5 @@ def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Pat
     worker = start(HOLDFAST_STORE="postgresql://me:s3cret@127.0.0.1:1/shop")
     worker.heard("the store is not there yet")
     worker.signal(signal.SIGTERM)
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(PATIENCE) == 0
     assert "s3cret" not in "".join(worker.lines)

@@ -18,6 +18,7 @@ OPTIONS = ("--queues", "durable", "--concurrency", "10")
 WORKERS = 3
 
 
+@pytest.mark.timeout(300)
 def test_each_step_is_recorded_once_whoever_is_killed(app: holdfast.App, workers: Fleet) -> None:
     _survive(app, workers, runs=60, kills=5)
 
@@ -40,7 +41,7 @@ def _survive(app: holdfast.App, workers: Fleet, *, runs: int, kills: int) -> Non
         signal.sigtimedwait([], dice.uniform(0.05, 0.6))
         workers.kill(dice.randrange(WORKERS), *OPTIONS)
     ids += _enqueue(app, dice, runs - len(ids))
-    until(lambda: _unfinished(app) == 0, 60 + runs / 4, "every job has ended", workers.log)
+    until(lambda: _unfinished(app) == 0, 120 + runs / 4, "every job has ended", workers.log)
     workers.stop_all()
     require(workers.facts(app, ids), drained=True)
     _check(app, workers, ids)

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.model.flow import FlowGraph, FlowState, MemberRecord
 from holdfast.model.job import JobRecord
 from tests.acceptance import flow_jobs
-from tests.acceptance.fleet import Fleet, Line, until
+from tests.acceptance.fleet import LONG_LEASE, Fleet, Line, until
 from tests.acceptance.flow_model import Dag, Node, predict, random_dag
 from tests.chaos.check import require
 
@@ -33,7 +33,7 @@ class Crew(Fleet):
 
 @pytest.fixture
 def crew(store_url: str, tmp_path: Path) -> Iterator[Crew]:
-    it = Crew(store_url, tmp_path)
+    it = Crew(store_url, tmp_path, lease=LONG_LEASE)
     yield it
     it.end()
 
@@ -48,7 +48,7 @@ def producer(store_url: str) -> Iterator[holdfast.App]:
     it.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_random_flows_end_as_the_model_says_whoever_is_killed(producer: holdfast.App, crew: Crew) -> None:
     _run(producer, crew, dags=15, kills=10)
 

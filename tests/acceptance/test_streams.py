@@ -18,6 +18,7 @@ OPTIONS = ("--queues", "streams", "--concurrency", "4")
 READERS = 10
 
 
+@pytest.mark.timeout(300)
 def test_ten_readers_in_two_processes_see_every_frame_though_the_writer_is_killed(
     app: holdfast.App, workers: Fleet
 ) -> None:
@@ -46,7 +47,7 @@ def _narrate_one(app: holdfast.App, workers: Fleet, frames: int) -> None:
         _until_said(app, job.id, frames // 3, workers)
         workers.kill(0, *OPTIONS)
         assert job.result(60 + 4 * frames / FRAME_RATE) == 2
-        found = [line for process in processes for line in process.communicate(timeout=60)[0].splitlines()]
+        found = [line for process in processes for line in process.communicate(timeout=120)[0].splitlines()]
     stored = _stored(app, job.id)
     numbers = [frame.seq for frame in stored]
     assert numbers == list(range(1, len(stored) + 1)), "without gaps"
@@ -68,7 +69,7 @@ def _until_said(app: holdfast.App, job_id: str, frames: int, workers: Fleet) -> 
         cursor[0] = page.cursor
         return bool(page.frames) and page.frames[-1].seq >= frames
 
-    until(is_said, 60, "the first writer has said a third", workers.log)
+    until(is_said, 120, "the first writer has said a third", workers.log)
 
 
 def _stored(app: holdfast.App, job_id: str) -> list[holdfast.Frame]:

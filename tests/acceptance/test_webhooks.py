@@ -89,7 +89,7 @@ def kill(it: Fleet, index: int) -> None:
     it.workers[index] = it.workers.pop()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_every_event_is_told_to_all_who_hear_it_whichever_worker_is_killed(store_url: str, tmp_path: Path) -> None:
     _tell(store_url, tmp_path, jobs=90, kills=2)
 

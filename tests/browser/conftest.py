@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from holdfast.storage.ops import errors
 from tests.web.web_kit import served
@@ -18,7 +18,7 @@ from .looking import Complaints
 from .shop import Shop, open_shop
 
 CHROMIUM = ("chromium", "google-chrome")
-PATIENCE = 10_000
+PATIENCE = 30_000
 
 _visitors = itertools.count(1)
 
@@ -39,6 +39,7 @@ def browser() -> Iterator[Browser]:
     """
     path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     assert path, "no Chromium found; on Debian: apt-get install chromium"
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

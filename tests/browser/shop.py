@@ -126,7 +126,8 @@ def shop_app(store: str) -> holdfast.App:
     @app.cron("0 3 * * *", zone="Europe/Paris", name="nightly")
     def nightly() -> None: ...
 
-    @app.destination("crm")
+    # However late a test comes to it, it waits to be tried again.
+    @app.destination("crm", retry=holdfast.RetryPolicy(kind="fixed", initial=3600))
     def crm(events: list[holdfast.OutboxEvent]) -> None:
         raise ConnectionError("503 from crm.example")
 

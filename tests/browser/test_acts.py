@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import BrowserContext, Page, expect
 
 from holdfast import JobFilter
+from tests.patience import SOON
 
 from .hands import confirm, menu, press, still, told
 from .shop import Shop, start_flow
@@ -97,7 +98,7 @@ def test_an_approval_lets_a_report_go_on_and_is_given_once(context: BrowserConte
     press(first.locator(form), "Approve")
     told(first, "Answered; the job goes on.")
     shop.run("reports")
-    assert shop.ask(lambda app: app.handle(job).result(timeout=5)) == "approved"
+    assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "approved"
     press(second.locator(form), "Refuse")
     told(second, "It was answered already")
 
@@ -109,7 +110,7 @@ def test_an_answer_is_given_on_the_page_of_the_job(page: Page, shop: Shop) -> No
     press(page, "No")
     told(page, "The job goes on.")
     shop.run("reports")
-    assert shop.ask(lambda app: app.handle(job).result(timeout=5)) == "refused"
+    assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "refused"
 
 
 def test_a_flow_is_cancelled(page: Page, shop: Shop) -> None:

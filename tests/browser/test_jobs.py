@@ -57,7 +57,7 @@ def test_what_a_job_has_said_is_followed_to_its_end(page: Page, shop: Shop) -> N
     expect(page.locator("[data-stream-text]")).to_contain_text("once upon a time")
     expect(page.locator("[data-stream-state]")).to_have_text("Live")
     shop.ask(lambda app: app.jobs.cancel(job_id))
-    expect(page.locator("[data-stream-state]")).to_have_text("Ended", timeout=15_000)
+    expect(page.locator("[data-stream-state]")).to_have_text("Ended")
 
 
 def test_the_list_is_walked_by_the_keyboard_alone(page: Page) -> None:

@@ -17,6 +17,7 @@ from holdfast.storage.ops import verifying
 from holdfast.storage.port import Op, Params, Row, Tx, Value
 from holdfast.storage.statements import Statement
 from tests.conformance.world import World
+from tests.patience import SOON
 
 from .acts import Act, Actor, Path, Scene, broken
 from .orders import drain, overslept, waits_for_people
@@ -113,7 +114,7 @@ class Play:
             ready = [n for n, stop in enumerate(stops) if stop.ready.is_set() and not stop.done]
             if not ready:
                 waiting = [asyncio.create_task(stop.ready.wait()) for stop in stops if not stop.done]
-                done, rest = await asyncio.wait(waiting, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+                done, rest = await asyncio.wait(waiting, timeout=SOON, return_when=asyncio.FIRST_COMPLETED)
                 for task in rest:
                     task.cancel()
                 assert done, "everybody waits for somebody"

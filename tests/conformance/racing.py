@@ -12,6 +12,7 @@ from holdfast.model.job import Claimed
 from holdfast.storage.ops import claims
 from holdfast.storage.port import Op, Row
 from holdfast.storage.statements import Statement
+from tests.patience import SOON
 
 from .world import World, begin, claim_request
 
@@ -23,11 +24,11 @@ def all_at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
     gate = threading.Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T:
-        gate.wait(10)
+        gate.wait(SOON)
         return call()
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result(30) for future in [pool.submit(run, call) for call in calls]]
+        return [future.result(SOON) for future in [pool.submit(run, call) for call in calls]]
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def open_transaction(world: World, *, commit: bool = True) -> Iterator[Callable[
 def await_blocked(world: World) -> None:
     """Return once somebody waits for a lock of this Postgres database."""
     with closing(world.connect()) as observer:
-        for _ in range(2000):
+        for _ in range(6000):
             waiting = observer.execute(
                 "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
             ).fetchone()

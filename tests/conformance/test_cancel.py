@@ -25,6 +25,7 @@ from holdfast.model.outcome import (
     Throttled,
 )  # fmt: skip
 from holdfast.storage.ops import control, workers
+from tests.patience import SOON
 
 from .world import ERROR, World
 
@@ -163,10 +164,10 @@ def test_cancels_wake_those_they_concern(each_store: World) -> None:
     running, waiting = each_store.place(JobState.RUNNING), each_store.place(JobState.READY)
     with closing(each_store.store.bell.listen(["cancel"])) as worker_ear:
         each_store.run(control.cancel, running.id)
-        assert worker_ear.wait(5)
+        assert worker_ear.wait(SOON)
     with closing(each_store.store.bell.listen(["finished"])) as client_ear:
         each_store.run(control.cancel, waiting.id)
-        assert client_ear.wait(5)
+        assert client_ear.wait(SOON)
 
 
 # -- delete, priority, run now
@@ -252,7 +253,7 @@ def test_run_now_wakes_the_queue(each_store: World) -> None:
     job_id = each_store.add(delay=60 * SECOND)
     with closing(each_store.store.bell.listen(["queue:default"])) as listener:
         each_store.run(control.run_now, job_id)
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 def test_a_delayed_suspect_that_is_run_now_still_runs_apart(world: World) -> None:

@@ -14,6 +14,7 @@ from holdfast.model.job import Enqueued, JobState
 from holdfast.model.outcome import Done, Failed, Released, Retry, Snoozed
 from holdfast.storage.ops import control, enqueue, upkeep
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .racing import all_at_once, aside, await_blocked, open_transaction
 from .world import ERROR, World, spec
@@ -214,7 +215,7 @@ def test_replace_can_bring_a_job_forward_and_wakes_its_queue(each_store: World) 
     winner = each_store.add(key="k", delay=60 * SECOND, queue="q")
     with closing(each_store.store.bell.listen(["queue:q"])) as listener:
         each_store.enqueue(spec(key="k", payload="2", on_duplicate="replace", queue="q"))
-        assert listener.wait(5)
+        assert listener.wait(SOON)
     job = each_store.take(each_store.worker(), queues=["q"])
     assert (job.id, job.payload) == (winner, "2")
 

@@ -17,6 +17,7 @@ from holdfast.model.job import Enqueued, JobState
 from holdfast.model.route import Route
 from holdfast.storage.ops import enqueue, routes
 from holdfast.storage.port import ListOp, Op
+from tests.patience import SOON
 
 from .world import World, begin, spec
 
@@ -137,7 +138,7 @@ def test_a_special_route_becomes_known_with_its_first_job(world: World) -> None:
 def test_an_enqueue_wakes_those_who_wait_for_its_queue(each_store: World) -> None:
     with closing(each_store.store.bell.listen(["queue:mail"])) as listener:
         each_store.add(queue="mail")
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 def test_a_failed_enqueue_wakes_nobody(each_store: World) -> None:

@@ -12,6 +12,7 @@ from holdfast.model.job import JobState
 from holdfast.model.outcome import Expired, Recorded, Rerouted
 from holdfast.model.route import Route
 from holdfast.storage.ops import upkeep
+from tests.patience import SOON
 
 from .world import World, spec
 
@@ -91,4 +92,4 @@ def test_an_expiry_wakes_those_who_wait_for_the_result(each_store: World) -> Non
     each_store.clock.advance(2)
     with closing(each_store.store.bell.listen(["finished"])) as listener:
         each_store.run(upkeep.expire_jobs)
-        assert listener.wait(5)
+        assert listener.wait(SOON)

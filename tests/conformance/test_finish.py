@@ -28,6 +28,7 @@ from holdfast.model.outcome import (
 )  # fmt: skip
 from holdfast.model.route import Route
 from holdfast.storage.ops import control, finishing
+from tests.patience import SOON
 
 from .world import ERROR, World, spec
 
@@ -303,7 +304,7 @@ def test_a_finish_wakes_those_who_wait_for_results(each_store: World) -> None:
     claimed = each_store.take(owner)
     with closing(each_store.store.bell.listen(["finished"])) as listener:
         each_store.finish(owner, claimed, Done("1"))
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 @pytest.mark.parametrize("outcome", [Released("shutdown"), Retry(0, ERROR)], ids=["released", "retry"])
@@ -313,4 +314,4 @@ def test_a_job_that_can_run_again_at_once_wakes_its_queue(each_store: World, out
     claimed = each_store.take(owner)
     with closing(each_store.store.bell.listen(["queue:default"])) as listener:
         each_store.finish(owner, claimed, outcome)
-        assert listener.wait(5)
+        assert listener.wait(SOON)

@@ -14,6 +14,7 @@ from holdfast.model.limits import JobLimits, key_lane
 from holdfast.model.outcome import Done, Outcome, Released, Retry, Snoozed
 from holdfast.storage.ops import control, flow_control, flows, leases
 from holdfast.storage.ops.audit import list_audit
+from tests.patience import SOON
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain
 from .world import ERROR, World, spec
@@ -160,7 +161,7 @@ def test_a_cancel_wakes_the_workers_of_what_runs(each_store: World) -> None:
     flow.take("a")
     with closing(each_store.store.bell.listen(["cancel"])) as listener:
         flow.cancel("cancel_all")
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 # -- large flows, in pages

@@ -98,7 +98,7 @@ def test_a_callback_with_a_dedupe_key_is_refused(each_store: World) -> None:
         create(each_store, {"a": ()}, on_success=spec(key="k"))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_flow_has_at_most_ten_thousand_members(each_store: World) -> None:
     members = tuple(Member(spec=spec(id=id), name=id) for id in ids.many(10_001))
     with pytest.raises(FlowTooLarge):

@@ -11,6 +11,7 @@ from holdfast.errors import FlowNotFound
 from holdfast.model.flow import FlowFilter, FlowState
 from holdfast.model.outcome import Cancelled, Done, Failed, Retry
 from holdfast.storage.ops import control, explaining, flows, hops, verifying
+from tests.patience import SOON
 
 from .flow_kit import BROKE, all_of, any_of, check, create, drain, quorum
 from .world import ERROR, World, spec
@@ -176,14 +177,14 @@ def test_a_release_wakes_the_queue_of_the_child(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ("a",)})
     with closing(each_store.store.bell.listen([f"queue:{flow.queue('b')}"])) as listener:
         flow.end("a")
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 def test_a_skipped_child_wakes_those_who_carry_the_cascade_on(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ("a",), "c": ("b",)})
     with closing(each_store.store.bell.listen(["hops"])) as listener:
         flow.end("a", BROKE)
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 # -- callbacks

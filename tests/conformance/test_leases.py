@@ -18,6 +18,7 @@ from holdfast.model.worker import Owned, Rescue
 from holdfast.rules.lifecycle import CRASH_CAP
 from holdfast.storage.ops import claims, control, leases, workers
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .racing import all_at_once, aside, await_blocked, claim_op, open_transaction
 from .world import LEASE, World, spec, worker_spec
@@ -228,7 +229,7 @@ def test_a_rescue_wakes_those_who_can_take_the_jobs(each_store: World) -> None:
     placed = each_store.place(JobState.RUNNING)
     with closing(each_store.store.bell.listen([f"queue:{placed.queue}"])) as listener:
         each_store.rescue(placed.owner, certain=True)
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 # -- suspects

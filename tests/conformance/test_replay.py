@@ -12,6 +12,7 @@ from holdfast.model.job import JobState
 from holdfast.model.outcome import Done, Failed, Lost, Retry
 from holdfast.rules.lifecycle import MAX_GENERATION
 from holdfast.storage.ops import control
+from tests.patience import SOON
 
 from .world import ERROR, World, spec
 
@@ -115,7 +116,7 @@ def test_a_replay_wakes_the_queue(each_store: World) -> None:
     placed = each_store.place(JobState.FAILED)
     with closing(each_store.store.bell.listen([f"queue:{placed.queue}"])) as listener:
         each_store.run(control.replay, placed.id)
-        assert listener.wait(5)
+        assert listener.wait(SOON)
 
 
 def test_replaying_what_does_not_exist_is_not_found(world: World) -> None:

@@ -240,9 +240,9 @@ def test_d13_cancelling_a_job_leaves_no_child_process_behind(store: Store, tmp_p
     job_id = add(store, "runs_for_ever", payload)
 
     async def cancel_it() -> None:
-        while not note.exists():
+        while not (noted := note.read_text() if note.exists() else ""):
             await asyncio.sleep(0.01)
-        pid = int(note.read_text())
+        pid = int(noted)
         assert _exists(pid)
         await store.awrite(Op(lambda tx: control.cancel(tx, job_id)))
         assert (await until(store, job_id, lambda job: job.state.is_terminal)).state is JobState.CANCELLED

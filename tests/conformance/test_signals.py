@@ -19,6 +19,7 @@ from holdfast.model.signal import MAX_SIGNALS, Signal
 from holdfast.rules.shape import schema_of
 from holdfast.storage.ops import control, signals, waitpoints
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .racing import all_at_once, open_transaction
 from .waiting_kit import HOUR, payloads, pending_ids, redeem, send, suspended, wait_for, waiter
@@ -278,7 +279,7 @@ def test_a_job_that_a_claim_passed_over_while_it_was_signalled_is_offered_again(
         with open_transaction(world) as within:
             within(Op(lambda tx: signals.send(tx, job_id, Signal(name="approval"))))
             assert world.claim(owner, queues=[queue]) == []
-        assert listener.wait(5.0)
+        assert listener.wait(SOON)
         assert world.take(owner, queues=[queue]).id == job_id
     finally:
         listener.close()

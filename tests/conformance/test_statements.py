@@ -163,7 +163,7 @@ class Crowd:
         return statistics.median(self.claim() for _ in range(15))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("backend", ["file", "postgres"])
 def test_a_claim_costs_the_same_behind_a_crowd(ground: Any, backend: str) -> None:
     small, large = Crowd(ground.open(backend)), Crowd(ground.open(backend))

@@ -225,6 +225,7 @@ def test_no_statistic_reads_the_whole_table(crowded: World, name: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["file", "postgres"])
 def test_every_statistic_answers_within_50_ms_beside_a_million_finished_jobs(ground: Any, backend: str) -> None:
     check_answers(crowd(ground, backend, 1_000_000), 1_000_000)

@@ -13,6 +13,7 @@ from holdfast.model.outcome import Done, Retry
 from holdfast.model.stream import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
 from holdfast.storage.ops import control, streams, verifying
 from holdfast.storage.port import Op, Tx
+from tests.patience import SOON
 
 from .racing import aside, await_blocked, open_transaction
 from .world import ERROR, Placed, World
@@ -403,6 +404,6 @@ def test_whoever_listens_for_a_stream_is_woken_by_each_append(each_store: World)
     listener = each_store.store.bell.listen([f"stream:{placed.id}"])
     try:
         each_store.store.write(Op(lambda tx: streams.append(tx, [batch(placed, text("a"))])))
-        assert listener.wait(5)
+        assert listener.wait(SOON)
     finally:
         listener.close()

@@ -11,6 +11,7 @@ from holdfast.model.outcome import Done, Finish, Recorded, Suspended
 from holdfast.model.signal import Signal
 from holdfast.storage.ops import control, finishing, signals, suspension
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .racing import aside, await_blocked, open_transaction
 from .waiting_kit import payloads, pending_ids, redeem, send, suspended, wait_for, waiter, wake
@@ -222,7 +223,7 @@ def test_a_resumed_job_rings_the_bell_of_its_queue(each_store: World) -> None:
     listener = world.store.bell.listen([f"queue:{job.queue}"])
     try:
         send(world, job.id)
-        assert listener.wait(5.0)
+        assert listener.wait(SOON)
     finally:
         listener.close()
 

@@ -79,7 +79,7 @@ def worlds(place: tuple[str, str], ground: Ground, replicas: int) -> Iterator[li
         yield [first, *(ground.join(*place, clock=first.clock, until=stack) for _ in range(replicas - 1))]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("replicas", [2, 5])
 def test_a_thousand_ticks_make_a_thousand_jobs_whoever_dies_and_however_the_clock_steps(worlds: list[World]) -> None:
     world, luck = worlds[0], random.Random(len(worlds))

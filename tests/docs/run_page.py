@@ -76,7 +76,7 @@ def run_file(name: str, text: str, namespace: dict[str, Any]) -> str:
 def run_program(name: str, console: Block) -> None:
     for command, shown in console.commands():
         if command == f"python {name}":
-            done = subprocess.run([sys.executable, "-W", "error", name], capture_output=True, text=True, timeout=50)
+            done = subprocess.run([sys.executable, "-W", "error", name], capture_output=True, text=True, timeout=100)
             assert done.returncode == 0, f"{console.place}: {command} failed:\n{done.stderr}"
             check(console, shown, done.stdout)
 

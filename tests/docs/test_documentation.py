@@ -23,8 +23,11 @@ from tests.docs.pages import README, ROOT, TUTORIAL, Block, blocks, name_of, pag
 from tests.docs.walk import walk
 from tools import draw_lifecycle
 
+pytestmark = pytest.mark.timeout(300)
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
 
+# Seconds for a program of a page, on a machine that has other things to do.
+_PATIENCE = 120
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -48,7 +51,7 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, request: pytest.Fix
     shown = _in_urls(request.getfixturevalue("postgres_dsn")) if needs_postgres else ""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(page)],
-        cwd=tmp_path, env=_environment(SHOWN_DATABASE=shown), capture_output=True, text=True, timeout=55,
+        cwd=tmp_path, env=_environment(SHOWN_DATABASE=shown), capture_output=True, text=True, timeout=_PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     _run_tests_of_the_page(tmp_path)
@@ -68,7 +71,7 @@ def test_the_program_of_the_readme_runs_in_an_empty_folder_and_prints_what_it_sa
     (tmp_path / "hello.py").write_text(program.text, "utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", "hello.py"],
-        cwd=tmp_path, env=_environment(), capture_output=True, text=True, timeout=50,
+        cwd=tmp_path, env=_environment(), capture_output=True, text=True, timeout=_PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert [shown for command, shown in console.commands() if command == "python hello.py"] == [done.stdout]
@@ -151,7 +154,7 @@ def _run_tests_of_the_page(folder: Path) -> None:
     plugin = [] if installed else ["-p", "holdfast.testing.plugin"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "."],
-        cwd=folder, env=_environment(), capture_output=True, text=True, timeout=55,
+        cwd=folder, env=_environment(), capture_output=True, text=True, timeout=_PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 

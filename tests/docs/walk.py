@@ -58,7 +58,7 @@ class Reader:
 
     def _run(self, command: str, shown: str, block: Block) -> None:
         done = subprocess.run(
-            shlex.split(command), cwd=self._folder, env=self._env, capture_output=True, text=True, timeout=50
+            shlex.split(command), cwd=self._folder, env=self._env, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, f"{block.place}: {command} failed:\n{done.stdout}{done.stderr}"
         assert matches(shown, done.stdout), f"{block.place}: {command} printed\n{done.stdout}\nnot\n{shown}"
@@ -68,7 +68,7 @@ class Reader:
             self._worker = subprocess.Popen(
                 shlex.split(command), cwd=self._folder, env=self._env, stderr=log, stdout=log
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not matches(shown.rstrip() + "…", self._log.read_text()):
             assert time.monotonic() < deadline, f"{block.place}: the worker said\n{self._log.read_text()}\nnot\n{shown}"
             time.sleep(0.05)

@@ -89,7 +89,7 @@ def say(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
 @Runs
 def wait_for_cancel(header: dict[str, Any], payload: str, control: ChildControl) -> Any:
     tell(header, "begun")
-    return done(f"cancelled {control.wait_cancelled(20)} {control.cancelled}")
+    return done(f"cancelled {control.wait_cancelled(30)} {control.cancelled}")
 
 
 @Runs

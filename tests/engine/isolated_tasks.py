@@ -60,7 +60,7 @@ def hangs(pipe: str) -> None:
 @app.task(isolate="process")
 def waits_for_cancel(ctx: SyncContext, pipe: str) -> str:
     tell(pipe, str(os.getpid()))
-    return f"cancelled {ctx.wait_cancelled(20)}"
+    return f"cancelled {ctx.wait_cancelled(30)}"
 
 
 @app.task(isolate="process")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.engine.process import is_gone, process_key
+from tests.patience import SOON
 
 ENV: Final = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -31,5 +32,5 @@ def wait_gone(key: str) -> None:
     except ProcessLookupError:
         return
     with os.fdopen(descriptor) as end:
-        assert select.select([end], [], [], 10)[0], f"process {pid} lives on"
+        assert select.select([end], [], [], SOON)[0], f"process {pid} lives on"
     assert is_gone(key)

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from holdfast import OutboxEvent
+from tests.patience import SOON
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Receiver:
     def send(self, events: list[OutboxEvent]) -> None:
         """What a destination does: one request, and an exception unless it was answered well."""
         body = json.dumps([{"id": e.id, "data": e.data, "kind": e.kind, "hash": e.hash} for e in events]).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url, body, method="POST"), timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.url, body, method="POST"), timeout=SOON) as answer:
             answer.read()
 
     def forget(self) -> None:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 
 from holdfast import Context
 from holdfast.tasks import Task
+from tests.patience import SOON
 
 from . import loading_tasks
 from .worker_kit import Shop, live
@@ -76,7 +77,7 @@ async def test_a_model_that_is_resident_at_the_start_comes_first(shop: Shop) -> 
     jobs = [await ask.options(affinity=model).aenqueue(model) for model in ("llama", "qwen", "llama", "qwen")]
     async with shop.working(concurrency=1, resident=("qwen",)):
         for job in jobs:
-            await job.await_(10)
+            await job.await_(SOON)
     assert models.used == ["qwen", "qwen", "llama", "llama"]
 
 
@@ -99,7 +100,7 @@ async def test_a_worker_runs_one_affinity_at_a_time_and_loads_the_next_when_the_
             await asyncio.sleep(0)
         go.set()
         for job in jobs:
-            await job.await_(10)
+            await job.await_(SOON)
     assert most == {("llama",), ("qwen",)}
 
 
@@ -118,7 +119,7 @@ async def test_a_worker_with_room_for_two_runs_two_affinities_at_once(shop: Shop
     jobs = [await ask.options(affinity=model).aenqueue(model) for model in ("llama", "qwen")]
     async with shop.working(concurrency=10, residents=2) as worker:
         for job in jobs:
-            await job.await_(10)
+            await job.await_(SOON)
         assert set(worker.floor.residency.resident) == {"llama", "qwen"}
 
 
@@ -136,9 +137,9 @@ async def test_a_job_without_an_affinity_runs_beside_any(shop: Shop) -> None:
 
     jobs = [await ask.options(affinity=model).aenqueue(model) for model in ("llama", "qwen")]
     async with shop.working(concurrency=3):
-        await (await plain.aenqueue()).await_(10)
+        await (await plain.aenqueue()).await_(SOON)
         for job in jobs:
-            await job.await_(10)
+            await job.await_(SOON)
 
 
 @live
@@ -149,7 +150,7 @@ async def test_a_higher_priority_is_worth_a_load(shop: Shop) -> None:
     jobs.append(await ask.options(affinity="qwen", priority=1).aenqueue("qwen"))
     async with shop.working(concurrency=1, resident=("llama",)):
         for job in jobs:
-            await job.await_(10)
+            await job.await_(SOON)
     assert models.used == ["qwen", "llama", "llama", "llama"]
 
 
@@ -166,7 +167,7 @@ async def test_a_handler_tells_what_it_has_loaded(shop: Shop) -> None:
     jobs = [await ask.options(affinity=model).aenqueue(model) for model in ("llama", "qwen", "llama")]
     async with shop.working(concurrency=1) as worker:
         for job in [first, *jobs]:
-            await job.await_(10)
+            await job.await_(SOON)
         (known,) = await shop.app.workers.alist()
         assert known.resident == worker.floor.residency.resident == ("llama",)
     assert models.used == ["qwen", "llama", "llama"]
@@ -177,7 +178,7 @@ async def test_a_handler_in_a_child_process_tells_it_too(small_shop: Shop) -> No
     app = small_shop.borrow(loading_tasks.app)
     job = await app.aenqueue(app.tasks["load"].job("qwen"))
     async with small_shop.working(concurrency=1) as worker:
-        await job.await_(15)
+        await job.await_(SOON)
         assert worker.floor.residency.resident == ("qwen",)
 
 
@@ -205,7 +206,7 @@ async def test_jobs_of_another_affinity_wait_no_longer_than_the_bound_while_the_
     async with shop.working(concurrency=1, affinity_wait=20.0, lease=3600.0):
         for _ in range(6):
             job = await ask.options(affinity="qwen").aenqueue("qwen")
-            await job.await_(15)
+            await job.await_(SOON)
     # One job of the resident model may have been claimed just before.
     assert len(waits) == 6
     assert max(waits) <= 20 + 2
@@ -217,7 +218,7 @@ async def test_without_affinities_a_claim_runs_the_same_statements_as_ever(shop:
     async def plain() -> None: ...
 
     async with shop.working() as worker:
-        await (await plain.aenqueue()).await_(10)
+        await (await plain.aenqueue()).await_(SOON)
         room = worker.floor.room()
         assert room is not None
         assert room.routing is None

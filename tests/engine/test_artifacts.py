@@ -23,6 +23,7 @@ from holdfast.storage.blobs import TableBlobs
 from holdfast.storage.ops import blobs
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import files
+from tests.patience import SOON
 
 from . import artifact_tasks
 from .artifact_tasks import LARGE
@@ -62,7 +63,7 @@ async def run(shop: Shop, body: Callable[[Context], Any], **options: Any) -> Job
     task = shop.app.task(name="work", **{"max_attempts": 1, **options})(work)
     async with shop.working():
         job = await task.aenqueue()
-        await job.await_(15)
+        await job.await_(SOON)
     return job
 
 
@@ -93,7 +94,7 @@ async def test_bytes_text_paths_and_files_are_stored_in_tasks_of_every_colour(sh
     async with shop.working():
         for task in (awaits, blocks):
             job = await task.aenqueue()
-            await job.aresult(15)
+            await job.aresult(SOON)
             found = {artifact.name: artifact for artifact in await shop.app.artifacts.alist(job)}
             assert sorted(found) == ["bytes", "completion", "file", "path", "text"]
             assert found["text"].content_type == "text/markdown; charset=utf-8"
@@ -116,7 +117,7 @@ async def test_a_task_in_a_process_of_its_own_stores_artifacts(
     async with shop.working():
         for task in (artifact_tasks.stores_apart, artifact_tasks.stores_apart_async):
             job = await app.aenqueue(task.job())
-            assert await job.aresult(15) == [4, len(LARGE)]
+            assert await job.aresult(SOON) == [4, len(LARGE)]
             assert app.artifacts.read(job, "large") == LARGE
 
 
@@ -183,7 +184,7 @@ async def test_a_later_run_is_answered_from_the_journal_and_reads_nothing(shop: 
 
     async with shop.working():
         job = await works.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     assert answers[:2] == answers[2:4] == answers[4:]
     assert shop.app.artifacts.read(job, "note") == b"by attempt 1"
     assert answers[0] == shop.app.artifacts.get(job, "note")
@@ -269,8 +270,8 @@ async def test_a_fork_and_a_fresh_retry_each_have_their_own(shop: Shop) -> None:
     assert [artifact.name for artifact in shop.app.artifacts.list(job)] == []
     assert shop.app.artifacts.read(fork, "large") == LARGE
     async with shop.working():
-        await job.aresult(10)
-        await fork.aresult(10)
+        await job.aresult(SOON)
+        await fork.aresult(SOON)
     assert shop.app.artifacts.read(job, "large") == LARGE
     assert len(files_of(shop)) == 2
 

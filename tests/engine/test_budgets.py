@@ -18,6 +18,7 @@ from holdfast.model.job import Claimed
 from holdfast.model.limits import JobLimits
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
+from tests.patience import SOON
 
 from .worker_kit import AT_ONCE, Shop, live
 
@@ -49,7 +50,7 @@ async def test_a_job_is_admitted_with_its_reservation_and_settles_what_it_used(s
 
     await declare(app)
     async with shop.working():
-        await (await ask.aenqueue()).aresult(10)
+        await (await ask.aenqueue()).aresult(SOON)
     assert seen == [(0, 400), (150, 0)]
     assert spent(app, dimension="usd") == (Decimal("0.25"), 0)
 
@@ -68,7 +69,7 @@ async def test_what_a_job_does_not_settle_is_given_back_at_its_end(shop: Shop) -
     await declare(app)
     async with shop.working(concurrency=1):
         jobs = [await ask.aenqueue(fails) for fails in (True, False)]
-        assert await jobs[1].aresult(10) is None
+        assert await jobs[1].aresult(SOON) is None
     assert spent(app) == (0, 0)
 
 
@@ -88,7 +89,7 @@ async def test_a_job_that_the_budget_refuses_is_blocked_at_no_cost_and_a_raise_l
         record = await shop.until(job, is_blocked)
         assert (record.reason, record.attempts, runs) == ("budget_exhausted", 0, [])
         await app.budgets.araise("team", {"tokens": 200}, actor="ada")
-        assert await job.aresult(10) == "done"
+        assert await job.aresult(SOON) == "done"
     assert runs == [1]
     (record,) = app.audit.list(target_kind="budget")
     assert (record.action, record.actor, record.target) == ("budget.raise", "ada", "team")
@@ -121,7 +122,7 @@ async def test_a_handler_that_cannot_reserve_is_left_and_runs_again_when_there_i
         assert (await shop.until(job, is_blocked)).reason == "budget_exhausted"
         assert marks == ["load", "left"]
         assert app.budgets.reset("team")
-        assert await job.aresult(10) == "done"
+        assert await job.aresult(SOON) == "done"
     assert marks == ["load", "left", "inside", "left"], "what was recorded is not done again"
     assert spent(app) == (30, 0)
 
@@ -148,7 +149,7 @@ async def test_a_def_task_reserves_settles_and_spends_too(shop: Shop) -> None:
 
     await declare(app)
     async with shop.working():
-        assert await (await ask.aenqueue()).aresult(10) == "done"
+        assert await (await ask.aenqueue()).aresult(SOON) == "done"
         assert (await shop.until(await ask_too_much.aenqueue(), is_blocked)).attempts == 0
     assert spent(app) == (32, 0)
 
@@ -168,7 +169,7 @@ async def test_a_second_settlement_is_refused_instead_of_left_uncounted(shop: Sh
 
     await declare(app)
     async with shop.working():
-        assert await (await ask.aenqueue()).aresult(10) == "done"
+        assert await (await ask.aenqueue()).aresult(SOON) == "done"
     assert spent(app) == (20, 0)
 
 
@@ -189,7 +190,7 @@ async def test_what_was_charged_is_not_charged_again_by_a_later_run(small_shop: 
 
     await declare(app)
     async with small_shop.working():
-        assert await (await ask.aenqueue()).aresult(10) == (3, True)
+        assert await (await ask.aenqueue()).aresult(SOON) == (3, True)
     assert spent(app) == (7, 0)
 
 
@@ -212,7 +213,7 @@ async def test_reservations_side_by_side_in_a_gather_block_the_job_when_all_have
         job = await ask.aenqueue()
         await small_shop.until(job, is_blocked)
         await app.budgets.araise("team", {"tokens": 500})
-        await job.aresult(10)
+        await job.aresult(SOON)
     assert sorted(done[-2:]) == [60, 70]
     assert spent(app) == (130, 0)
 
@@ -245,7 +246,7 @@ async def test_bad_amounts_and_names_are_typed_errors_that_change_nothing(small_
 
     await declare(app)
     async with small_shop.working():
-        await (await ask.aenqueue()).aresult(10)
+        await (await ask.aenqueue()).aresult(SOON)
     assert errors == [
         "InvalidAmount", "InvalidAmount", "InvalidAmount", "UnknownDimension", "BudgetNotFound", "InvalidInput",
     ]  # fmt: skip
@@ -263,7 +264,7 @@ async def test_a_job_that_names_an_unknown_budget_or_quota_fails_by_its_attempts
         for options in ({"reserve": {"nobody": {"tokens": 1}}}, {"quota": "nobody"}):
             job: Job[Any] = await ask.options(**options).aenqueue()
             with pytest.raises(JobFailed, match="nobody"):
-                await job.aresult(10)
+                await job.aresult(SOON)
             assert (await job.astatus()).attempts == 2
 
 
@@ -302,14 +303,14 @@ async def test_a_refused_rate_sends_the_job_back_until_there_is_room_without_coo
     await declare(app)
     async with shop.working(concurrency=1) as worker:
         jobs = await app.aenqueue_many([call.job(n) for n in range(2)])
-        await jobs[0].aresult(10)
+        await jobs[0].aresult(SOON)
         waiting = await shop.until(jobs[1], lambda record: record.reason == "quota")
         assert (waiting.state, waiting.attempts) == ("ready", 0)
         assert 60 <= (waiting.not_before - shop.clock.now()) / 1e6 <= 66
         assert await app.jobs.aattempts(jobs[1].id) == []
-        assert await (await other.aenqueue()).aresult(10) == "done"
+        assert await (await other.aenqueue()).aresult(SOON) == "done"
         await shop.pass_time(66, worker)
-        await jobs[1].aresult(10)
+        await jobs[1].aresult(SOON)
     assert runs == [0, 1]
 
 
@@ -325,10 +326,10 @@ async def test_a_raised_rate_lets_those_ask_again_who_wait_for_the_window(shop: 
     await declare(app)
     async with shop.working(concurrency=1):
         jobs = await app.aenqueue_many([call.job(n) for n in range(2)])
-        await jobs[0].aresult(10)
+        await jobs[0].aresult(SOON)
         await shop.until(jobs[1], lambda record: record.reason == "quota")
         await app.quotas.aset("api", limit=5)
-        assert await jobs[1].aresult(10) == 1
+        assert await jobs[1].aresult(SOON) == 1
 
 
 @live
@@ -374,10 +375,10 @@ async def test_the_accountant_finds_jobs_whose_release_nobody_heard_and_fails_cl
         await app.open().awrite(Op(_raise_silently))
         store = _Failing(app.open(), "\x1fother")
         await Accountant(store).run_once()  # type: ignore[arg-type]
-        assert await jobs[0].aresult(10) == "done"
+        assert await jobs[0].aresult(SOON) == "done"
         assert (await jobs[1].astatus()).state == "blocked"
         await Accountant(app.open()).run_once()
-        assert await jobs[1].aresult(10) == "done"
+        assert await jobs[1].aresult(SOON) == "done"
 
 
 @live
@@ -407,7 +408,7 @@ async def test_a_soft_limit_is_logged_once(small_shop: Shop, caplog: pytest.LogC
     await declare(app)
     with caplog.at_level(logging.WARNING, "holdfast.budgets"):
         async with small_shop.working():
-            await (await ask.aenqueue()).aresult(10)
+            await (await ask.aenqueue()).aresult(SOON)
     assert [record.getMessage() for record in caplog.records if record.name == "holdfast.budgets"] == [
         "budget 'team' is over its soft limit: 16 of 10 tokens are spent"
     ]
@@ -444,7 +445,7 @@ async def test_a_spend_that_became_another_call_is_a_divergence(small_shop: Shop
     await declare(app)
     async with small_shop.working():
         with pytest.raises(JobFailed, match=StepDiverged.__name__):
-            await (await ask.aenqueue()).aresult(10)
+            await (await ask.aenqueue()).aresult(SOON)
     assert spent(app) == (1, 0)
 
 

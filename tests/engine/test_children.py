@@ -16,6 +16,7 @@ import pytest
 from holdfast.engine.children import ChildDied, ChildPool, ChildTicket, importable
 from holdfast.engine.process import is_gone
 from holdfast.engine.wire import Cancel, Frames, frame, orders
+from tests.patience import SOON
 
 from . import apart
 from .programs import ENV, key_of, python, wait_gone
@@ -34,7 +35,7 @@ async def pool_of(size: int) -> AsyncIterator[ChildPool]:
 
 def with_pool(body: Callable[[ChildPool], Awaitable[None]], size: int = 1) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), pool_of(size) as pool:
+        async with asyncio.timeout(SOON), pool_of(size) as pool:
             await body(pool)
 
     asyncio.run(main())
@@ -294,7 +295,7 @@ def test_closing_kills_the_busy_and_dismisses_the_idle(pipe: Path) -> None:
         with pytest.raises(RuntimeError, match="closed"):
             submit(pool, "pid")
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_closing_cancels_what_waits(pipe: Path) -> None:
@@ -307,7 +308,7 @@ def test_closing_cancels_what_waits(pipe: Path) -> None:
         assert waiting.future.cancelled()
         assert isinstance(busy.future.exception(), ChildDied)
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_no_child_can_be_started_is_an_os_error() -> None:
@@ -318,7 +319,7 @@ def test_no_child_can_be_started_is_an_os_error() -> None:
         assert pool.children == 0
         await pool.close()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_a_header_that_cannot_be_sent_is_refused_at_once() -> None:
@@ -369,7 +370,7 @@ def test_a_guard_that_died_is_replaced_and_knows_every_group(pipe: Path) -> None
             wait_gone(key)
         await pool.close()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_messages_are_cut_out_of_a_stream_wherever_it_is_torn() -> None:
@@ -399,10 +400,13 @@ def test_a_child_that_speaks_nonsense_is_killed() -> None:
 def test_a_warm_child_costs_about_a_millisecond_a_job() -> None:
     async def body(pool: ChildPool) -> None:
         await outcome(pool, "echo")
-        start = time.perf_counter()
+        took: list[float] = []
         for _ in range(100):
+            start = time.perf_counter()
             await outcome(pool, "echo")
-        assert (time.perf_counter() - start) / 100 < 0.02, "a bound for a busy machine; about 0.3 ms on an idle one"
+            took.append(time.perf_counter() - start)
+        # Of those that the machine had time for; about 0.3 ms on an idle one. To start a child takes 100 times as long.
+        assert sorted(took)[10] < 0.01, took
 
     with_pool(body)
 

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Context, SyncContext, any_of
 from holdfast.model.job import JobRecord
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -64,7 +65,7 @@ async def test_a_member_may_wait_for_one_that_can_start_without_it(shop: Shop) -
     async with shop.app.flow("no circle") as flow:
         member = flow.add(splits.job())
     async with shop.working():
-        assert await member.aresult(10) == 7
+        assert await member.aresult(SOON) == 7
 
 
 @live
@@ -128,7 +129,7 @@ async def test_a_wait_for_all_of_nothing_is_over_at_once(shop: Shop) -> None:
         return found
 
     async with shop.working():
-        assert await (await waits.aenqueue()).aresult(10) == []
+        assert await (await waits.aenqueue()).aresult(SOON) == []
 
 
 @live

@@ -13,6 +13,7 @@ import pytest
 from holdfast import Context, Fail, RetryPolicy, StepDiverged, StepFailed, SyncContext
 from holdfast.model.job import JobRecord
 from holdfast.storage.ops import steps
+from tests.patience import SOON
 
 from .worker_kit import AT_ONCE, Shop, live
 
@@ -62,7 +63,7 @@ async def test_a_recorded_step_is_not_done_again_by_the_next_attempt(shop: Shop)
 
     async with shop.working():
         jobs = [await works.aenqueue(), await works_too.aenqueue()]
-        assert [await job.aresult(10) for job in jobs] == ["one two", "three"]
+        assert [await job.aresult(SOON) for job in jobs] == ["one two", "three"]
     assert sorted(ledger.done) == ["one", "three", "two"]
     assert keys(shop, jobs[0]) == ["step:first#1", "step:second#1"]
 
@@ -82,7 +83,7 @@ async def test_values_have_the_type_that_the_function_says_in_every_run(shop: Sh
             raise RuntimeError("again")
 
     async with shop.working():
-        await (await reads.aenqueue()).aresult(10)
+        await (await reads.aenqueue()).aresult(SOON)
     # What JSON makes of a value is seen in the first run already, not only in one that replays it.
     assert seen == [[Row(1, "a")], [1, 2]] * 2
 
@@ -104,7 +105,7 @@ async def test_a_step_may_take_the_context_and_its_calls_are_numbered_apart(shop
 
     async with shop.working():
         job = await nests.aenqueue()
-        assert await job.aresult(10) == ["inner word", "flat"]
+        assert await job.aresult(SOON) == ["inner word", "flat"]
     assert ledger.done == ["inner word", "flat"]
     assert sorted(keys(shop, job)) == ["step:outer#1", "step:outer#1/x#1", "step:x#1"]
 
@@ -119,7 +120,7 @@ async def test_a_plain_function_of_an_async_task_does_not_block_its_loop(shop: S
         return await ctx.step("where", where)
 
     async with shop.working():
-        assert await (await finds.aenqueue()).aresult(10) != threading.current_thread().name
+        assert await (await finds.aenqueue()).aresult(SOON) != threading.current_thread().name
 
 
 # -- replay that does not match
@@ -206,7 +207,7 @@ async def test_steps_added_by_a_deploy_run_and_those_recorded_stay(shop: Shop) -
         return found
 
     async with shop.working():
-        assert await (await grows.aenqueue()).aresult(10) == ["a", "new", "b"]
+        assert await (await grows.aenqueue()).aresult(SOON) == ["a", "new", "b"]
     assert ledger.done == ["a", "b", "new"]
 
 
@@ -235,7 +236,7 @@ async def test_a_name_used_again_for_the_same_function_is_another_step(shop: Sho
 
     async with shop.working():
         job = await repeats.aenqueue()
-        assert await job.aresult(10) == [0, 1, 2]
+        assert await job.aresult(SOON) == [0, 1, 2]
     assert ledger.done == [0, 1, 2]
     assert keys(shop, job) == ["step:poll#1", "step:poll#2", "step:poll#3"]
 
@@ -280,7 +281,7 @@ async def test_a_step_is_tried_by_its_own_policy_without_costing_the_job_an_atte
     async with shop.working():
         for task in (insists, insists_too):
             job = await task.aenqueue()
-            assert await job.aresult(10) == "ok"
+            assert await job.aresult(SOON) == "ok"
             assert [step.attempts for step in shop.app.jobs.steps(job.id)] == [3]
 
 
@@ -312,7 +313,7 @@ async def test_a_failure_that_the_handler_answered_stays_what_it_was(shop: Shop)
         job = await pays.aenqueue()
         await shop.until_again(job, "sleep")
         await shop.pass_time(61, worker)
-        assert await job.aresult(10) == "unpaid"
+        assert await job.aresult(SOON) == "unpaid"
     assert ledger.done == ["charge", "told them"]
     assert found == [("ValueError", "no money")] * 2
 
@@ -337,7 +338,7 @@ async def test_a_failure_that_fails_the_run_is_tried_again_by_the_next(shop: Sho
 
     async with shop.working():
         job = await pays.aenqueue()
-        assert await job.aresult(10) == "paid"
+        assert await job.aresult(SOON) == "paid"
     assert tries == [1, 2]
     (attempt,) = shop.app.jobs.attempts(job.id)
     assert '"type": "ValueError"' in (attempt.error or "")
@@ -420,8 +421,8 @@ async def test_what_a_job_enqueues_is_enqueued_once_however_often_it_runs(shop: 
             raise RuntimeError("again")
 
     async with shop.working():
-        assert await (await parent.aenqueue()).aresult(10) == [True, True]
-        await (await parent_too.aenqueue()).aresult(10)
+        assert await (await parent.aenqueue()).aresult(SOON) == [True, True]
+        await (await parent_too.aenqueue()).aresult(SOON)
     assert len(children) == 6 and len(set(children)) == 3
     assert sum(count.jobs for count in shop.app.jobs.counts()) == 5
 
@@ -449,7 +450,7 @@ async def test_gathered_branches_keep_their_own_answers_whichever_comes_first(sh
         return list(found)
 
     async with shop.working():
-        assert await (await maps.aenqueue()).aresult(10) == ["SLOW", "FAST"]
+        assert await (await maps.aenqueue()).aresult(SOON) == ["SLOW", "FAST"]
     assert sorted(ledger.done) == ["FAST", "SLOW", "fast", "slow"]
 
 
@@ -469,7 +470,7 @@ async def test_steps_made_at_once_and_gathered_are_recorded_each(shop: Shop) -> 
     async with shop.working():
         for task in (doubles, doubles_too):
             job = await task.aenqueue()
-            assert list(await job.aresult(10)) == [0, 2, 4, 6]
+            assert list(await job.aresult(SOON)) == [0, 2, 4, 6]
             assert len(keys(shop, job)) == 4
 
 
@@ -512,9 +513,9 @@ async def test_a_plain_job_never_touches_a_journal(shop: Shop, monkeypatch: pyte
         return await ctx.step("one", abs, -1)
 
     async with shop.working():
-        assert await (await plain.aenqueue()).aresult(10) is True
+        assert await (await plain.aenqueue()).aresult(SOON) is True
         # Nor is there anything to read in the first run ever.
-        assert await (await first.aenqueue()).aresult(10) == 1
+        assert await (await first.aenqueue()).aresult(SOON) == 1
 
 
 def test_a_job_can_make_only_so_many_durable_calls(small_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import holdfast
 from holdfast import JobFilter
+from tests.patience import SOON
 
 NO_TEXT = "cast(x'7b226e223a22ff227d' as text)"
 
@@ -49,6 +50,6 @@ def test_what_is_no_text_can_be_looked_at_and_others_beside_it(damaged: holdfast
 def test_a_worker_runs_the_others(damaged: holdfast.App) -> None:
     with damaged.worker(concurrency=4):
         for job in damaged.jobs.find()[::-1]:
-            damaged.jobs.wait(job.id, 20)
+            damaged.jobs.wait(job.id, SOON)
     assert sorted(str(job.state) for job in damaged.jobs.find()) == ["failed", *["succeeded"] * 9]
     damaged.close()

@@ -11,6 +11,7 @@ from holdfast.model.worker import Owned
 from holdfast.storage.ops import workers
 from holdfast.storage.port import Op
 from tests.conformance.world import worker_spec
+from tests.patience import SOON
 
 LEASE = 30.0
 
@@ -28,7 +29,7 @@ class SlowLook(ManualClock):
             self._readings += 1
             if self._readings == 2:
                 self.lingers.set()
-                assert self.may_go_on.wait(10)
+                assert self.may_go_on.wait(SOON)
         return super().monotonic()
 
 
@@ -70,14 +71,14 @@ def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renew
     clock.advance(LEASE)
     watch = threading.Thread(target=heartbeat.check, name="watch")
     watch.start()
-    assert clock.lingers.wait(10)
+    assert clock.lingers.wait(SOON)
     beat = threading.Thread(target=heartbeat.run_once)
     beat.start()
     # The beat reaches the store meanwhile; it must not be told before the look has come to its end.
     beat.join(0.2)
     clock.may_go_on.set()
     for thread in (watch, beat):
-        thread.join(10)
+        thread.join(SOON)
     app.close()
     assert wearer.told == ["fence", "heard"]
 

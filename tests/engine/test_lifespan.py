@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.engine import lifespan
 from holdfast.engine.lifespan import run_to_its_end
+from tests.patience import SOON
 
 
 @pytest.fixture(autouse=True)
@@ -98,11 +99,11 @@ def test_a_thread_that_hangs_in_a_call_is_not_waited_for(caplog: pytest.LogCaptu
 
     def hang() -> None:
         begun.set()
-        assert leave.wait(10)
+        assert leave.wait(SOON)
 
     async def main() -> None:
         asyncio.get_running_loop().run_in_executor(None, hang)
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, SOON)
 
     try:
         assert run_to_its_end(main()) == (None, False)

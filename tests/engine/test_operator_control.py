@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Context, InvalidInput, NotFound
 from holdfast.model.control import Revoked
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -38,7 +39,7 @@ async def test_the_handler_of_a_revoked_job_is_stopped_and_the_job_runs_again(re
         # At no cost: it is its first attempt again.
         assert await begun.get() == 1
         let_go.set()
-        assert await job.aresult(10) > answer.epoch
+        assert await job.aresult(SOON) > answer.epoch
     assert [record.action for record in app.audit.list()] == ["job.revoke"]
 
 
@@ -70,7 +71,7 @@ async def test_a_worker_that_is_declared_dead_stops_its_handlers_and_goes_on_und
         # Its job was lost once, and runs again where nobody else suffers for it: here, by the worker born anew.
         assert await begun.get() == 2
         let_go.set()
-        assert await job.aresult(15) == worker.id != before
+        assert await job.aresult(SOON) == worker.id != before
     again = await app.workers.amark_dead(before, "its host is on fire")
     assert (again.rescued, again.again) == (0, True)
     assert [record.action for record in app.audit.list()] == ["worker.dead"]

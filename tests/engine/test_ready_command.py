@@ -15,6 +15,7 @@ import pytest
 import holdfast
 from holdfast import App
 from holdfast.ready import command
+from tests.patience import SOON
 
 from .worker_kit import AT_ONCE, Shop, heard, live
 
@@ -40,7 +41,7 @@ async def gone(*pids: str) -> None:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(process, ended.set)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(SOON):
                 await ended.wait()
         finally:
             loop.remove_reader(process)
@@ -54,7 +55,7 @@ async def test_a_command_runs_and_what_it_wrote_is_the_result(real_shop: Shop, t
     code = "import os, sys; print(os.getcwd(), *map(os.getenv, ['GIVEN', 'MINE']), input()); sys.stderr.write('e')"
     async with real_shop.working():
         job = await run.aenqueue([PYTHON, "-c", code, "; rm -rf $HOME"], cwd="work", env={"MINE": "too"}, stdin="in")
-        result = await job.aresult(15)
+        result = await job.aresult(SOON)
 
     assert result.output == f"{tmp_path.resolve() / 'work'} here too in\n"
     assert (result.errors, result.truncated) == ("e", False)
@@ -67,7 +68,7 @@ async def test_a_command_sees_nothing_of_the_worker_that_it_was_not_given(
     monkeypatch.setenv("HOLDFAST_PASSWORD_OF_SOMETHING", "hunter2")
     run = command(small_shop.app)
     async with small_shop.working():
-        result = await (await run.aenqueue(["env"])).aresult(10)
+        result = await (await run.aenqueue(["env"])).aresult(SOON)
     assert "hunter2" not in result.output
     assert "PATH=" in result.output
 
@@ -76,7 +77,7 @@ async def test_a_command_sees_nothing_of_the_worker_that_it_was_not_given(
 async def test_only_the_end_of_what_it_writes_is_kept(small_shop: Shop) -> None:
     run = command(small_shop.app, tail=10)
     async with small_shop.working():
-        result = await (await run.aenqueue([PYTHON, "-c", "print('x' * 3_000_000 + 'the end!!')"])).aresult(10)
+        result = await (await run.aenqueue([PYTHON, "-c", "print('x' * 3_000_000 + 'the end!!')"])).aresult(SOON)
     assert (result.output, result.truncated) == ("the end!!\n", True)
 
 
@@ -135,7 +136,7 @@ async def test_what_it_writes_can_be_followed_in_the_jobs_stream(small_shop: Sho
     run = command(small_shop.app, stream=True)
     async with small_shop.working():
         job = await run.aenqueue([PYTHON, "-c", "import sys; print('out'); print('err', file=sys.stderr)"])
-        await job.aresult(10)
+        await job.aresult(SOON)
     frames = {frame.kind: frame.data for frame in small_shop.app.streams.read(job).frames}
     assert (frames["stdout"], frames["stderr"]) == ("out\n", "err\n")
 
@@ -169,7 +170,7 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(small_shop: 
     leaves = "import os,subprocess,sys; child = subprocess.Popen(['sleep', '600']); print(child.pid)"
     run = command(small_shop.app)
     async with small_shop.working():
-        result = await (await run.aenqueue([PYTHON, "-c", leaves])).aresult(10)
+        result = await (await run.aenqueue([PYTHON, "-c", leaves])).aresult(SOON)
     await gone(result.output.strip())
 
 

@@ -10,6 +10,7 @@ import pytest
 from holdfast import InvalidInput
 from holdfast.outbound.policy import Policy
 from holdfast.ready import HttpResult, http_request
+from tests.patience import SOON
 from tests.unit.http_kit import answer, serving
 
 from .worker_kit import AT_ONCE, Shop, live
@@ -24,7 +25,7 @@ async def test_a_request_is_sent_and_its_answer_is_the_result(real_shop: Shop) -
     async with serving(answer(201, b'{"ok": true}', Content_Type="application/json", Set_Cookie="a=b")) as server:
         async with real_shop.working():
             job = await call.aenqueue(server.url, "POST", json={"n": 1}, headers={"X-Mine": "yes"})
-            result = await job.aresult(10)
+            result = await job.aresult(SOON)
 
     assert isinstance(result, HttpResult)
     assert (result.status, result.body, result.encoding, result.truncated) == (201, '{"ok": true}', "text", False)
@@ -40,7 +41,7 @@ async def test_it_is_tried_again_until_the_server_is_well(small_shop: Shop) -> N
     async with serving(answer(500), answer(302, Location="http://127.0.0.1/"), answer(200, b"ok")) as server:
         async with small_shop.working():
             job = await call.aenqueue(server.url, "POST", body="x")
-            assert (await job.aresult(10)).body == "ok"
+            assert (await job.aresult(SOON)).body == "ok"
 
     assert len({seen.headers["idempotency-key"] for seen in server.seen}) == 1
     assert len(server.seen) == 3
@@ -83,8 +84,8 @@ async def test_credentials_go_to_their_host_alone_and_are_not_stored(small_shop:
     async with serving() as server, serving(host="127.0.0.2") as other:
         async with small_shop.working():
             job = await call.aenqueue(server.url)
-            await job.aresult(10)
-            await (await call.aenqueue(f"http://127.0.0.2:{other.port}/")).aresult(10)
+            await job.aresult(SOON)
+            await (await call.aenqueue(f"http://127.0.0.2:{other.port}/")).aresult(SOON)
         assert "secret" not in str(await job.astatus())
 
     assert server.seen[0].headers["authorization"] == "Bearer secret"
@@ -107,7 +108,7 @@ async def test_a_body_is_text_where_it_can_be(
     call = http_request(small_shop.app, policy=OPEN, limit=limit)
     async with serving(answer(200, body)) as server:
         async with small_shop.working():
-            result = await (await call.aenqueue(server.url)).aresult(10)
+            result = await (await call.aenqueue(server.url)).aresult(SOON)
 
     assert (result.body, result.encoding, result.truncated) == (text, encoding, truncated)
 
@@ -122,8 +123,9 @@ async def test_an_answer_that_never_ends_is_tried_again(small_shop: Shop) -> Non
     async with serving(trickle, answer(200, b"ok")) as server:
         async with small_shop.working():
             job = await call.aenqueue(server.url, timeout=0.2)
-            assert (await job.aresult(10)).body == "ok"
-    assert len(server.seen) == 2
+            assert (await job.aresult(SOON)).body == "ok"
+    # On a busy machine the time of another try may be over too.
+    assert len(server.seen) >= 2
 
 
 def test_what_is_kept_of_an_answer_fits_into_a_result(small_shop: Shop) -> None:

@@ -11,6 +11,7 @@ import pytest
 from holdfast import InvalidInput
 from holdfast.ready import pool
 from holdfast.tasks import Task
+from tests.patience import SOON
 
 from .test_ready_command import gone
 from .worker_kit import AT_ONCE, Shop, live
@@ -26,7 +27,7 @@ def made(shop: Shop, **options: Any) -> Task[..., Any]:
 async def test_one_child_answers_job_after_job(real_shop: Shop) -> None:
     lines = made(real_shop)
     async with real_shop.working(concurrency=1):
-        answers = [await (await lines.aenqueue()).aresult(10) for _ in range(3)]
+        answers = [await (await lines.aenqueue()).aresult(SOON) for _ in range(3)]
 
     assert [answer["served"] for answer in answers] == [1, 2, 3]
     assert len({answer["pid"] for answer in answers}) == 1
@@ -37,7 +38,7 @@ async def test_jobs_at_once_have_a_child_each(small_shop: Shop) -> None:
     lines = made(small_shop)
     async with small_shop.working(concurrency=3):
         jobs = [await lines.aenqueue() for _ in range(9)]
-        answers = [await job.aresult(10) for job in jobs]
+        answers = [await job.aresult(SOON) for job in jobs]
 
     assert 1 <= len({answer["pid"] for answer in answers}) <= 3
     assert all(answer["attempt"] == 1 for answer in answers)
@@ -61,9 +62,9 @@ async def test_a_child_that_misbehaves_is_replaced_and_its_job_tried_again(
 ) -> None:
     lines = made(small_shop, max_attempts=2)
     async with small_shop.working(concurrency=1):
-        before = await (await lines.aenqueue()).aresult(10)
+        before = await (await lines.aenqueue()).aresult(SOON)
         record = await small_shop.until_ended(await lines.aenqueue({"do": do}))
-        after = await (await lines.aenqueue()).aresult(10)
+        after = await (await lines.aenqueue()).aresult(SOON)
         await gone(str(before["pid"]))
 
     assert (record.state, record.attempts) == ("failed", 2)
@@ -77,7 +78,7 @@ async def test_a_child_that_says_no_stays(small_shop: Shop) -> None:
     async with small_shop.working(concurrency=1):
         failed = await small_shop.until_ended(await lines.aenqueue({"do": "fail"}))
         hopeless = await small_shop.until_ended(await lines.aenqueue({"do": "fail", "permanent": True}))
-        after = await (await lines.aenqueue()).aresult(10)
+        after = await (await lines.aenqueue()).aresult(SOON)
 
     assert (failed.attempts, failed.reason) == (2, "exhausted")
     assert (hopeless.attempts, hopeless.reason) == (1, "permanent")

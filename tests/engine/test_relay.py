@@ -13,6 +13,7 @@ from holdfast import OutboxEvent, Rejected
 from holdfast.model.outbox import OutboxCounts
 from holdfast.model.outcome import Parked
 from holdfast.rules.retry import RetryPolicy
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -89,7 +90,7 @@ async def test_a_plain_task_in_the_same_worker_runs_beside(shop: Shop) -> None:
     async with shop.working():
         await sink.put("a")
         await sink.batch()
-        assert await (await work.aenqueue()).aresult(10) == "done"
+        assert await (await work.aenqueue()).aresult(SOON) == "done"
         sink.open.set()
         await sink.until(delivered=1)
 
@@ -348,19 +349,20 @@ async def test_a_fate_that_the_store_refuses_fails_its_entry_and_spares_its_neig
 @live
 async def test_a_def_destination_that_hangs_is_given_up_and_its_batch_tried_again(shop: Shop) -> None:
     begun, ends = asyncio.Queue[int](), threading.Event()
-    loop = asyncio.get_running_loop()
+    loop, hangs = asyncio.get_running_loop(), [True]
 
     @shop.app.destination("cloud", timeout=0.05, retry=AT_ONCE)
     def cloud(events: list[OutboxEvent]) -> None:
         loop.call_soon_threadsafe(begun.put_nowait, events[0].attempt)
-        if events[0].attempt == 1:
-            ends.wait(10)
+        if hangs and hangs.pop():
+            ends.wait(SOON)
 
     async with shop.working() as worker:
         job = await shop.app.outbox("cloud").aput("a")
         assert job is not None
-        assert await begun.get() == 1
-        assert await begun.get() == 2
+        # On a busy machine the time may be over before anything has begun.
+        first = await begun.get()
+        assert await begun.get() > first
         await shop.until_ended(job)
         ends.set()
         assert worker.relays.all[0].delivery.may_begin(0)

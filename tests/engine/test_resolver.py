@@ -16,6 +16,7 @@ from holdfast.model.route import Route
 from holdfast.storage.ops import control, flow_control, flows, hops, insight
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import SqliteStore
+from tests.patience import SOON
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_it_is_woken_by_what_is_left(store: SqliteStore) -> None:
         listening = asyncio.create_task(Resolver(store).hear(woken.set))
         await asyncio.sleep(0)
         store.write(Op(lambda tx: control.cancel(tx, made[0])))
-        await asyncio.wait_for(woken.wait(), 10)
+        await asyncio.wait_for(woken.wait(), SOON)
         listening.cancel()
 
     asyncio.run(hear())

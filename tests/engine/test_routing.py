@@ -12,6 +12,7 @@ from holdfast import App, Context, InvalidInput, InvalidVersion
 from holdfast.clock import ManualClock
 from holdfast.errors import ConfigError, IllegalMove
 from holdfast.model.answers import JobFilter
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -36,7 +37,7 @@ async def test_a_call_asks_for_capabilities_besides_those_of_its_task(shop: Shop
         (reason,) = (await shop.app.jobs.aexplain(job.id)).reasons
         assert (reason.code, "big, gpu" in reason.text) == ("capability_missing", True)
         async with shop.working(capabilities=("gpu", "big", "fast"), name="large"):
-            assert await job.aresult(10) == "large"
+            assert await job.aresult(SOON) == "large"
 
 
 @live
@@ -45,12 +46,12 @@ async def test_a_pinned_job_waits_for_a_worker_with_that_version_of_its_task(sho
     old_work, new_work = running(shop.app, version="1.9"), running(new, version="2.1")
     job, free = await old_work.options(version=">=2,<3").aenqueue(), await old_work.aenqueue()
     async with shop.working(name="old"):
-        assert await free.aresult(10) == "old"
+        assert await free.aresult(SOON) == "old"
         (reason,) = (await shop.app.jobs.aexplain(job.id)).reasons
         assert reason.code == "version_missing"
         assert "1.9" in reason.text
         async with shop.working(new.tasks, name="new"):
-            assert await job.aresult(10) == "new"
+            assert await job.aresult(SOON) == "new"
     assert new_work.task_options.version == "2.1"
     new.close()
 
@@ -62,7 +63,7 @@ async def test_a_granted_job_goes_to_the_named_worker_as_soon_as_that_one_looks(
     grant = await shop.app.jobs.agrant(job, worker="chosen", expires=60, actor="me")
     assert await shop.app.jobs.agrants() == [grant]
     async with shop.working(name="other"), shop.working(name="chosen"):
-        assert await job.aresult(10) == "chosen"
+        assert await job.aresult(SOON) == "chosen"
     assert await shop.app.jobs.agrants() == []
     (record,) = await shop.app.audit.alist(action="job.grant")
     assert (record.actor, record.target) == ("me", job.id)

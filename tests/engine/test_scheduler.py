@@ -19,6 +19,7 @@ from holdfast.model.schedule import Schedule
 from holdfast.outbound.policy import Policy
 from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.tasks import Task
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -159,7 +160,7 @@ async def test_a_worker_makes_known_what_code_declares_and_runs_it_by_the_clock(
         ran.set()
 
     async with app.worker(lead_interval=3.0, schedule_interval=5.0, poll=60.0):
-        await asyncio.wait_for(ran.wait(), 15)
+        await asyncio.wait_for(ran.wait(), SOON)
     (schedule,) = await app.schedules.alist()
     assert (schedule.name, schedule.origin, schedule.task) == ("secondly", "code", "secondly")
     assert seen[0].microsecond == 0
@@ -173,11 +174,15 @@ async def test_a_worker_makes_known_what_code_declares_and_runs_it_by_the_clock(
 async def test_a_leader_that_leaves_lets_the_next_worker_lead_at_once(real_shop: Shop) -> None:
     settings: dict[str, Any] = {"lead_interval": 0.05, "schedule_interval": 5.0}
     declare(real_shop.app)
-    async with real_shop.working(**settings) as first:
-        while not first.chores.leader.holds("schedules"):
-            await asyncio.sleep(0)
+    first = real_shop.worker(**settings)
+    # Nobody waits for it to run out.
+    first.chores.leader._lease = 3600.0
+    await first.start()
+    while not first.chores.leader.holds("schedules"):
+        await asyncio.sleep(0)
+    await first.stop(grace=0)
     async with real_shop.working(**settings) as second:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON):
             while not second.chores.leader.holds("schedules"):
                 await asyncio.sleep(0)
 

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from holdfast.engine.service import Pace, Service, pause_after_failure, sleep_or_wake, spread
+from tests.patience import SOON
 
 
 class Rests:
@@ -123,7 +124,7 @@ def test_a_wake_ends_the_rest_early_and_one_during_the_run_is_kept() -> None:
             assert service.runs == 3
             service.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_stopping_lets_the_run_under_way_finish() -> None:
@@ -144,7 +145,7 @@ def test_stopping_lets_the_run_under_way_finish() -> None:
             await running
         assert service.runs == 1
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_work_that_always_wants_more_gives_way_to_others() -> None:
@@ -159,11 +160,11 @@ def test_work_that_always_wants_more_gives_way_to_others() -> None:
                 await asyncio.sleep(0)
             service.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_a_rest_ends_with_its_time() -> None:
-    asyncio.run(asyncio.wait_for(sleep_or_wake(0.001, asyncio.Event()), 10))
+    asyncio.run(asyncio.wait_for(sleep_or_wake(0.001, asyncio.Event()), SOON))
 
 
 def test_a_pace_that_makes_no_sense_is_refused() -> None:

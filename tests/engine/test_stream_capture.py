@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from holdfast import SyncContext
+from tests.patience import SOON
 
 from .stream_kit import follow, said
 from .worker_kit import Shop, live
@@ -25,7 +26,7 @@ async def test_what_a_job_prints_and_logs_becomes_its_frames_and_no_other_jobs(
 
     @small_shop.app.task(capture=("stdout", "stderr", "logs"))
     def prints(ctx: SyncContext, name: str) -> None:
-        both.wait(10)
+        both.wait(SOON)
         print(f"out {name}")
         print(f"err {name}", file=sys.stderr)
         log.warning("log %s", name)

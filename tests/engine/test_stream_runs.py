@@ -14,6 +14,7 @@ from holdfast.errors import (
     StorageUnavailable,
 )
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .stream_kit import follow, said
 from .worker_kit import AT_ONCE, Shop, live
@@ -95,7 +96,7 @@ async def test_what_was_said_is_stored_once_though_the_store_failed_meanwhile(sm
 
     async with small_shop.working():
         job = await speaks.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     assert said(list(small_shop.app.streams.read(job).frames)) == [*range(10), "end"]
 
 
@@ -163,7 +164,7 @@ async def test_a_step_that_is_tried_again_in_one_run_does_so_too(small_shop: Sho
 
     async with small_shop.working():
         job = await works.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     frames = small_shop.app.streams.read(job).frames
     assert [frame.data for frame in frames if not frame.control] == ["top", "try 3"]
 
@@ -182,5 +183,5 @@ async def test_a_step_that_says_nothing_the_second_time_takes_its_words_back(sma
 
     async with small_shop.working():
         job = await works.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     assert [frame.data for frame in small_shop.app.streams.read(job).frames if not frame.control] == []

@@ -13,6 +13,7 @@ from holdfast.errors import (
     InvalidInput,
 )
 from holdfast.model.stream import MAX_FRAMES
+from tests.patience import SOON
 
 from . import streaming_tasks
 from .stream_kit import follow, said
@@ -112,7 +113,7 @@ async def test_progress_is_coalesced_and_its_last_word_is_there_with_the_outcome
 
     async with small_shop.working():
         job = await works.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     found = small_shop.app.streams.progress(job)
     assert (found.percent, found.message, found.stage) == (100.0, "begins", "sending")
     assert len(batches) < 20
@@ -141,7 +142,7 @@ async def test_progress_is_kept_when_the_run_fails_and_while_the_job_waits(shop:
         assert shop.app.streams.progress(waiting).percent == 10
         assert said(list(shop.app.streams.read(waiting).frames)) == ["before"]
         await shop.app.asignal(waiting, "go")
-        await waiting.aresult(15)
+        await waiting.aresult(SOON)
     found = shop.app.streams.progress(waiting)
     assert (found.percent, found.message) == (10, "after")
     # A task that is resumed begins from its top; outside of steps it says things again.
@@ -172,7 +173,7 @@ async def test_what_cannot_be_said_is_refused_where_it_is_said(small_shop: Shop)
 
     async with shop.working():
         job = await wrong.aenqueue()
-        await job.aresult(15)
+        await job.aresult(SOON)
     assert len(refused) == 5
     assert [len(frame.data) for frame in shop.app.streams.read(job).frames] == [65_536]
 
@@ -206,7 +207,7 @@ async def test_a_full_stream_fails_the_job_for_good_even_if_it_is_found_out_at_t
         assert (record.state, record.reason, record.attempts) == ("failed", "permanent", 1)
         assert "StreamFull" in str(record.error)
         assert said(list(shop.app.streams.read(job).frames)) == ["fits", "the last"]
-        assert await (await is_told.aenqueue()).aresult(15) == "went on"
+        assert await (await is_told.aenqueue()).aresult(SOON) == "went on"
 
 
 # -- without a worker

@@ -16,6 +16,7 @@ from holdfast.engine.parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE, is_o
 from holdfast.engine.settings import WorkerSettings
 from holdfast.engine.supervisor import ONE_STOP, Slot, Supervisor, describe_exit, pause_before
 from holdfast.running import run_workers
+from tests.patience import SOON
 
 from .programs import ENV, key_of, python, wait_gone
 
@@ -32,7 +33,7 @@ class Lost:
         self._told.release()
 
     def wait(self) -> None:
-        assert self._told.acquire(timeout=10)
+        assert self._told.acquire(timeout=SOON)
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def supervising(code: str, count: int = 1, **options: float) -> Iterator[tuple[S
 def ended(slot: Slot) -> None:
     """Returns when the slot's process has ended."""
     assert slot.process is not None
-    slot.process.wait(10)
+    slot.process.wait(SOON)
 
 
 def test_the_pause_doubles_from_half_a_second_to_half_a_minute() -> None:
@@ -106,7 +107,7 @@ def test_an_error_of_the_rescue_does_not_stop_the_supervisor(caplog: pytest.LogC
     ended(supervisor.slots[0])
     supervisor.step()
     for teller in supervisor._tellers:
-        teller.join(10)
+        teller.join(SOON)
     assert any("the store is down" in message for message in caplog.messages)
 
 
@@ -225,7 +226,7 @@ def test_the_first_signal_lets_the_workers_stop_well(number: signal.Signals) -> 
         started.process.send_signal(number)
         started.heard("stopping")
         started.heard("stopping")
-        assert started.process.wait(10) == 0
+        assert started.process.wait(SOON) == 0
 
 
 def test_the_second_signal_kills_the_workers_and_reports_them_lost() -> None:
@@ -237,7 +238,7 @@ def test_the_second_signal_kills_the_workers_and_reports_them_lost() -> None:
         started.process.send_signal(signal.SIGTERM)
         _, lost = started.heard("lost")
         assert [lost] == list(started.workers.values())
-        assert started.process.wait(10) == 1
+        assert started.process.wait(SOON) == 1
 
 
 def test_a_stop_that_arrives_twice_at_once_is_one_stop() -> None:
@@ -245,7 +246,7 @@ def test_a_stop_that_arrives_twice_at_once_is_one_stop() -> None:
         started.process.send_signal(signal.SIGINT)
         started.process.send_signal(signal.SIGTERM)
         started.heard("stopping")
-        assert started.process.wait(10) == 0
+        assert started.process.wait(SOON) == 0
 
 
 def test_a_killed_worker_is_reported_lost_and_replaced_at_once() -> None:
@@ -256,7 +257,7 @@ def test_a_killed_worker_is_reported_lost_and_replaced_at_once() -> None:
         new_pid, new_identity = started.heard("up")
         assert (new_pid != pid, new_identity != identity) == (True, True)
         started.process.terminate()
-        assert started.process.wait(10) == 0
+        assert started.process.wait(SOON) == 0
 
 
 def test_workers_stop_when_their_supervisor_is_killed_outright() -> None:
@@ -271,7 +272,7 @@ def test_workers_stop_when_their_supervisor_is_killed_outright() -> None:
 def test_a_worker_that_finds_its_supervisor_gone_already_stops_at_once() -> None:
     code = "from holdfast.engine.parent import tie_to_supervisor; tie_to_supervisor(); print('lives')"
     env = {**ENV, SUPERVISOR_VARIABLE: "1" if os.getpid() != 1 else "2"}
-    assert subprocess.run(python(code), env=env, check=False, timeout=20).returncode == -signal.SIGTERM
+    assert subprocess.run(python(code), env=env, check=False, timeout=SOON).returncode == -signal.SIGTERM
 
 
 def test_a_worker_without_a_supervisor_is_its_own_master(monkeypatch: pytest.MonkeyPatch) -> None:

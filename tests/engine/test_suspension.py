@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import Context, JobFailed, SyncContext
 from holdfast.clock import SECOND
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -40,9 +41,9 @@ async def test_a_sleeping_job_holds_no_slot_and_goes_on_in_the_same_attempt(shop
         job = await sleeps.aenqueue()
         record = await shop.until_again(job, "sleep")
         assert (record.owner, record.attempts, record.not_before) == (None, 0, shop.clock.now() + 3600 * SECOND)
-        assert await (await other.aenqueue()).aresult(10) == "done"
+        assert await (await other.aenqueue()).aresult(SOON) == "done"
         await shop.pass_time(3601, worker)
-        assert await job.aresult(10) == 1
+        assert await job.aresult(SOON) == 1
     assert seen == ["attempt 1"] * 2
     assert shop.app.jobs.attempts(job.id) == []
 
@@ -55,7 +56,7 @@ async def test_a_sleep_until_an_instant_that_has_passed_does_not_sleep(shop: Sho
         return "awake"
 
     async with shop.working():
-        assert await (await sleeps.aenqueue()).aresult(10) == "awake"
+        assert await (await sleeps.aenqueue()).aresult(SOON) == "awake"
 
 
 @live
@@ -126,7 +127,7 @@ async def test_a_task_group_inside_a_durable_task_suspends_cleanly(shop: Shop) -
         await suspended(shop, job)
         assert ended == ["sibling"]
         await shop.app.asignal(job, "go", "on")
-        assert await job.aresult(10) == "1 on"
+        assert await job.aresult(SOON) == "1 on"
 
 
 @live
@@ -151,7 +152,7 @@ async def test_a_swallowed_suspension_cannot_complete_a_def_task(shop: Shop) -> 
         assert caught == ["Suspension"] * 3
         assert shop.app.jobs.steps(job.id) == []
         await shop.app.asignal(job, "go", "now")
-        assert await job.aresult(10) == "now"
+        assert await job.aresult(SOON) == "now"
 
 
 @live
@@ -172,7 +173,7 @@ async def test_a_swallowed_suspension_cannot_complete_an_async_task(shop: Shop) 
         await suspended(shop, job)
         assert caught == ["cancelled"] * 2
         await shop.app.asignal(job, "go", "now")
-        assert await job.aresult(10) == "now"
+        assert await job.aresult(SOON) == "now"
 
 
 @live
@@ -189,7 +190,7 @@ async def test_an_error_while_the_handler_unwinds_does_not_count(shop: Shop) -> 
         record = await suspended(shop, job)
         assert record.error is None
         await shop.app.asignal(job, "go", "now")
-        assert await job.aresult(10) == "now"
+        assert await job.aresult(SOON) == "now"
 
 
 @live
@@ -219,7 +220,7 @@ async def test_middleware_sees_the_handler_leave_and_its_own_steps_are_apart(sho
             job = await task.aenqueue()
             await suspended(shop, job)
             await shop.app.asignal(job, "go", 7)
-            assert await job.aresult(10) == 7
+            assert await job.aresult(SOON) == 7
     assert seen == ["CancelledError True", "Suspension True"]
 
 
@@ -317,7 +318,7 @@ async def test_a_signal_that_came_first_is_found(shop: Shop) -> None:
     job = await waits.aenqueue()
     await shop.app.asignal(job, "go", 5)
     async with shop.working():
-        assert await job.aresult(10) == 5
+        assert await job.aresult(SOON) == 5
         assert (await job.astatus()).epoch == 2
 
 
@@ -335,7 +336,7 @@ async def test_a_waitpoint_has_one_token_in_every_run_and_its_payload_is_typed(s
         job = await asks.aenqueue()
         await suspended(shop, job)
         await shop.app.asignal(tokens[0], payload=True)
-        assert await job.aresult(10) is True
+        assert await job.aresult(SOON) is True
     assert len(tokens) == 2 and len(set(tokens)) == 1
     assert [step.kind for step in shop.app.jobs.steps(job.id)] == ["waitpoint", "wait"]
 
@@ -358,8 +359,8 @@ async def test_all_of_several_come_in_the_order_of_the_question(shop: Shop) -> N
             await shop.app.asignal(both, name, payload)
         for payload in (10, 20):
             await shop.app.asignal(two, "vote", payload)
-        assert await both.aresult(10) == [1, 2]
-        assert await two.aresult(10) == [10, 20]
+        assert await both.aresult(SOON) == [1, 2]
+        assert await two.aresult(SOON) == [10, 20]
 
 
 @live
@@ -373,7 +374,7 @@ async def test_a_timeout_that_resumes_gives_the_default(shop: Shop) -> None:
         await suspended(shop, job)
         await shop.pass_time(61, worker)
         await worker.chores.waker.run_once()
-        assert await job.aresult(10) == "nobody came"
+        assert await job.aresult(SOON) == "nobody came"
 
 
 @live
@@ -406,8 +407,8 @@ async def test_waiting_for_children_frees_the_only_slot_for_them(shop: Shop) -> 
         return ctx.wait_for(ctx.enqueue(child.job(5)))
 
     async with shop.working(concurrency=1):
-        assert await (await parent.aenqueue()).aresult(10) == [0, 1, 4]
-        assert await (await parent_too.aenqueue()).aresult(10) == 25
+        assert await (await parent.aenqueue()).aresult(SOON) == [0, 1, 4]
+        assert await (await parent_too.aenqueue()).aresult(SOON) == 25
 
 
 @live
@@ -426,7 +427,7 @@ async def test_waiting_for_a_child_that_failed_raises_what_its_result_would(shop
         return "it succeeded"
 
     async with shop.working():
-        assert "no use" in await (await parent.aenqueue()).aresult(10)
+        assert "no use" in await (await parent.aenqueue()).aresult(SOON)
 
 
 @live
@@ -452,7 +453,7 @@ async def test_gathered_branches_end_their_steps_before_the_job_waits(shop: Shop
         await shop.pass_time(11, worker)
         await shop.app.asignal(job, "go", "went")
         # Its sleep passed while it waited.
-        assert await job.aresult(10) == ["went", "slow", "rested"]
+        assert await job.aresult(SOON) == ["went", "slow", "rested"]
     assert done == ["slow"]
 
 
@@ -489,7 +490,7 @@ async def test_an_isolated_task_records_steps_sleeps_and_waits(
             job = await app.aenqueue(task.job())
             await suspended(shop, job)
             await shop.app.asignal(job, "go", "went")
-            pid, again, said = await job.aresult(15)
+            pid, again, said = await job.aresult(SOON)
             assert (pid, said) == (again, "went")
             assert [step.kind for step in shop.app.jobs.steps(job.id)] == ["step", "sleep", "wait"]
 

@@ -23,6 +23,7 @@ from holdfast import (
     SyncContext,
     UnknownTenant,
 )
+from tests.patience import SOON
 
 from . import tenant_tasks
 from .worker_kit import AT_ONCE, Shop, live
@@ -116,7 +117,7 @@ async def test_what_a_handler_enqueues_is_for_the_tenant_of_its_job(real_shop: S
     async with real_shop.working(concurrency=4):
         for task in (awaiting, blocking):
             for tenant in ("acme", "beta"):
-                found = await (await task.options(tenant=tenant).aenqueue()).aresult(10)
+                found = await (await task.options(tenant=tenant).aenqueue()).aresult(SOON)
                 assert [(await app.jobs.aget(id)).tenant for id in found] == [tenant, tenant, "other"]
 
 
@@ -132,7 +133,7 @@ async def test_a_handler_does_not_inherit_the_tenant_of_whoever_started_the_work
     with holdfast.tenant("whoever"):
         async with real_shop.working():
             job = await app.aenqueue(fan_out.job(), tenant="")
-            assert (await app.jobs.aget(await job.aresult(10))).tenant == ""
+            assert (await app.jobs.aget(await job.aresult(SOON))).tenant == ""
 
 
 @live
@@ -150,7 +151,7 @@ async def test_steps_on_threads_are_for_the_tenant_of_their_job(real_shop: Shop)
 
     async with real_shop.working():
         job = await durable.options(tenant="acme").aenqueue()
-        assert (await app.jobs.aget(await job.aresult(10))).tenant == "acme"
+        assert (await app.jobs.aget(await job.aresult(SOON))).tenant == "acme"
 
 
 @live
@@ -158,7 +159,7 @@ async def test_a_job_in_a_process_of_its_own_runs_for_its_tenant(small_shop: Sho
     app = small_shop.borrow(tenant_tasks.app)
     async with small_shop.working():
         for task in (tenant_tasks.whose, tenant_tasks.awhose):
-            assert await (await app.aenqueue(task.options(tenant="acme").job())).aresult(15) == "acme"
+            assert await (await app.aenqueue(task.options(tenant="acme").job())).aresult(SOON) == "acme"
 
 
 def test_an_inline_job_runs_for_its_tenant() -> None:
@@ -222,7 +223,7 @@ async def test_a_job_of_a_tenant_that_is_gone_fails_and_says_so(shop: Shop) -> N
     async with shop.working():
         for job in jobs:
             with pytest.raises(JobFailed, match="UnknownTenant: there is no tenant 'acme'"):
-                await job.aresult(10)
+                await job.aresult(SOON)
 
 
 def test_a_list_of_tenants_is_not_one_name() -> None:
@@ -244,15 +245,15 @@ async def test_a_job_cannot_wait_for_another_tenants_job(real_shop: Shop) -> Non
 
     async with real_shop.working(concurrency=4):
         theirs = await work.options(tenant="beta").aenqueue(1)
-        assert await theirs.aresult(10) == 1
+        assert await theirs.aresult(SOON) == 1
         running = await work.options(tenant="beta", delay=3600).aenqueue(2)
         for job_id in (theirs.id, running.id, "01m0000000000000000missing"):
             job = await waits.options(tenant="acme").aenqueue(job_id)
             with pytest.raises(JobFailed, match=f"NotFound: no job '{job_id}'"):
-                await job.aresult(10)
+                await job.aresult(SOON)
         # Whoever works for nobody in particular may wait for anybody.
-        assert await (await waits.aenqueue(theirs.id)).aresult(10) == 1
-        assert await (await waits.options(tenant="beta").aenqueue(theirs.id)).aresult(10) == 1
+        assert await (await waits.aenqueue(theirs.id)).aresult(SOON) == 1
+        assert await (await waits.options(tenant="beta").aenqueue(theirs.id)).aresult(SOON) == 1
 
 
 def test_an_id_that_another_tenant_has_taken_is_taken_and_nothing_more_is_said(app: App) -> None:

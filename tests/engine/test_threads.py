@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.engine import threads
 from holdfast.engine.threads import HandlerExit, ThreadPool
+from tests.patience import SOON
 
 from .programs import ENV, python
 
@@ -18,7 +19,7 @@ job: contextvars.ContextVar[str] = contextvars.ContextVar("job", default="none")
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, 10))
+    asyncio.run(asyncio.wait_for(main, SOON))
 
 
 class Stuck:
@@ -30,11 +31,11 @@ class Stuck:
 
     def __call__(self) -> str:
         self.begun.set()
-        assert self.leave.wait(10)
+        assert self.leave.wait(SOON)
         return "late"
 
     async def has_begun(self) -> None:
-        await asyncio.to_thread(self.begun.wait, 10)
+        await asyncio.to_thread(self.begun.wait, SOON)
 
 
 def test_a_call_runs_on_a_thread_and_answers_on_the_loop() -> None:
@@ -139,7 +140,7 @@ def test_results_of_many_calls_share_few_wake_ups(monkeypatch: pytest.MonkeyPatc
         tickets = [pool.submit(int) for _ in range(500)]
         last = pool.submit(finished.set)
         # The loop's thread is held here on purpose: meanwhile every result must join the first wake-up.
-        assert finished.wait(10)
+        assert finished.wait(SOON)
         await last.future
         assert all(ticket.future.done() for ticket in tickets)
         assert wakes <= 2
@@ -269,7 +270,7 @@ def test_closing_cancels_what_waits_ends_the_threads_and_refuses_more() -> None:
         [thread] = [thread for thread in threading.enumerate() if thread.name.startswith("closing")]
         stuck.leave.set()
         assert await running.future == "late"
-        await asyncio.to_thread(thread.join, 10)
+        await asyncio.to_thread(thread.join, SOON)
         assert not thread.is_alive()
 
     run(main())
@@ -287,7 +288,7 @@ async def main():
     pool.abandon(ticket)
 asyncio.run(main())
 """
-    assert subprocess.run(python(program), env=ENV, timeout=20, check=False).returncode == 0
+    assert subprocess.run(python(program), env=ENV, timeout=SOON, check=False).returncode == 0
 
 
 def test_a_result_that_comes_after_the_loop_has_closed_ends_its_thread() -> None:
@@ -301,7 +302,7 @@ def test_a_result_that_comes_after_the_loop_has_closed_ends_its_thread() -> None
     run(main())
     [thread] = [thread for thread in threading.enumerate() if thread.name.startswith("late")]
     stuck.leave.set()
-    thread.join(10)
+    thread.join(SOON)
     assert not thread.is_alive()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Context
 from holdfast.engine.waker import Waker
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -54,7 +55,7 @@ async def test_a_worker_ends_the_waits_of_jobs_by_itself(real_shop: Shop) -> Non
     task = waits(real_shop, timeout=0.05, on_timeout="resume", default="nobody came")
     async with real_shop.working(wake_interval=0.05):
         job = await task.aenqueue()
-        assert await job.aresult(10) == "nobody came"
+        assert await job.aresult(SOON) == "nobody came"
 
 
 @live

@@ -13,6 +13,7 @@ from holdfast import App, Job, NotFound
 from holdfast.client import watch as watching
 from holdfast.client.watch import Watch
 from holdfast.errors import FlowNotFound, StorageUnavailable
+from tests.patience import SOON
 
 from .worker_kit import Shop
 
@@ -41,7 +42,7 @@ def once_waited_for(watch: Watch[Any], act: Callable[[], object]) -> None:
 
 def ends_while_waited_for(shop: Shop, job: Job[Any]) -> bool:
     once_waited_for(shop.app.jobs._watch, job.cancel)
-    return job.wait(10) == "cancelled"
+    return job.wait(SOON) == "cancelled"
 
 
 def fails_once(thing: object, name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,14 +60,14 @@ def test_a_job_that_is_deleted_while_it_is_waited_for_is_not_found(shop: Shop) -
     job = task_of(shop.app).enqueue()
     once_waited_for(shop.app.jobs._watch, lambda: shop.app.jobs.delete(job.id))
     with pytest.raises(NotFound, match=job.id):
-        job.result(10)
+        job.result(SOON)
 
 
 def test_a_task_that_waits_for_it_is_told_too(shop: Shop) -> None:
     job = task_of(shop.app).enqueue()
     once_waited_for(shop.app.jobs._watch, lambda: shop.app.jobs.delete(job.id))
     with pytest.raises(NotFound, match=job.id):
-        asyncio.run(job.aresult(10))
+        asyncio.run(job.aresult(SOON))
 
 
 def test_who_waits_for_another_job_goes_on_to_wait(shop: Shop) -> None:
@@ -77,11 +78,11 @@ def test_who_waits_for_another_job_goes_on_to_wait(shop: Shop) -> None:
     async def main() -> None:
         begun = asyncio.Event()
         once_waited_for(acme.jobs._watch, begun.set)
-        waiting = asyncio.create_task(other.await_(10))
+        waiting = asyncio.create_task(other.await_(SOON))
         await begun.wait()
         once_waited_for(acme.jobs._watch, lambda: shop.app.jobs.delete(doomed.id))
         with pytest.raises(NotFound):
-            await doomed.await_(10)
+            await doomed.await_(SOON)
         await other.acancel()
         assert await waiting == "cancelled"
 
@@ -94,7 +95,7 @@ def test_a_flow_that_is_gone_while_it_is_waited_for_is_not_found(shop: Shop) -> 
     handle = shop.app.flows.handle(flow.id)
     once_waited_for(shop.app.flows._watch, lambda: shop.alter("delete from holdfast_flow where id = ?", flow.id))
     with pytest.raises(FlowNotFound, match=flow.id):
-        handle.wait(10)
+        handle.wait(SOON)
 
 
 def test_a_loop_that_was_closed_with_a_wait_in_it_keeps_nobody_from_being_told(small_shop: Shop) -> None:
@@ -110,7 +111,7 @@ def test_a_loop_that_was_closed_with_a_wait_in_it_keeps_nobody_from_being_told(s
     told = threading.Event()
     watch.when_ended(first.id, lambda _: told.set())
     first.cancel()
-    assert told.wait(10)
+    assert told.wait(SOON)
     assert not abandoned.done()
     assert ends_while_waited_for(small_shop, second)
 
@@ -139,7 +140,7 @@ def test_a_thread_that_ends_while_somebody_waits_has_a_successor(
     with pytest.raises(SystemExit):
         watch._serve()
     job.cancel()
-    assert told.wait(10)
+    assert told.wait(SOON)
 
 
 def test_where_the_system_has_no_thread_the_caller_is_told_and_the_next_is_served(
@@ -149,5 +150,5 @@ def test_where_the_system_has_no_thread_the_caller_is_told_and_the_next_is_serve
     with monkeypatch.context() as patched:
         fails_once(threading.Thread, "start", RuntimeError("can't start new thread"), patched)
         with pytest.raises(StorageUnavailable, match="no thread"):
-            job.wait(10)
+            job.wait(SOON)
     assert ends_while_waited_for(small_shop, job)

@@ -11,12 +11,13 @@ import pytest
 
 from holdfast.clock import ManualClock
 from holdfast.engine.watchdog import Watchdog
+from tests.patience import SOON
 
 from .programs import ENV, python
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, 20))
+    asyncio.run(asyncio.wait_for(main, SOON))
 
 
 class Watched:
@@ -48,7 +49,7 @@ def hold_the_loop(watched: Watched, seconds: list[float]) -> None:
 def assert_the_watch_ends() -> None:
     for thread in threading.enumerate():
         if thread.name == "holdfast-watchdog":
-            thread.join(10)
+            thread.join(SOON)
             assert not thread.is_alive()
 
 
@@ -129,7 +130,7 @@ def block_for_ever():
     threading.Event().wait()
 asyncio.run(main())
 """
-    ended = subprocess.run(python(program), env=ENV, capture_output=True, timeout=20, check=False)
+    ended = subprocess.run(python(program), env=ENV, capture_output=True, timeout=SOON, check=False)
     assert ended.returncode == 70
     assert b"block_for_ever" in ended.stderr
     assert b"taken for dead" in ended.stderr

@@ -18,6 +18,7 @@ from holdfast.rules.signing import new_secret, sign
 from holdfast.tasks import JobRequest
 from holdfast.webhooks import Message, Receiver, receiver
 from holdfast.webhooks import sign as signed
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -70,7 +71,7 @@ async def test_a_message_becomes_a_job_once_however_often_it_comes(shop: Shop) -
     status, first = await sender.send("msg_1", {"n": 1})
     again = await sender.send("msg_1", {"n": 1}, secret=OLD)
     async with shop.working():
-        await shop.app.handle(first["job"]).await_(10)
+        await shop.app.handle(first["job"]).await_(SOON)
     # Long after the job has ended, the sender still tries.
     shop.clock.advance(86_400)
     later = await sender.send("msg_1", {"n": 1})
@@ -134,7 +135,7 @@ async def test_a_message_becomes_a_signal_once(shop: Shop) -> None:
     for id, amount in (("msg_1", 5), ("msg_1", 5), ("msg_2", 6)):
         assert await sender.send(id, {"amount": amount}) == (202, {"sent": True})
     async with shop.working():
-        await job.await_(10)
+        await job.await_(SOON)
 
     assert heard == [5, 6]
     assert await sender.send("msg_2", {"amount": 6}) in [
@@ -233,7 +234,7 @@ async def test_a_message_goes_over_a_real_connection(real_shop: Shop) -> None:
 
     assert answer.status == 202
     async with real_shop.working():
-        assert await real_shop.app.handle(json.loads(answer.body)["job"], task="paid").aresult(10) == 7
+        assert await real_shop.app.handle(json.loads(answer.body)["job"], task="paid").aresult(SOON) == 7
 
 
 @live

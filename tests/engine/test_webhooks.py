@@ -15,6 +15,7 @@ from holdfast.errors import Conflict, InvalidInput, UrlRefused
 from holdfast.model.webhook import Delivery, Endpoint
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret
+from tests.patience import SOON
 from tests.unit.http_kit import OK, Seen, Server, answer, serving
 
 from .worker_kit import Shop, live
@@ -125,7 +126,7 @@ async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real
         async with real_shop.working(real_shop.app.workload, **TELLING):
             work = real_shop.app.tasks["work"]
             silent = await work.options(webhook=server.url, webhook_events=["job.failed"]).aenqueue("a")
-            await silent.aresult(10)
+            await silent.aresult(SOON)
             await work.aenqueue("unheard")
             job = await work.options(webhook=server.url).aenqueue("b")
             seen = await heard(server, 1)

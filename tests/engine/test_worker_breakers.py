@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import App, InvalidInput, Throttle
+from tests.patience import SOON
 
 from .worker_kit import AT_ONCE, Shop, live
 
@@ -36,7 +37,7 @@ async def test_a_failing_destination_is_left_alone_then_tried_then_used_again(sh
         await worker.ears.run_once()
         await shop.pass_time(30, worker)
         for n, job in enumerate(jobs):
-            assert await job.aresult(10) == n
+            assert await job.aresult(SOON) == n
     assert app.breakers.get("stripe").state == "closed"
 
 

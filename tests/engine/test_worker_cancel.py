@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Context, Retry, Snooze, SyncContext
 from holdfast.engine.process import is_gone
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, heard, key_of, live
@@ -27,13 +28,12 @@ async def test_a_cancel_reaches_a_running_coroutine_of_the_same_process_at_once(
         begun.set()
         await asyncio.Event().wait()
 
-    # No beat is due for ten seconds: the bell alone brings the news.
-    async with real_shop.working(lease=30):
+    # No beat is due for minutes: the bell alone brings the news.
+    async with real_shop.working(lease=600):
         job = await endless.aenqueue()
         await begun.wait()
         assert await job.acancel(reason="changed my mind") == "requested"
-        async with asyncio.timeout(5):
-            record = await real_shop.until_ended(job)
+        record = await real_shop.until_ended(job)
     assert (record.state, record.reason, record.attempts) == ("cancelled", "changed my mind", 1)
 
 
@@ -45,7 +45,7 @@ async def test_a_thread_learns_of_a_cancel_through_its_context(real_shop: Shop) 
     @app.task(retry=AT_ONCE)
     def polite(ctx: SyncContext) -> None:
         begun.set()
-        assert ctx.wait_cancelled(20)
+        assert ctx.wait_cancelled(SOON)
         assert ctx.cancelled
         raise InterruptedError
 
@@ -78,7 +78,7 @@ async def test_processes_that_heed_a_cancel_end_within_the_grace(small_shop: Sho
         await heard(pipe)
         await job.acancel()
         await small_shop.beat(worker)
-        assert await job.aresult(10) == "cancelled True"
+        assert await job.aresult(SOON) == "cancelled True"
         job = await app.aenqueue(isolated_tasks.waits_async.job(str(pipe)))
         await heard(pipe)
         await job.acancel()
@@ -103,7 +103,7 @@ async def test_a_success_within_the_grace_stands(shop: Shop) -> None:
     @app.task
     def tidies_up_too(ctx: SyncContext) -> str:
         on_thread.set()
-        return f"saved {ctx.wait_cancelled(20)}"
+        return f"saved {ctx.wait_cancelled(SOON)}"
 
     async with shop.working() as worker:
         jobs = [await tidies_up.aenqueue(), await tidies_up_too.aenqueue()]
@@ -112,7 +112,7 @@ async def test_a_success_within_the_grace_stands(shop: Shop) -> None:
         for job in jobs:
             await job.acancel()
         await shop.beat(worker)
-        assert [await job.aresult(10) for job in jobs] == ["saved", "saved True"]
+        assert [await job.aresult(SOON) for job in jobs] == ["saved", "saved True"]
 
 
 async def _fail() -> None:
@@ -244,12 +244,12 @@ async def test_a_cancel_is_heard_while_the_worker_drains(real_shop: Shop) -> Non
     await worker.start()
     jobs = [await endless.aenqueue(n) for n in range(2)]
     await both.wait()
-    stopping = asyncio.create_task(worker.stop(grace=20))
+    stopping = asyncio.create_task(worker.stop(grace=600))
     await real_shop.until(jobs[0], lambda _: worker.floor.closing)
     for job in jobs:
         await job.acancel()
         assert (await real_shop.until_ended(job)).state == "cancelled"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SOON):
         await stopping
 
 
@@ -265,5 +265,5 @@ async def test_cancelling_a_job_that_waits_never_starts_it(shop: Shop) -> None:
     first, second = await note.aenqueue(1), await note.aenqueue(2)
     assert await first.acancel() == "cancelled"
     async with shop.working():
-        await second.await_(10)
+        await second.await_(SOON)
     assert runs == [2]

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Context, SyncContext
 from holdfast.telemetry import JobFilter
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, live
@@ -35,8 +36,8 @@ async def test_log_records_carry_job_task_and_attempt(small_shop: Shop, caplog: 
 
     async with small_shop.working():
         first, second = await here.aenqueue(), await on_thread.aenqueue()
-        await first.await_(10)
-        await second.await_(10)
+        await first.await_(SOON)
+        await second.await_(SOON)
     mine.info("outside")
     said = [(r.getMessage(), r.job, r.task, r.attempt) for r in caplog.records]  # type: ignore[attr-defined]
     for attempt in (1, 2):
@@ -56,7 +57,7 @@ async def test_a_failure_in_a_child_process_is_logged_with_the_line_that_failed(
     async with small_shop.working():
         for kind in ("unheard of", "exit", "fail"):
             job = await app.aenqueue(isolated_tasks.says.options(max_attempts=1).job(kind))
-            assert await job.await_(20) == "failed"
+            assert await job.await_(SOON) == "failed"
     said = [r.getMessage() for r in caplog.records if "failed in its process" in r.getMessage()]
     # Not what a handler says on purpose.
     assert len(said) == 2
@@ -85,10 +86,10 @@ async def test_a_job_enqueued_by_a_job_belongs_to_the_same_tenant(shop: Shop) ->
     async with shop.working():
         for task in (parent, parent_on_thread):
             job = await task.options(tenant="acme").aenqueue()
-            ids = await job.aresult(10)
+            ids = await job.aresult(SOON)
             assert [(await app.jobs.aget(i)).tenant for i in ids] == ["acme", "other"]
             for i in ids:
-                await app.jobs.await_(i, 10)
+                await app.jobs.await_(i, SOON)
 
 
 @live
@@ -103,7 +104,7 @@ async def test_the_fence_grows_with_each_owner(shop: Shop) -> None:
 
     async with shop.working():
         job = await fails.aenqueue()
-        await job.await_(10)
+        await job.await_(SOON)
     ids, numbers = zip(*(fence.split(":") for fence in fences), strict=True)
     assert set(ids) == {job.id}
     epochs = [int(number) for number in numbers]

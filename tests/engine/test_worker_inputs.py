@@ -12,6 +12,7 @@ import holdfast
 from holdfast.engine.inputs import Inputs
 from holdfast.errors import StorageUnavailable
 from holdfast.model.job import Claimed
+from tests.patience import SOON
 
 from . import isolated_flows
 from .worker_kit import AT_ONCE, Shop, live
@@ -38,7 +39,7 @@ def _pair(shop: Shop) -> holdfast.Member[int]:
 async def test_results_are_there_when_the_handler_starts(shop: Shop) -> None:
     member = _pair(shop)
     async with shop.working():
-        assert await member.aresult(10) == 2
+        assert await member.aresult(SOON) == 2
 
 
 @live
@@ -73,7 +74,7 @@ async def test_a_store_that_is_away_while_results_are_fetched_costs_a_retry(shop
     member = _pair(shop)
     async with shop.working() as worker:
         _fetch(worker.floor.executor, shaky)
-        assert await member.aresult(10) == 2
+        assert await member.aresult(SOON) == 2
     assert member.status().attempts == 2
 
 
@@ -89,7 +90,7 @@ async def test_a_result_that_was_pruned_fails_the_job_by_name(shop: Shop) -> Non
 
         _fetch(worker.floor.executor, pruned)
         with pytest.raises(holdfast.JobFailed, match="inputs_missing: .* was pruned"):
-            await member.aresult(10)
+            await member.aresult(SOON)
 
 
 def test_a_member_in_a_process_of_its_own_gets_results_and_adds_members(

@@ -18,6 +18,7 @@ from holdfast.errors import QueueFull
 from holdfast.storage.ops import claims
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, endless, heard, key_of, live
@@ -44,7 +45,7 @@ async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop
 
     @app.task
     def on_thread(ctx: SyncContext) -> None:
-        if ctx.wait_cancelled(20):
+        if ctx.wait_cancelled(SOON):
             told.set()
 
     async with shop.working() as worker:
@@ -55,7 +56,7 @@ async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop
         shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
         await shop.beat(worker)
         await stopped.wait()
-        assert await asyncio.to_thread(told.wait, 10)
+        assert await asyncio.to_thread(told.wait, SOON)
         await shop.until(jobs[0], lambda _: not worker.floor.runs and not worker.turns.pending)
         assert is_gone(child)
         assert {(r.state, r.owner) for r in [await job.astatus() for job in jobs]} == {("running", "another")}
@@ -73,7 +74,7 @@ async def test_the_reply_of_a_claim_lost_at_commit_leaves_no_orphan(shop: Shop) 
         await shop.until_ended(await runs.aenqueue(0))
         shop.store.replies_to_lose = 1
         jobs = await app.aenqueue_many([runs.job(n) for n in (1, 2)])
-        assert [await job.aresult(10) for job in jobs] == [1, 2]
+        assert [await job.aresult(SOON) for job in jobs] == [1, 2]
         assert {(await job.astatus()).attempts for job in jobs} == {1}
 
 
@@ -99,7 +100,7 @@ async def test_a_job_that_was_claimed_but_never_arrived_is_handed_back_at_no_cos
         await shop.beat(worker)
         assert (await job.astatus()).state == "running"
         await shop.beat(worker)
-        assert await job.aresult(10) == "done"
+        assert await job.aresult(SOON) == "done"
     record = await job.astatus()
     assert (record.attempts, record.crashes) == (1, 0)
     assert runs == [1]
@@ -127,7 +128,7 @@ async def test_a_finish_repeated_after_an_unknown_outcome_is_recognised(
         await begun.wait()
         shop.store.replies_to_lose = 1
         go.set()
-        assert await job.aresult(10) == "once"
+        assert await job.aresult(SOON) == "once"
         # The reply was lost, so the outcome is kept and sent again.
         await shop.until(job, lambda _: not worker.turns.pending)
     record = await job.astatus()
@@ -140,7 +141,7 @@ async def test_a_finish_repeated_after_an_unknown_outcome_is_recognised(
 @live
 async def test_the_reply_of_a_registration_lost_at_commit_does_not_keep_a_worker_from_starting(shop: Shop) -> None:
     shop.store.replies_to_lose = 1
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SOON):
         async with shop.working() as worker:
             assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
 
@@ -187,7 +188,7 @@ async def test_an_outage_longer_than_the_lease_convicts_no_job_and_rescues_none_
         assert await shop.beat(worker)
         await worker.chores.rescuer.run_once()
         assert not worker.floor.fenced
-    assert await other.aresult(10) == "in the dark"
+    assert await other.aresult(SOON) == "in the dark"
     after = await begun.get()
     record = await job.astatus()
     assert (record.state, record.attempts, record.crashes, record.suspect) == ("running", 1, 0, 0)
@@ -330,7 +331,7 @@ async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
         while not worker.turns.pending:
             await asyncio.sleep(0.01)
         shop.store.down = False
-        assert await job.aresult(10) == 3
+        assert await job.aresult(SOON) == 3
 
 
 @live
@@ -397,7 +398,7 @@ async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_bet
     async with shop.working() as worker:
         old = worker.id
         # The first answer makes sure that no turn is under way, which would take the fault upon itself.
-        assert await (await note.aenqueue()).aresult(10) == "ran"
+        assert await (await note.aenqueue()).aresult(SOON) == "ran"
         while worker.turns.in_flight or worker.turns.pending:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(shop.app.workers.bury, old)
@@ -406,7 +407,7 @@ async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_bet
         while worker.floor.fenced:
             await asyncio.sleep(0.01)
         assert (refused, worker.id != old) == ([fault], True)
-        assert await (await note.aenqueue()).aresult(10) == "ran"
+        assert await (await note.aenqueue()).aresult(SOON) == "ran"
 
 
 async def claimed_before(

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import Context, SyncContext
 from holdfast.engine.process import is_gone
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, heard, key_of, live
@@ -79,7 +80,7 @@ async def test_a_thread_is_asked_to_end_at_its_timeout(shop: Shop) -> None:
     def slow(ctx: SyncContext) -> None:
         assert not ctx.cancelled
         begun.set()
-        assert ctx.wait_cancelled(20)
+        assert ctx.wait_cancelled(SOON)
         assert ctx.cancelled
         raise RuntimeError("half done")
 
@@ -117,7 +118,7 @@ async def test_a_thread_that_does_not_end_becomes_a_zombie_whose_slot_is_replace
             record = await small_shop.until_ended(job)
             assert (record.state, record.reason) == ("failed", "timeout")
             assert "its slot is given up" in caplog.text
-            assert await (await quick.aenqueue()).aresult(10) == "ran"
+            assert await (await quick.aenqueue()).aresult(SOON) == "ran"
             assert not worker.is_worn_out
             release.set()
     finally:
@@ -177,7 +178,7 @@ async def test_a_deadline_that_passes_while_a_job_runs_expires_it(shop: Shop, pi
     @app.task(retry=AT_ONCE, timeout=1000)
     def cooperative(ctx: SyncContext) -> None:
         on_thread.set()
-        if ctx.wait_cancelled(20):
+        if ctx.wait_cancelled(SOON):
             raise InterruptedError
 
     async with shop.working() as worker:
@@ -205,7 +206,7 @@ async def test_a_job_past_its_deadline_is_never_started(shop: Shop) -> None:
     fresh = await late.options(deadline=90).aenqueue(2)
     shop.clock.advance(60)
     async with shop.working():
-        assert await fresh.await_(10) == "succeeded"
+        assert await fresh.await_(SOON) == "succeeded"
         record = await shop.until_ended(job)
     assert (record.state, record.reason) == ("expired", "deadline")
     assert runs == [2]

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.clock import ManualClock
 from holdfast.engine.timekeeper import Timekeeper
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -37,7 +38,7 @@ async def test_the_turns_survive_errors_of_any_kind(small_shop: Shop, caplog: py
         small_shop.store.before = broken
         worker.turns.feed()
         job = await note.aenqueue()
-        assert await job.aresult(10) == "ran"
+        assert await job.aresult(SOON) == "ran"
     assert "Broken: unheard of" in caplog.text
 
 
@@ -76,7 +77,7 @@ async def test_the_ears_survive_errors_of_any_kind(small_shop: Shop, caplog: pyt
         worker.ears.run_once = broken  # type: ignore[method-assign]
         await failed.wait()
         worker.ears.run_once = real  # type: ignore[method-assign]
-        assert await (await note.aenqueue()).aresult(10) == "ran"
+        assert await (await note.aenqueue()).aresult(SOON) == "ran"
     assert "could not look for work (Broken: unheard of)" in caplog.text
 
 
@@ -158,7 +159,7 @@ def test_the_timekeeper_survives_a_call_that_fails(caplog: pytest.LogCaptureFixt
     clock.advance(1)
     assert keeper.run_once() is None
     # Its own thread may have been faster to take them.
-    assert called.wait(10)
+    assert called.wait(SOON)
     keeper.close()
     assert "the others are" in caplog.text
 
@@ -188,6 +189,6 @@ async def test_a_finished_job_leaves_no_deadline_behind(small_shop: Shop) -> Non
 
     async with small_shop.working() as worker:
         for job in await app.aenqueue_many([quick.job() for _ in range(20)]):
-            await job.await_(10)
+            await job.await_(SOON)
         await small_shop.until(job, lambda _: not worker.floor.runs)
         assert [entry for entry in worker.timekeeper._heap if entry[2].call is not None and entry[0] > 3600] == []

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast import Context, Fail, SyncContext
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import Shop, live
@@ -48,7 +49,7 @@ async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context
             current[0] = job.id
             worker.floor.closing = False
             worker.turns.feed()
-            assert await job.aresult(20) == result
+            assert await job.aresult(SOON) == result
             assert seen == [f"outer {name} 1", "inner True", f"outer got {result}"]
 
 
@@ -76,7 +77,7 @@ async def test_middleware_can_fail_a_job_change_its_result_and_is_told_of_failur
         raise ValueError
 
     async with small_shop.working():
-        assert await (await greets.aenqueue()).aresult(10) == "<hello>"
+        assert await (await greets.aenqueue()).aresult(SOON) == "<hello>"
         refused = await small_shop.until_ended(await greets.options(tenant="blocked").aenqueue())
         assert (refused.state, refused.reason) == ("failed", "permanent")
         failed = await small_shop.until_ended(await fails.aenqueue())
@@ -102,7 +103,7 @@ async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(sm
     @app.task
     def saves(ctx: SyncContext) -> str:
         begun.set()
-        ctx.wait_cancelled(20)
+        ctx.wait_cancelled(SOON)
         return "saved"
 
     @app.task
@@ -116,7 +117,7 @@ async def test_a_thread_under_middleware_keeps_its_grace_when_it_is_cancelled(sm
             await asyncio.to_thread(begun.wait)
             await job.acancel()
             await small_shop.beat(worker)
-            assert await job.aresult(10) == "saved"
+            assert await job.aresult(SOON) == "saved"
             begun.clear()
             job = await deaf.aenqueue()
             await asyncio.to_thread(begun.wait)

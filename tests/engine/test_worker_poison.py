@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import Context
 from holdfast.engine.worker import Worker
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, live
@@ -38,7 +39,7 @@ async def test_a_job_that_kills_its_worker_is_convicted_in_a_process_of_its_own(
         record = await shop.until_ended(poison)
         assert (record.state, record.reason) == ("failed", "worker_lost")
         assert (record.crashes, record.attempts) == (3, 4)
-        assert [await job.aresult(20) for job in neighbours] == list(range(20))
+        assert [await job.aresult(SOON) for job in neighbours] == list(range(20))
     assert {(await job.astatus()).crashes for job in neighbours} == {0}
     assert [a.outcome for a in await app.jobs.aattempts(poison.id)] == ["crashed", "crashed", "worker_lost"]
     assert "took its process down" in caplog.text
@@ -51,9 +52,9 @@ async def test_a_suspect_runs_in_a_process_of_its_own_and_is_cleared_by_any_outc
     job = await app.aenqueue(isolated_tasks.where.job())
     shop.alter("update holdfast_job set suspect = 1, due = 3, attempts = 1")
     async with shop.working():
-        assert await job.aresult(20) != os.getpid()
+        assert await job.aresult(SOON) != os.getpid()
         trusted = await app.aenqueue(isolated_tasks.where.job())
-        assert await trusted.aresult(20) == os.getpid()
+        assert await trusted.aresult(SOON) == os.getpid()
 
 
 @live
@@ -114,7 +115,7 @@ async def test_losses_shared_with_neighbours_convict_nobody(shop: Shop) -> None:
             # As if it had run beside others each time.
             shop.alter("update holdfast_job set alone = 0")
             assert await lose(shop, worker) == 1
-        assert await job.aresult(10) == "survived"
+        assert await job.aresult(SOON) == "survived"
     assert (await job.astatus()).crashes == 0
 
 
@@ -192,7 +193,7 @@ async def test_where_tasks_cannot_be_imported_three_losses_alone_convict(shop: S
             assert await lose(shop, worker) == 1
         record = await shop.until_ended(job)
         assert (record.state, record.reason, record.crashes, record.attempts) == ("failed", "worker_lost", 3, 4)
-        assert [await neighbour.aresult(10) for neighbour in neighbours] == [0, 1, 2]
+        assert [await neighbour.aresult(SOON) for neighbour in neighbours] == [0, 1, 2]
     assert {(await neighbour.astatus()).crashes for neighbour in neighbours} == {0}
 
 
@@ -216,4 +217,4 @@ async def test_a_suspect_that_is_not_for_this_worker_does_not_slow_it_down(shop:
         room = worker.floor.room()
         assert room is not None
         assert room.n == 5
-        assert await (await near.aenqueue()).aresult(10) == "ran"
+        assert await (await near.aenqueue()).aresult(SOON) == "ran"

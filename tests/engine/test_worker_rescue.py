@@ -16,6 +16,7 @@ from holdfast.model.worker import WorkerSpec
 from holdfast.storage.ops import claims, workers
 from holdfast.storage.ops.claims import ClaimRequest
 from holdfast.storage.port import Op
+from tests.patience import SOON
 from tests.postgres_server import url_of
 
 from .worker_kit import AT_ONCE, Shop, endless, live
@@ -73,7 +74,7 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
         await begun.wait()
         assert await asyncio.to_thread(app.workers.bury, old) == 1
         assert not await shop.beat(worker)
-        assert await job.aresult(10) == "second"
+        assert await job.aresult(SOON) == "second"
         assert worker.id != old
         assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
         await shop.until(job, lambda _: not worker.turns.pending)
@@ -132,7 +133,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
         await is_buried.wait()
         assert (await job.astatus()).state == "ready"
         await shop.beat(worker)
-        assert await job.aresult(10) == "ran"
+        assert await job.aresult(SOON) == "ran"
 
 
 # -- rescuing others

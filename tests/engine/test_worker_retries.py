@@ -9,6 +9,7 @@ import pytest
 from holdfast import Context, Park, Snooze, SyncContext
 from holdfast.rules.failure import Failure, FailureClass
 from holdfast.rules.retry import RetryPolicy
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, live
@@ -30,7 +31,7 @@ async def test_a_snoozing_job_may_run_more_often_than_its_attempts(shop: Shop) -
         for seen in range(1, 4):
             await shop.until(job, lambda r, seen=seen: len(attempts) == seen and r.state == "ready")
             await shop.pass_time(5, worker)
-        assert await job.await_(10) == "succeeded"
+        assert await job.await_(SOON) == "succeeded"
     assert attempts == [1, 1, 1, 1]
 
 
@@ -73,7 +74,7 @@ async def test_a_retry_on_the_manual_clock_succeeds_where_the_handler_does(shop:
         job = await second_time.aenqueue()
         await shop.until_again(job, "retry")
         await shop.pass_time(30, worker)
-        assert await job.aresult(10) == 2
+        assert await job.aresult(SOON) == 2
     record = await job.astatus()
     assert (record.attempts, record.state) == (2, "succeeded")
 
@@ -145,7 +146,7 @@ async def test_an_outcome_that_the_store_refuses_fails_its_job_and_spares_its_ne
 
     jobs: list[Any] = await app.aenqueue_many([parks.job(), *(neighbour.job(n) for n in range(5))])
     async with shop.working():
-        assert [await job.aresult(10) for job in jobs[1:]] == list(range(5))
+        assert [await job.aresult(SOON) for job in jobs[1:]] == list(range(5))
         record = await shop.until_ended(jobs[0])
     assert (record.state, record.reason) == ("failed", "unrecordable")
     assert "cannot be stored" in caplog.text
@@ -166,5 +167,5 @@ async def test_a_handler_that_cancels_itself_is_retried_like_any_failure(small_s
         return "done"
 
     async with small_shop.working():
-        assert await (await cancels_itself.aenqueue()).aresult(10) == "done"
+        assert await (await cancels_itself.aenqueue()).aresult(SOON) == "done"
     assert runs == [1, 2]

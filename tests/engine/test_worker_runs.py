@@ -11,6 +11,7 @@ from enum import Enum
 from uuid import UUID
 
 from holdfast import Fail, Park, Retry, Snooze, SyncContext, Throttle
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import AT_ONCE, Shop, live
@@ -47,13 +48,13 @@ async def test_async_def_and_isolated_tasks_run_and_record_their_results(shop: S
         two, three = await twice.aenqueue(21), await thrice.aenqueue(2)
         apart = await app.aenqueue(isolated_tasks.apart.job([1, 2, 3]))
         loud = await app.aenqueue(isolated_tasks.apart_async.job("hé"))
-        assert await two.aresult(10) == 42
-        assert await three.aresult(10) == 6
-        answer = await apart.aresult(20)
+        assert await two.aresult(SOON) == 42
+        assert await three.aresult(SOON) == 6
+        answer = await apart.aresult(SOON)
         assert answer["sum"] == 6
         assert answer["attempt"] == 1
         assert answer["pid"] != os.getpid()
-        assert await loud.aresult(20) == "HÉ"
+        assert await loud.aresult(SOON) == "HÉ"
     record = await two.astatus()
     assert (record.state, record.attempts, record.owner) == ("succeeded", 1, None)
     assert await app.jobs.aattempts(two.id) == []
@@ -75,9 +76,9 @@ async def test_typed_arguments_arrive_typed_and_results_come_back_typed(small_sh
         return order
 
     async with small_shop.working():
-        assert await (await keep.aenqueue(ORDER, 1, 2, blob=b"\x00\xff")).aresult(10) == ORDER
+        assert await (await keep.aenqueue(ORDER, 1, 2, blob=b"\x00\xff")).aresult(SOON) == ORDER
         job = await keep_sync.aenqueue(ORDER)
-        assert await job.aresult(10) == ORDER
+        assert await job.aresult(SOON) == ORDER
     assert seen == [(ORDER, (1, 2), b"\x00\xff"), job.id]
 
 
@@ -111,7 +112,7 @@ async def test_whatever_a_handler_raises_is_a_failure_of_its_job_alone(shop: Sho
             record = await shop.until_ended(job)
             assert (record.state, record.reason) == ("failed", "exhausted")
             assert json.loads(record.error or "")["type"]
-        assert await (await neighbour.aenqueue()).aresult(10) == "well"
+        assert await (await neighbour.aenqueue()).aresult(SOON) == "well"
 
 
 @live
@@ -158,7 +159,7 @@ async def test_a_corrupt_payload_fails_its_own_job_while_its_neighbours_run(shop
     for job, payload in zip(bad, payloads * 2, strict=True):
         shop.alter("update holdfast_job set payload = ? where id = ?", payload, job.id)
     async with shop.working():
-        assert [await job.aresult(10) for job in good] == [2, 3]
+        assert [await job.aresult(SOON) for job in good] == [2, 3]
         for job in bad:
             record = await shop.until_ended(job)
             assert (record.state, record.reason, record.attempts) == ("failed", "undecodable", 1)

@@ -12,6 +12,7 @@ import pytest
 from holdfast import SyncContext
 from holdfast.engine.process import is_gone
 from holdfast.model.job import Claimed
+from tests.patience import SOON
 
 from . import isolated_tasks
 from .worker_kit import Shop, heard, key_of, live
@@ -102,7 +103,7 @@ async def test_another_worker_takes_over_at_once_what_a_stopping_one_hands_back(
         await first.stop(grace=0)
         await attempts.get()
         go.set()
-        assert await job.aresult(10) == "done"
+        assert await job.aresult(SOON) == "done"
     assert (await job.astatus()).attempts == 1
 
 
@@ -114,14 +115,14 @@ async def test_a_success_within_the_cancel_grace_of_a_stop_is_recorded(real_shop
     @app.task
     def saves(ctx: SyncContext) -> str:
         begun.set()
-        return f"saved {ctx.wait_cancelled(20)}"
+        return f"saved {ctx.wait_cancelled(SOON)}"
 
     worker = real_shop.worker()
     await worker.start()
     job = await saves.aenqueue()
     await asyncio.to_thread(begun.wait)
     await worker.stop(grace=0)
-    assert await job.aresult(5) == "saved True"
+    assert await job.aresult(SOON) == "saved True"
 
 
 @live
@@ -208,7 +209,7 @@ async def test_a_store_that_is_down_while_the_worker_leaves_does_not_hold_it_for
     worker = shop.worker(lease=2)
     await worker.start()
     shop.store.down = True
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SOON):
         await worker.stop()
     shop.store.down = False
     assert "its lease will run out instead" in caplog.text

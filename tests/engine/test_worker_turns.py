@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.patience import SOON
+
 from .worker_kit import Shop, live
 
 
@@ -30,6 +32,6 @@ async def test_many_slots_are_claimed_in_halves_and_never_more_than_there_are(sh
 
         worker.floor.dispatch = note  # type: ignore[method-assign, assignment]
         for job in jobs:
-            assert await job.await_(30) == "succeeded"
+            assert await job.await_(SOON) == "succeeded"
     assert most <= 400
     assert max(claims) <= (200 if shop.store.backend == "postgres" else 400)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.rules.retry import RetryPolicy
+from tests.patience import SOON
 
 from .worker_kit import Shop, live
 
@@ -32,7 +33,7 @@ async def test_an_unknown_task_is_handed_back_at_no_cost_and_rerouted_once(
         for _ in range(5):
             await worker.ears.run_once()
             worker.turns.feed()
-            assert await (await known.aenqueue()).aresult(10) == "ran"
+            assert await (await known.aenqueue()).aresult(SOON) == "ran"
         assert (await job.astatus()).epoch == record.epoch
         explanation = await app.jobs.aexplain(job.id)
         assert "task_unknown" in [reason.code for reason in explanation.reasons]
@@ -56,9 +57,9 @@ async def test_a_rerouted_job_is_picked_up_at_once_by_a_worker_that_knows_its_ta
             await shop.until_again(job, "no_handler")
             # One that comes later finds it as it starts; one that is there already is rung for.
             async with elsewhere.working():
-                assert await job.aresult(10) == 2
+                assert await job.aresult(SOON) == 2
                 second = await strange.aenqueue(n=2)
-                assert await second.aresult(10) == 3
+                assert await second.aresult(SOON) == 3
     finally:
         elsewhere.app.close()
     assert (await job.astatus()).attempts == 1
@@ -114,7 +115,7 @@ async def test_a_worker_full_of_unknown_jobs_still_runs_what_it_knows(shop: Shop
     await app.aenqueue_many([strange.job(n=n) for n in range(50)])
     job = await known.aenqueue()
     async with shop.working(concurrency=2):
-        assert await job.aresult(10) == "ran"
+        assert await job.aresult(SOON) == "ran"
         await asyncio.sleep(0)
     counts = {(c.label, c.jobs) for c in await app.jobs.acounts()}
     assert counts == {("ready", 50), ("succeeded", 1)}

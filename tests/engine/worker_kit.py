@@ -21,10 +21,13 @@ from holdfast.model.job import JobRecord
 from holdfast.rules.retry import RetryPolicy
 from holdfast.storage.port import Op
 from holdfast.tasks import Task
+from tests.patience import SOON
 
 T = TypeVar("T")
 
 AT_ONCE = RetryPolicy(kind="none")
+# Of a test: longer than it waits for one thing, and shorter than the poll.
+_LONGEST = 45.0
 # Only wake-ups make a worker look in time, no poll: a lost one is a test that takes too long. Its loops are off, so
 # that nothing writes but what the test is about.
 QUIET: dict[str, Any] = {"poll": 60.0, "block_warning": 0.0} | {
@@ -38,7 +41,7 @@ def live(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         async def main() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(_LONGEST):
                 await test(*args, **kwargs)
 
         asyncio.run(main())
@@ -131,7 +134,7 @@ class Shop:
         return await self.until(job, lambda r: r.state == "ready" and r.reason == reason)
 
     async def until_ended(self, job: Job[Any]) -> JobRecord:
-        await job.await_(20)
+        await job.await_(SOON)
         return await job.astatus()
 
     def alter(self, statement: str, *values: object) -> None:

@@ -20,10 +20,10 @@ from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.statements import Statement, sql
+from tests.patience import SOON
 from tests.storage import kit, lenders
 from tests.storage.lenders import Lender
 
-SOON = 10.0
 BRIEFLY = 0.2
 
 

@@ -15,6 +15,7 @@ from holdfast.errors import NotInTransaction
 from holdfast.storage.port import Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
+from tests.patience import SOON
 from tests.storage import kit, lenders
 
 if not settings.configured:
@@ -65,7 +66,7 @@ def test_leaving_atomic_keeps_the_write_and_wakes(lent: tuple[Store, Any]) -> No
     ear = store.bell.listen(["queue:a"])
     with transaction.atomic(using=ALIAS):
         store.within(connection, kit.insert("a"))
-    assert ear.wait(10)
+    assert ear.wait(SOON)
     assert store.read(kit.names()) == ["a"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.errors import StorageReadOnly, StorageUnavailable
 from holdfast.storage.postgres import PostgresStore
+from tests.patience import SOON
 from tests.postgres_server import PostgresServer, private_server
 from tests.storage import kit
 
@@ -43,7 +44,7 @@ def test_a_store_outlives_a_restart_of_its_server(own_server: PostgresServer) ->
     store.write(kit.insert("after"))
     asyncio.run(store.awrite(kit.insert("awaited after")))
     assert store.read(kit.names()) == ["after", "awaited after", "awaited before", "before"]
-    assert ear.wait(20)
+    assert ear.wait(SOON)
     store.close()
 
 
@@ -86,7 +87,7 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
             began = time.monotonic()
             with pytest.raises(StorageUnavailable) as refused:
                 attempt()
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 20, "without a limit it would be for ever"
             assert "hunter2" not in str(refused.value)
         store.close()
 
@@ -100,7 +101,7 @@ def test_a_program_that_ends_right_after_its_write_still_wakes_others(noted_dsn:
     with psycopg.connect(noted_dsn, autocommit=True) as listener:
         listener.execute("listen holdfast")
         kit.run_python(program)
-        assert [notice.payload for notice in listener.notifies(timeout=10, stop_after=1)] == ["queue:a"]
+        assert [notice.payload for notice in listener.notifies(timeout=SOON, stop_after=1)] == ["queue:a"]
 
 
 def test_without_psycopg_the_store_says_what_to_install_and_the_rest_works() -> None:

@@ -16,6 +16,7 @@ from holdfast.errors import OutcomeUnknown
 from holdfast.storage.port import ListOp, Op, Tx
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.postgres.lines import Lines
+from tests.patience import SOON
 from tests.storage import kit
 
 
@@ -27,7 +28,7 @@ def test_an_interrupted_leader_takes_nobody_with_it(noted_dsn: str) -> None:
     async def interrupted(tx: Tx, items: object) -> list[bool]:
         assert isinstance(items, list)
         leading.set()
-        boarded.wait(10)
+        boarded.wait(SOON)
         raise KeyboardInterrupt
 
     def lead() -> None:
@@ -41,13 +42,13 @@ def test_an_interrupted_leader_takes_nobody_with_it(noted_dsn: str) -> None:
 
     threads = [threading.Thread(target=lead), threading.Thread(target=follow)]
     threads[0].start()
-    assert leading.wait(10)
+    assert leading.wait(SOON)
     threads[1].start()
     while not any(ticket.op.items == ["a"] for ticket in store._merger._lines):
         time.sleep(0.001)
     boarded.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(SOON)
     assert outcomes["follower"] == [True]
     assert isinstance(outcomes["leader"], KeyboardInterrupt)
     store.close()
@@ -62,7 +63,7 @@ def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_d
         assert isinstance(items, list)
         if items == ["first"]:
             first.set()
-            gathered.wait(10)
+            gathered.wait(SOON)
             return await kit.insert_each(tx, items)
         raise KeyboardInterrupt
 
@@ -74,14 +75,14 @@ def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_d
 
     threads = [threading.Thread(target=call, args=(item,)) for item in ("first", "b", "c")]
     threads[0].start()
-    assert first.wait(10)
+    assert first.wait(SOON)
     for thread in threads[1:]:
         thread.start()
     while len(list(store._merger._lines)) < 2:
         time.sleep(0.001)
     gathered.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(SOON)
     assert sorted(type(error).__name__ for error in errors) == ["KeyboardInterrupt", "OutcomeUnknown"]
     assert any(isinstance(error, OutcomeUnknown) for error in errors)
     assert store.write_list(kit.insert_list(["d"])) == [True]
@@ -108,7 +109,7 @@ def test_who_is_interrupted_while_handing_the_lead_over_does_not_keep_it(noted_d
     answers: list[list[bool]] = []
     other = threading.Thread(target=lambda: answers.append(store.write_list(kit.insert_list(["b"]))), daemon=True)
     other.start()
-    other.join(10)
+    other.join(SOON)
     assert answers == [[True]]
     store.close()
 
@@ -126,7 +127,7 @@ def test_who_was_lost_from_the_line_comes_back_to_it(noted_dsn: str) -> None:
     with merger._mutex:
         merger._lines = Lines()
         merger._leaders.clear()
-    other.join(10)
+    other.join(SOON)
     assert answers == [[True]]
     store.close()
 
@@ -182,7 +183,7 @@ def test_ctrl_c_at_any_moment_stops_no_other_writer(noted_dsn: str) -> None:
         signal.signal(signal.SIGALRM, previous)
         stop.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(SOON)
         threading.excepthook = hook
     assert not any(thread.is_alive() for thread in threads)
     store.close()
@@ -197,7 +198,7 @@ def test_a_fork_in_the_middle_of_everything_leaves_both_processes_working(noted_
 
         store = PostgresStore({noted_dsn!r})
         ear = store.bell.listen(["queue:a"])
-        assert ear.wait(10)
+        assert ear.wait({SOON})
         stop = threading.Event()
 
         def keep_writing():
@@ -216,7 +217,7 @@ def test_a_fork_in_the_middle_of_everything_leaves_both_processes_working(noted_
                 try:
                     store.write(kit.insert(f"child {{n}}"))
                     asyncio.run(store.awrite_list(kit.insert_list([f"awaited {{n}}"])))
-                    assert store.bell.listen(["queue:a"]).wait(10)
+                    assert store.bell.listen(["queue:a"]).wait({SOON})
                     store.close()
                     os._exit(0)
                 except BaseException as error:

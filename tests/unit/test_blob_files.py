@@ -23,6 +23,7 @@ from holdfast.storage.blobs import Awaiting, Blocking
 from holdfast.storage.sqlite import files
 from holdfast.storage.sqlite.files import FileBlobs
 from holdfast.storage.step import step
+from tests.patience import SOON
 
 BLOB = "01" * 13
 REACH: Any = Blocking(lambda: pytest.fail("no store is asked"))
@@ -145,7 +146,7 @@ def test_a_loop_that_closes_waits_for_the_thread_that_writes(blobs: FileBlobs, m
     is_free, real = threading.Event(), files._write
 
     def write_late(descriptor: int, data: bytes) -> None:
-        assert is_free.wait(10)
+        assert is_free.wait(SOON)
         real(descriptor, data)
         written.append(os.fstat(descriptor).st_size)
 

@@ -16,6 +16,7 @@ import pytest
 from holdfast.errors import OutcomeUnknown, QueueFull, StorageFull, StorageUnavailable
 from holdfast.storage.combine import BATCH_WEIGHT, Combiner
 from holdfast.storage.waiter import Waiter
+from tests.patience import SOON
 
 Work = Callable[[], Any]
 
@@ -31,7 +32,7 @@ class Ledger:
 
     def commit(self, batch: Sequence[Waiter[Work]]) -> None:
         self.entered.release()
-        assert self.gate.wait(20)
+        assert self.gate.wait(SOON)
         self.batches.append(len(batch))
         for waiter in batch:
             try:
@@ -79,13 +80,13 @@ def in_threads(*calls: Callable[[], Any]) -> list[threading.Thread]:
 
 def join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(20)
+        thread.join(SOON)
         assert not thread.is_alive(), "a caller hangs"
 
 
 def until(claim: Callable[[], bool]) -> None:
     """Wait for what another thread is about to do."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + SOON
     while not claim():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.0005)
@@ -103,7 +104,7 @@ def test_callers_that_come_during_a_commit_share_the_next_one(combiner: Combiner
     answers: list[int] = []
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(*(lambda n=n: answers.append(combiner.run(answer(n))) for n in range(1, 9)))  # type: ignore[misc]
         until(lambda: waiting(combiner) == 8)
     join(threads)
@@ -121,7 +122,7 @@ def test_a_failing_work_fails_alone(combiner: Combiner[Work], ledger: Ledger) ->
 
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(failing, lambda: outcomes.append(combiner.run(answer("well"))))
         until(lambda: waiting(combiner) == 2)
     join(threads)
@@ -135,7 +136,7 @@ def test_a_failed_commit_fails_every_caller_with_an_error_of_its_own() -> None:
 
     def commit(batch: Sequence[Waiter[Work]]) -> None:
         entered.set()
-        gate.wait(20)
+        gate.wait(SOON)
         raise StorageFull("no space", backend="sqlite")
 
     combiner: Combiner[Work] = Combiner(commit)
@@ -146,7 +147,7 @@ def test_a_failed_commit_fails_every_caller_with_an_error_of_its_own() -> None:
         errors.append(caught.value)
 
     threads = in_threads(call)
-    entered.wait(10)
+    entered.wait(SOON)
     threads += in_threads(call, call)
     until(lambda: waiting(combiner) == 2)
     gate.set()
@@ -158,7 +159,7 @@ def test_a_failed_commit_fails_every_caller_with_an_error_of_its_own() -> None:
 def test_a_batch_is_capped_by_weight_and_the_rest_follows(combiner: Combiner[Work], ledger: Ledger) -> None:
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         for _ in range(3):
             before = waiting(combiner)
             threads += in_threads(lambda: combiner.run(answer(1), BATCH_WEIGHT // 2))
@@ -226,7 +227,7 @@ def test_tasks_of_several_loops_and_threads_share_commits(combiner: Combiner[Wor
 
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(-1)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(lambda: loop(0), lambda: loop(100), lambda: answers.append(combiner.run(answer(999))))
         until(lambda: waiting(combiner) == 101)
     join(threads)
@@ -266,7 +267,7 @@ def test_a_blocking_call_on_the_event_loops_thread_never_deadlocks_with_a_batch_
             assert combiner.run(answer(n)) == n
             assert await asyncio.gather(*tasks) == list(range(5))
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), SOON))
 
 
 def test_a_cancelled_caller_leaves_the_others_and_may_have_committed(combiner: Combiner[Work], ledger: Ledger) -> None:
@@ -275,7 +276,7 @@ def test_a_cancelled_caller_leaves_the_others_and_may_have_committed(combiner: C
     async def main() -> None:
         with ledger.held():
             taken = asyncio.ensure_future(combiner.arun(lambda: done.append("taken")))
-            await asyncio.to_thread(ledger.entered.acquire, timeout=10)
+            await asyncio.to_thread(ledger.entered.acquire, timeout=SOON)
             queued = asyncio.ensure_future(combiner.arun(lambda: done.append("queued")))
             other = asyncio.ensure_future(combiner.arun(lambda: done.append("other")))
             await asyncio.sleep(0)
@@ -293,7 +294,7 @@ def test_a_loop_that_was_closed_while_it_waited_harms_nobody(combiner: Combiner[
     with ledger.held():
         task = loop.create_task(combiner.arun(answer(1)))
         loop.run_until_complete(asyncio.sleep(0))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             loop.run_until_complete(task)
@@ -315,7 +316,7 @@ def test_a_full_queue_is_refused_after_a_second_at_most(ledger: Ledger, monkeypa
     combiner: Combiner[Work] = Combiner(ledger.commit, room=2)
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(lambda: combiner.run(answer(1)), lambda: combiner.run(answer(2)))
         until(lambda: waiting(combiner) == 2)
         with pytest.raises(QueueFull, match="2 writes wait"):
@@ -336,7 +337,7 @@ def test_closing_refuses_what_waits_and_what_comes(combiner: Combiner[Work], led
 
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(call)
         until(lambda: waiting(combiner) == 1)
         threads += in_threads(combiner.close)
@@ -358,7 +359,7 @@ def test_a_closed_combiner_refuses_tasks_that_come_later(combiner: Combiner[Work
         combiner.close()
         for _ in range(2):
             with pytest.raises(StorageUnavailable):
-                await asyncio.wait_for(combiner.arun(answer(2)), 10)
+                await asyncio.wait_for(combiner.arun(answer(2)), SOON)
 
     asyncio.run(main())
 
@@ -378,7 +379,7 @@ def test_a_leader_that_is_interrupted_fails_its_batch_and_hands_over(combiner: C
 
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         threads += in_threads(leader)
         until(lambda: waiting(combiner) == 1)
         threads += in_threads(neighbour)
@@ -406,7 +407,7 @@ def test_a_promoted_waiter_that_is_interrupted_withdraws_and_passes_leadership_o
     try:
         with ledger.held():
             threads = in_threads(lambda: combiner.run(answer(0)))
-            ledger.entered.acquire(timeout=10)
+            ledger.entered.acquire(timeout=SOON)
             threads += in_threads(lambda: _behind_main(combiner, done))
             with pytest.raises(Interrupted):
                 combiner.run(lambda: done.append("main"))
@@ -465,7 +466,7 @@ def _trial(combiner: Combiner[Work], trial: int) -> None:
     begun = threading.Event()
 
     def interrupt() -> None:
-        begun.wait(10)
+        begun.wait(SOON)
         time.sleep((trial % 50) * 0.00002)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
@@ -519,10 +520,10 @@ def test_a_flight_left_by_a_leader_interrupted_twice_is_landed_by_the_next(
 
 def test_a_forked_child_starts_with_new_locks_and_an_empty_queue(combiner: Combiner[Work], ledger: Ledger) -> None:
     asyncio.run(combiner.arun(answer(0)))
-    ledger.entered.acquire(timeout=10)
+    ledger.entered.acquire(timeout=SOON)
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)), lambda: combiner.run(answer(1)))
-        ledger.entered.acquire(timeout=10)
+        ledger.entered.acquire(timeout=SOON)
         child = os.fork()
         if child == 0:
             ledger.gate = threading.Event()

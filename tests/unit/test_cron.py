@@ -188,10 +188,10 @@ def test_rare_dates_are_found() -> None:
     ["1," * 100_000 + "1 * * * *", "* " * 50_000, "*/" + "9" * 5_000 + " * * * *", "1-" * 100_000, "@" * 1_000_000],
 )
 def test_a_memory_bomb_is_refused_before_anything_is_made_of_it(bomb: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(InvalidInput):
         parse_cron(bomb)
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1
 
 
 @pytest.mark.parametrize("value", [None, 5, b"* * * * *", ["*"] * 5, object()])

@@ -129,19 +129,19 @@ def test_ten_thousand_members_are_few_nodes_whatever_their_shape() -> None:
         "loose": ([Item(f"m{i}", f"t{i}") for i in range(10_000)], []),
     }
     for name, (items, edges) in shapes.items():
-        began = time.perf_counter()
+        began = time.thread_time()
         structure = structure_of(items, edges)
         layout = lay_out([Size(node.key, node.rank, 150, 44) for node in structure.nodes], structure.edges)
         assert len(structure.nodes) <= MOST, name
         assert sum(len(node.items) for node in structure.nodes) == 10_000, name
         assert len({node.key for node in structure.nodes}) == len(structure.nodes), name
         assert set(layout.places) == {node.key for node in structure.nodes}, name
-        assert time.perf_counter() - began < 5, name
+        assert time.thread_time() - began < 5, name
 
 
 def test_a_dense_graph_is_laid_out_in_bounded_time() -> None:
     nodes = [f"n{i}" for i in range(MOST)]
     edges = [(nodes[a], nodes[b]) for a in range(MOST) for b in range(a + 1, MOST)]
-    began = time.perf_counter()
+    began = time.thread_time()
     lay_out(sizes(ranks_of(nodes, edges)), edges)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5

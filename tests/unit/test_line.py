@@ -12,6 +12,7 @@ import pytest
 from holdfast.outbound.client import Client
 from holdfast.outbound.line import Line
 from holdfast.outbound.policy import Policy
+from tests.patience import SOON
 from tests.unit.http_kit import answer
 
 OK = answer(200, b"ok")
@@ -55,7 +56,7 @@ async def listening() -> AsyncIterator[tuple[Peer, Client]]:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), SOON))
 
 
 def test_the_head_goes_out_together_with_the_body() -> None:

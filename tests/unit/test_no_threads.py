@@ -16,6 +16,7 @@ from holdfast.storage.postgres.hands import Hands
 from holdfast.storage.postgres.listen import ListenThread
 from holdfast.storage.postgres.notify import NotifyThread
 from holdfast.storage.sqlite import SqliteStore
+from tests.patience import SOON
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
 
@@ -42,7 +43,7 @@ def test_a_task_that_writes_is_told_and_its_write_is_not_done_later(
     async def main() -> None:
         with no_threads(monkeypatch), pytest.raises(StorageUnavailable, match="no thread"):
             await store.awrite(add("refused"))
-        await asyncio.wait_for(store.awrite(add("served")), 10)
+        await asyncio.wait_for(store.awrite(add("served")), SOON)
 
     prepare(store)
     asyncio.run(main())

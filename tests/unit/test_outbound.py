@@ -16,6 +16,7 @@ from holdfast.outbound.client import Answer, Client, check_headers
 from holdfast.outbound.policy import Policy, parse
 from holdfast.outbound.verdict import verdict
 from holdfast.outcomes import Fail, Park, Retry, Throttle
+from tests.patience import SOON
 from tests.unit.http_kit import Server, answer, serving
 
 HOME = ("127.0.0.0/8",)
@@ -26,7 +27,7 @@ def client_for(server: Server, **more: Any) -> Client:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), SOON))
 
 
 def test_a_request_arrives_as_it_was_sent_and_its_answer_comes_back() -> None:
@@ -80,7 +81,7 @@ def test_an_answer_that_never_ends_is_cut_when_the_time_is_over() -> None:
 
     async def test() -> None:
         async with serving(trickle) as server:
-            got = await client_for(server).request("GET", server.url, timeout=0.3)
+            got = await client_for(server).request("GET", server.url, timeout=3)
             assert (got.status, got.body, got.cut) == (200, b"hello", "time")
 
     run(test)

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.outbound.connections import Connections
 from holdfast.outbound.network import connect
+from tests.patience import SOON
 from tests.unit.http_kit import Server, answer, serving
 
 
@@ -34,7 +35,7 @@ async def fetch(through: Connections, server: Server) -> int:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), SOON))
 
 
 def test_one_that_rests_is_used_again() -> None:

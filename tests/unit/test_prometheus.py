@@ -16,6 +16,7 @@ import holdfast
 from holdfast.contrib.exposition import CONTENT_TYPE, Family, Page
 from holdfast.contrib.prometheus import FAMILIES, render, serve
 from holdfast.errors import ConfigError
+from tests.patience import SOON
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -52,7 +53,7 @@ def test_the_page_parses_and_tells_what_happened(app: holdfast.App) -> None:
     app.tasks["send"].options(delay=60).enqueue(1)
     with app.worker(meter_interval=0):
         for job in jobs:
-            job.wait(20)
+            job.wait(SOON)
         page = render(app)
     assert value(page, "holdfast_jobs", queue="mail", label="succeeded") == 2
     assert value(page, "holdfast_jobs", queue="mail", label="failed") == 1
@@ -114,7 +115,7 @@ def test_the_page_is_served_on_loopback(app: holdfast.App) -> None:
     app.tasks["send"].enqueue(1)
     server = serve(app, [0])
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=SOON) as answer:
             assert answer.headers["Content-Type"] == CONTENT_TYPE
             page = answer.read().decode()
         assert value(page, "holdfast_jobs", queue="mail", label="waiting") == 1
@@ -130,7 +131,7 @@ def test_the_page_is_served_on_loopback(app: holdfast.App) -> None:
 
 def _code(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=SOON) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -145,7 +146,7 @@ def test_a_store_that_is_away_is_told_and_nothing_else(app: holdfast.App, monkey
     server = serve(app, [0])
     try:
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=SOON)
         with caught.value as answer:
             assert (answer.code, b"secret" in answer.read()) == (503, False)
     finally:

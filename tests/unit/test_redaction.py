@@ -79,10 +79,10 @@ def test_only_the_value_is_hidden_wherever_the_name_stands_in_its_word(text: str
 )
 def test_a_text_that_is_made_to_take_long_does_not(piece: str) -> None:
     text = (piece * 16_384)[:16_384]
-    began = time.process_time()
+    began = time.thread_time()
     redact(text)
     redact(f'token="{text}')
-    assert time.process_time() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_an_answer_is_described_without_its_secrets() -> None:

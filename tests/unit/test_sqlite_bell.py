@@ -16,8 +16,11 @@ import pytest
 from holdfast.errors import StorageError
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.sqlite.inotify import FileEvents
+from tests.patience import SOON
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
+# Seconds. Who is not woken waits for so long.
+LONG = 600.0
 WRITER = """
 import sys
 from holdfast.storage.sqlite import SqliteStore
@@ -44,7 +47,7 @@ def stranger(store: SqliteStore, tmp_path: Path) -> Iterator[subprocess.Popen[st
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     yield process
-    process.communicate(timeout=10)
+    process.communicate(timeout=SOON)
 
 
 def tell(stranger: subprocess.Popen[str], text: str) -> None:
@@ -88,20 +91,18 @@ def test_a_ring_while_nobody_waits_is_kept_once(store: SqliteStore) -> None:
 def test_a_thread_and_a_task_that_wait_are_woken(store: SqliteStore) -> None:
     thread_ear, task_ear = store.bell.listen(["job"]), store.bell.listen(["job"])
     rang: list[bool] = []
-    thread = threading.Thread(target=lambda: rang.append(thread_ear.wait(10)))
+    thread = threading.Thread(target=lambda: rang.append(thread_ear.wait(LONG)), daemon=True)
     thread.start()
 
     async def main() -> bool:
-        task = asyncio.ensure_future(task_ear.await_ring(10))
+        task = asyncio.ensure_future(task_ear.await_ring(LONG))
         await asyncio.sleep(0.01)
         await store.awrite(add("a", topic="job"))
-        return await task
+        return await asyncio.wait_for(task, SOON)
 
-    start = time.monotonic()
     assert asyncio.run(main())
-    thread.join(10)
+    thread.join(SOON)
     assert rang == [True]
-    assert time.monotonic() - start < 2
     thread_ear.close()
     task_ear.close()
 
@@ -110,7 +111,7 @@ def test_a_cancelled_wait_keeps_the_ring_for_the_next(store: SqliteStore) -> Non
     ear = store.bell.listen(["job"])
 
     async def main() -> bool:
-        task = asyncio.ensure_future(ear.await_ring(10))
+        task = asyncio.ensure_future(ear.await_ring(LONG))
         await asyncio.sleep(0)
         ear.ring()
         task.cancel()
@@ -123,13 +124,13 @@ def test_a_cancelled_wait_keeps_the_ring_for_the_next(store: SqliteStore) -> Non
 
 def test_closing_a_listener_sends_its_waiter_home(store: SqliteStore) -> None:
     ear = store.bell.listen(["job"])
-    timer = threading.Timer(0.01, ear.close)
-    timer.start()
-    start = time.monotonic()
-    ear.wait(10)
-    assert time.monotonic() - start < 5
+    waiter = threading.Thread(target=ear.wait, args=(LONG,), daemon=True)
+    waiter.start()
+    waiter.join(0.01)
+    ear.close()
+    waiter.join(SOON)
+    assert not waiter.is_alive()
     assert not store.bell.heard
-    timer.join()
 
 
 @pytest.mark.parametrize("inotify", [True, False])
@@ -143,14 +144,14 @@ def test_another_processs_commit_rings_soon(
     delays: list[float] = []
     for n in range(10):
         heard: list[float] = []
-        thread = threading.Thread(target=lambda heard=heard: heard.append(time.monotonic()) if ear.wait(5) else None)
+        thread = threading.Thread(target=lambda heard=heard: heard.append(time.monotonic()) if ear.wait(SOON) else None)
         thread.start()
         tell(stranger, f"n{n}")
         told = time.monotonic()
-        thread.join(10)
+        thread.join(SOON)
         assert heard, "the commit was missed"
         delays.append(heard[0] - told)
-    assert sorted(delays)[5] < 0.05
+    assert sorted(delays)[2] < 0.05, "a busy machine keeps some of them"
     ear.close()
 
 
@@ -160,7 +161,7 @@ def test_another_processs_commit_is_kept_for_who_waits_later(
     ear = store.bell.listen(["job"])
     assert not ear.wait(0.02)
     tell(stranger, "while nobody waits")
-    assert ear.wait(5)
+    assert ear.wait(SOON)
     assert not ear.wait(0.05)
     ear.close()
 
@@ -186,7 +187,7 @@ def test_our_own_commits_ring_no_strangers_bell(store: SqliteStore) -> None:
     thread = threading.Thread(target=write)
     thread.start()
     assert not ear.wait(0.3)
-    thread.join(10)
+    thread.join(SOON)
     assert done.is_set()
     ear.close()
 
@@ -199,7 +200,7 @@ def test_the_watch_starts_with_the_first_who_waits_and_sleeps_while_nothing_happ
     assert store._watch._thread is not None
     before = time.process_time()
     assert not ear.wait(0.5)
-    assert time.process_time() - before < 0.05
+    assert time.process_time() - before < 0.1, "half a second of looks would take more, even on a busy machine"
     ear.close()
 
 
@@ -210,14 +211,17 @@ def test_a_lent_connections_commit_rings_within_50_ms_and_its_rollback_never(sto
     store.within(connection, add("gone", topic="job"))
     connection.rollback()
     assert not ear.wait(0.1)
-    connection.execute("begin immediate")
-    store.within(connection, add("kept", topic="job"))
-    assert not ear.wait(0.02)
-    connection.commit()
-    start = time.monotonic()
-    assert ear.wait(5)
-    assert time.monotonic() - start < 0.05
-    assert store.read(TEXTS) == ["kept"]
+    delays: list[float] = []
+    for n in range(5):
+        connection.execute("begin immediate")
+        store.within(connection, add(f"kept {n}", topic="job"))
+        assert not ear.wait(0.02)
+        connection.commit()
+        start = time.monotonic()
+        assert ear.wait(SOON)
+        delays.append(time.monotonic() - start)
+    assert sorted(delays)[1] < 0.05, "a busy machine keeps some of them"
+    assert store.read(TEXTS) == [f"kept {n}" for n in range(5)]
     connection.close()
     ear.close()
 
@@ -229,7 +233,7 @@ def test_in_memory_a_lent_connections_commit_rings_too() -> None:
     connection.execute("begin immediate")
     store.within(connection, add("kept", topic="job"))
     connection.commit()
-    assert ear.wait(5)
+    assert ear.wait(SOON)
     connection.close()
     store.close()
 
@@ -242,5 +246,5 @@ def test_closing_the_store_ends_its_threads(tmp_path: Path) -> None:
     assert not ear.wait(0.01)
     store.close()
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(SOON)
         assert not thread.is_alive()

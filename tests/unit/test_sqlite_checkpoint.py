@@ -13,6 +13,7 @@ from holdfast.errors import StorageBusy
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import SqliteStore, checkpoint
 from holdfast.storage.sqlite.checkpoint import Checkpointer, has_wal_reset_bug
+from tests.patience import SOON
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
 
@@ -86,14 +87,14 @@ def test_a_quiet_moment_moves_even_a_small_log(store: SqliteStore, monkeypatch: 
     monkeypatch.setattr(checkpoint, "QUIET", 0.01)
     ran = _count_runs(store, monkeypatch)
     store.write(add("a"))
-    assert ran.acquire(timeout=10)
+    assert ran.acquire(timeout=SOON)
 
 
 def test_many_changes_move_the_log_without_a_quiet_moment(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "QUIET", 3600.0)
     ran = _count_runs(store, monkeypatch)
     store.write(add(*(f"{n}" for n in range(6_000))))
-    assert ran.acquire(timeout=10)
+    assert ran.acquire(timeout=SOON)
 
 
 def _count_runs(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
@@ -107,7 +108,7 @@ def _count_runs(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> threadin
     monkeypatch.setattr(checkpointer(store), "run_once", run_once)
     store.write(add("first"))
     checkpointer(store)._full.set()
-    assert ran.acquire(timeout=10)
+    assert ran.acquire(timeout=SOON)
     return ran
 
 
@@ -123,7 +124,7 @@ def test_writers_wait_for_a_checkpoint_and_go_on(store: SqliteStore) -> None:
         thread = threading.Thread(target=store.write, args=(Op(add("a").run, patience=0),))
         thread.start()
         time.sleep(0.01)
-    thread.join(10)
+    thread.join(SOON)
     assert store.read(TEXTS) == ["a"]
 
 

@@ -18,6 +18,7 @@ from holdfast.errors import StorageUnavailable
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.statements import Statement
+from tests.patience import SOON
 from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add
 
 STRANGER = """
@@ -61,7 +62,7 @@ def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alon
     assert in_child(child) == 0
     store.write(add("parent again"))
     assert len(store.read(TEXTS)) == 5
-    assert ear.wait(5)
+    assert ear.wait(SOON)
     assert store.read(_CHECK) == "ok"
     ear.close()
 
@@ -76,14 +77,14 @@ def test_a_fork_during_a_commit_of_another_thread_waits_for_it_and_harms_neither
 
     thread = threading.Thread(target=store.write, args=(Op(held),))
     thread.start()
-    inside.wait(10)
+    inside.wait(SOON)
 
     def child() -> bool:
         store.write(add("child"))
         return store.read(TEXTS) == ["parent", "child"]
 
     assert in_child(child) == 0
-    thread.join(10)
+    thread.join(SOON)
     store.write(add("parent again"))
     assert store.read(TEXTS) == ["parent", "child", "parent again"]
 
@@ -159,9 +160,9 @@ def test_a_fork_while_long_reads_wait_for_their_turn_waits_for_none_of_them(stor
     reading = threading.Thread(target=lambda: answers.append(asyncio.run(read_many())))
     reading.start()
     for _ in range(14):  # each of the twelve was tried on the loop, and the first go on in threads
-        assert begun.acquire(timeout=20)
+        assert begun.acquire(timeout=SOON)
     assert in_child(lambda: store.write(add("child")) > 0) == 0
-    reading.join(30)
+    reading.join(SOON)
     assert answers == [[300000] * 12]
     assert store.read(TEXTS) == ["child"]
 
@@ -174,10 +175,10 @@ def test_after_a_fork_the_parent_still_hears_of_other_processes(store: SqliteSto
     while ear.wait(0.2):  # what happened meanwhile is told of once
         pass
     heard: list[bool] = []
-    waiting = threading.Thread(target=lambda: heard.append(ear.wait(10)))
+    waiting = threading.Thread(target=lambda: heard.append(ear.wait(SOON)))
     waiting.start()
-    subprocess.run([sys.executable, "-c", STRANGER, str(path)], env=ENV, check=True, timeout=20)
-    waiting.join(20)
+    subprocess.run([sys.executable, "-c", STRANGER, str(path)], env=ENV, check=True, timeout=SOON)
+    waiting.join(SOON)
     assert heard == [True]
     ear.close()
 

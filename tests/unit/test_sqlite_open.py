@@ -20,6 +20,7 @@ from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.sqlite.location import filesystem_of, is_network, locate
 from holdfast.storage.sqlite.schema import statements
 from holdfast.storage.statements import Statement
+from tests.patience import SOON
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
 MOUNTS = """\
@@ -293,7 +294,7 @@ def test_many_processes_may_open_a_fresh_file_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN, str(tmp_path / "jobs.db")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     processes = [subprocess.Popen(command, env=environment) for _ in range(6)]
-    assert [process.wait(30) for process in processes] == [0] * 6
+    assert [process.wait(SOON) for process in processes] == [0] * 6
 
 
 def test_a_trigger_stays_one_statement() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.storage.sqlite import watch as module
 from holdfast.storage.sqlite.watch import Watch
+from tests.patience import SOON
 
 
 class SlowToStart(threading.Thread):
@@ -19,7 +20,7 @@ class SlowToStart(threading.Thread):
 
     def start(self) -> None:
         self.exists.set()
-        assert self.may_run.wait(10)
+        assert self.may_run.wait(SOON)
         super().start()
 
 
@@ -43,13 +44,13 @@ def test_closing_while_somebody_begins_to_wait_waits_for_the_thread(
     with monkeypatch.context() as patched:
         patched.setattr(module.threading, "Thread", SlowToStart)
         waiting.start()
-        assert SlowToStart.exists.wait(10)
+        assert SlowToStart.exists.wait(SOON)
         closing.start()
         # Gives way to the one that closes; it must not get past the thread that does not run yet.
         closing.join(0.05)
         SlowToStart.may_run.set()
         for thread in (waiting, closing):
-            thread.join(10)
+            thread.join(SOON)
     assert failures == []
 
 
@@ -81,6 +82,6 @@ def test_a_strangers_commit_beside_our_own_is_found_though_its_event_was_heard_w
             while looks == 0:
                 found.wait(0.001)
             log.write_bytes(b"one write, and no other when it can be seen")
-            assert found.wait(10)
+            assert found.wait(SOON)
     finally:
         watch.close()

@@ -56,7 +56,7 @@ def test_no_url_of_the_corpus_reaches_this_machine() -> None:
             assert canary.connections == canary6.connections == 0
             assert set(world.dialled) == {PUBLIC}
 
-    asyncio.run(asyncio.wait_for(test(), 30))
+    asyncio.run(asyncio.wait_for(test(), 50))
 
 
 def _second_home() -> str:

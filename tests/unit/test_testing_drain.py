@@ -14,6 +14,7 @@ from holdfast.draining import Drained
 from holdfast.engine import tenure
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.testing import adrain, drain, isolated
+from tests.patience import SOON
 
 
 @pytest.fixture
@@ -247,7 +248,7 @@ def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own
 
     @app.task
     async def blocks_the_loop() -> bool:
-        return renewed.wait(10)
+        return renewed.wait(SOON)
 
     monkeypatch.setattr(tenure, "Heartbeat", Told)
     job = blocks_the_loop.enqueue()

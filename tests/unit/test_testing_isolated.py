@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.testing import assert_enqueued, drain, inline, isolated
+from tests.patience import SOON
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_isolation_ends_with_an_error_too_and_may_be_nested(app: holdfast.App) -
 def test_a_result_can_be_waited_for_in_one_isolation_after_another(app: holdfast.App) -> None:
     for _ in range(2):
         with isolated(app), app.worker():
-            assert _enqueue(app, "welcome", 1).result(timeout=10) == "welcome 1"
+            assert _enqueue(app, "welcome", 1).result(timeout=SOON) == "welcome 1"
 
 
 def test_inline_runs_a_job_in_its_caller_and_stores_nothing(app: holdfast.App, tmp_path: Path) -> None:

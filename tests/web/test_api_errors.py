@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
+from tests.patience import SOON
 
 from .web_kit import Site
 
@@ -14,9 +15,9 @@ def failed(app: holdfast.App) -> str:
     """A job that failed, and whose error was counted."""
     job = app.enqueue(app.tasks["broken"].job("no such mailbox"), tenant="acme")
     with app.worker(meter_interval=0.05):
-        job.wait(timeout=20)
+        job.wait(timeout=SOON)
         while not app.errors.list():
-            job.wait(timeout=20)
+            job.wait(timeout=SOON)
     return job.id
 
 

@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast.storage.ops import events
 from holdfast.storage.port import Op
+from tests.patience import SOON
 
 from .sse_kit import Heard, following
 from .web_kit import Site, served
@@ -89,7 +90,7 @@ def test_many_followers_cost_the_store_one_reader(app: holdfast.App) -> None:
     def follow(address: str) -> None:
         with following(address, "/api/v1/events?after=start&kind=job.enqueued") as feed:
             mine = [next(feed)]
-            ready.wait(20)
+            ready.wait(SOON)
             mine += [next(feed) for _ in range(20)]
         heard.append(mine)
 
@@ -98,10 +99,10 @@ def test_many_followers_cost_the_store_one_reader(app: holdfast.App) -> None:
         threads = [threading.Thread(target=follow, args=(address,)) for _ in range(5)]
         for thread in threads:
             thread.start()
-        ready.wait(20)
+        ready.wait(SOON)
         jobs = [app.enqueue(app.tasks["double"].job(n)).id for n in range(20)]
         for thread in threads:
-            thread.join(30)
+            thread.join(SOON)
     assert [[event.data["job"] for event in mine[1:]] for mine in heard] == [jobs] * 5
 
 

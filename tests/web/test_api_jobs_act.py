@@ -11,6 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.model.job import JobState
+from tests.patience import SOON
 
 from .web_kit import Site
 
@@ -43,11 +44,11 @@ def running(app: holdfast.App) -> Iterator[str]:
     @app.task
     def stuck() -> None:
         started.set()
-        enough.wait(30)
+        enough.wait(SOON)
 
     job_id = app.enqueue(stuck.job()).id
     with app.worker():
-        assert started.wait(20)
+        assert started.wait(SOON)
         try:
             yield job_id
         finally:

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 import holdfast
+from tests.patience import SOON
 
 from .sse_kit import following
 from .web_kit import Site, served
@@ -26,7 +27,7 @@ def go_on(app: holdfast.App) -> threading.Event:
         ctx.progress(50, "half", stage="middle")
         ctx.summarize({"words": words})
         ctx.flush()
-        assert may_go.wait(20)
+        assert may_go.wait(SOON)
         ctx.emit(b"\x00\xff", kind="bytes")
         ctx.emit({"n": 1}, kind="json", best_effort=True)
 

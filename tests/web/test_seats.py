@@ -18,6 +18,7 @@ from holdfast.web.wire.dispatch import IDENTITY
 from holdfast.web.wire.failures import Refused
 from holdfast.web.wire.seats import SEATS, Seats
 from holdfast.web.wire.sse import Said, stream
+from tests.patience import SOON
 
 from .sse_kit import following
 from .web_kit import served
@@ -87,7 +88,7 @@ def test_those_with_one_way_in_are_asked_for_once_and_others_by_themselves() -> 
     async def run() -> None:
         seats = Seats(100, identify, every=0.01)
         taken = [seats.take(scope(way), ANN) for way in ["a"] * 50 + ["b"] * 2]
-        await asyncio.wait_for(taken[-1].over.wait(), 5)
+        await asyncio.wait_for(taken[-1].over.wait(), SOON)
         assert [seat.over.is_set() for seat in taken] == [False] * 50 + [True] * 2
         for seat in taken:
             seats.leave(seat)
@@ -107,7 +108,7 @@ def test_a_store_that_is_away_ends_nothing() -> None:
 
     async def run() -> None:
         seats = Seats(1, identify, every=0.001)
-        await asyncio.wait_for(seats.take(scope("a"), ANN).over.wait(), 5)
+        await asyncio.wait_for(seats.take(scope("a"), ANN).over.wait(), SOON)
 
     asyncio.run(run())
     assert not answers
@@ -134,7 +135,7 @@ def test_who_reads_nothing_is_let_go_and_his_seat_is_free(monkeypatch: pytest.Mo
             if sent > 3:
                 await asyncio.Event().wait()
 
-        await asyncio.wait_for(stream(endless())(scope("a", seats), silent, send), 5)
+        await asyncio.wait_for(stream(endless())(scope("a", seats), silent, send), SOON)
         assert seats.taken == 0
         assert closed.is_set()
 

@@ -13,6 +13,7 @@ import uvicorn
 
 import holdfast
 from holdfast.web import asgi
+from tests.patience import SOON
 
 
 class Site:
@@ -108,10 +109,10 @@ def served(app: holdfast.App, **settings: Any) -> Iterator[str]:
     server.startup = announce  # type: ignore[method-assign]
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert listening.wait(20), "the server did not start"
+    assert listening.wait(SOON), "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(SOON)

@@ -38,10 +38,10 @@ class Crew(Fleet):
         """How often the workers have said so."""
         return self.log.read_text().count(text)
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
         until(condition, seconds, what, self.log)
 
-    def wait_for_all(self, app: holdfast.App, seconds: float = 60) -> None:
+    def wait_for_all(self, app: holdfast.App, seconds: float = 120) -> None:
         """Every job that was acknowledged has ended."""
         self.wait(lambda: not unfinished(app), "every job has ended", seconds)
 

@@ -49,7 +49,7 @@ def fork(count: int) -> None:
         enqueue()
     stop.set()
     for thread in busy:
-        thread.join(30)
+        thread.join(60)
     asyncio.run(aenqueue())
 
 
@@ -85,7 +85,7 @@ def pool(count: int) -> None:
 def in_child(call: Callable[[], None]) -> int:
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(60)
         try:
             call()
         except BaseException:

@@ -62,7 +62,7 @@ class Times:
         """Let it end in order."""
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) == 0, self.log.read_text()[-3000:]
+        assert process.wait(60) == 0, self.log.read_text()[-3000:]
 
     def end(self) -> None:
         for process in self._processes:
@@ -94,7 +94,7 @@ def times(store: str, folder: Path) -> Iterator[Times]:
 def make_and_crash(past: Times, age: Age) -> str:
     """A store of that age, whose worker was killed while it ran a job; that job."""
     maker = past.start(age, "make")
-    until(lambda: len(past.seen("S")) >= 2, 30, "the last one runs", past.log)
+    until(lambda: len(past.seen("S")) >= 2, 60, "the last one runs", past.log)
     maker.kill()
     maker.wait()
     return past.lines()[-1].job

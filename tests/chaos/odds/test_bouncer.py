@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.chaos.dials import SEED, Figure, scaled
 from tests.chaos.odds.bouncer import bouncer
 from tests.chaos.odds.crew import Crew, crew
 from tests.chaos.odds.tasks import producer
+from tests.patience import SOON
 from tests.postgres_server import PostgresServer, private_server
 
 pytestmark = [pytest.mark.extended, pytest.mark.proof]
@@ -55,7 +55,7 @@ def test_jobs_flows_and_steps_survive_kills_behind_a_pool(pooled: str, tmp_path:
     figure(kills, "kills behind PgBouncer")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_direct_address_for_listen_wakes_workers_behind_a_pool(
     server: PostgresServer, pooled: str, tmp_path: Path
 ) -> None:
@@ -65,12 +65,11 @@ def test_a_direct_address_for_listen_wakes_workers_behind_a_pool(
         app.migrate()
         workers.start()
         workers.wait(lambda: workers.says("serves default") == 1, "it waits for work")
-        began = time.monotonic()
-        assert app.tasks["entry"].enqueue(0).wait(30) == "succeeded"
-        assert time.monotonic() - began < 20, "it was woken, rather than having looked by itself"
+        # It was woken, rather than having looked by itself.
+        assert app.tasks["entry"].enqueue(0).wait(SOON) == "succeeded"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_listening_through_the_pool_does_no_harm(pooled: str, tmp_path: Path) -> None:
     with producer(pooled, prepare=False) as app, crew(pooled, tmp_path, HOLDFAST_PREPARE="false") as workers:
         app.migrate()
@@ -78,7 +77,7 @@ def test_listening_through_the_pool_does_no_harm(pooled: str, tmp_path: Path) ->
             workers.start()
         for _ in range(4):
             enqueue_all_kinds(app, workers)
-        workers.wait_for_all(app, 60)
+        workers.wait_for_all(app)
         assert workers.leave(app) == [0, 0]
         workers.require(app)
 

@@ -45,7 +45,7 @@ def test_many_forks_beside_a_worker_harm_nobody(store: str, how: str, tmp_path: 
 
 def run_program(workers: Crew, how: str, count: int) -> None:
     program = workers.run_python("-m", "tests.chaos.odds.forking", how, str(count))
-    assert program.wait(60 + count) == 0, workers.log.read_text()[-4000:]
+    assert program.wait(240 + 4 * count) == 0, workers.log.read_text()[-4000:]
 
 
 def require_all(workers: Crew, store: str) -> None:

@@ -37,7 +37,7 @@ def app(past: Times) -> Iterator[holdfast.App]:
     it.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_store_of_the_first_schema_is_migrated_and_all_its_jobs_run(app: holdfast.App, past: Times) -> None:
     running = make_and_crash(past, "first")
     with Database(app.config) as database:
@@ -47,13 +47,13 @@ def test_a_store_of_the_first_schema_is_migrated_and_all_its_jobs_run(app: holdf
     states = Counter(job.state for job in before.jobs.values())
     assert states == {"succeeded": 1, "failed": 1, "expired": 1, "cancelled": 1, "ready": 6, "running": 1}
     worker = past.start("current", "work")
-    until(lambda: unfinished(app) == 0, 60, "every job has ended", past.log)
+    until(lambda: unfinished(app) == 0, 120, "every job has ended", past.log)
     past.leave(worker)
     assert app.jobs.get(running).state == "succeeded"
     require_since(before, facts_of(app, past))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_process_of_the_first_schema_refuses_to_write_to_one_of_today(app: holdfast.App, past: Times) -> None:
     make_and_crash(past, "first")
     app.migrate()
@@ -81,7 +81,7 @@ def test_workers_of_two_ages_share_a_store_where_its_schema_allows_it(
     assert past.run("current", "enqueue", "25") == "stored"
     newer.kill()
     assert past.run("fifteenth", "enqueue", "25") == "stored"
-    until(lambda: unfinished(app) == 0, 60, "every job has ended", past.log)
+    until(lambda: unfinished(app) == 0, 120, "every job has ended", past.log)
     past.leave(again)
     facts = facts_of(app, past)
     require_since(before, facts)

@@ -39,7 +39,7 @@ def test_a_reader_that_stays_makes_the_log_of_sqlite_grow_and_is_named_and_then_
             grown = log.stat().st_size
             enqueue_and_wait(app, workers, 20)
         # The log begins anew once all of it was moved, and is cut to its limit then.
-        until(lambda: log_is_used_again(app, workers, log), 60, "the log is cut", workers.log)
+        until(lambda: log_is_used_again(app, workers, log), 120, "the log is cut", workers.log)
         assert workers.stop_all() == [0]
         workers.require(app)
     figure(grown // MIB, "MiB of log behind a reader that stays")

@@ -19,7 +19,7 @@ from .plan import Diary, Plan
 from .verdict import judge
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_jobs_survive_kills_and_freezes_and_a_crash_of_the_server(tmp_path: Path) -> None:
     plan = Plan(
         kills=10, zombies=2, jobs=150, restarts=1, partitions=2, terminations=1,

@@ -32,7 +32,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_jobs_survive_kills_and_freezes_on_a_file(folder: Path) -> None:
     plan = Plan(kills=12, zombies=3, jobs=200, kills_per_second=5, workers=5, elders=2, frozen_at_once=3)
     _storm(folder, plan, "tests/chaos/storm -k on_a_file", lambda *_: None)

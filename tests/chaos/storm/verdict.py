@@ -21,10 +21,12 @@ from .plan import Diary, Plan
 from .reckoning import Reckoning, percentile, reckon
 
 ENDS = ("succeeded", "failed", "cancelled", "expired", "skipped")
-DRAINED_WITHIN = 60.0
+DRAINED_WITHIN = 180.0
 _NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
 SLACK = 4.0
 """Seconds beyond the lease in which a job that was lost must run again, on a machine that has other things to do."""
+_STALLED = 15.0
+"""The same for the few that were lost while the machine stood still, unseen by the nemesis."""
 
 
 def judge(
@@ -41,14 +43,14 @@ def judge(
 ) -> None:
     began = time.monotonic()
     try:
-        nemesis.rage(60 + plan.kills)
+        nemesis.rage(180 + 3 * plan.kills)
         raged = time.monotonic() - began
         heal()
         nemesis.heal()
         log = folder / "workers.log"
         until(lambda: _left(app) == 0, DRAINED_WITHIN, f"everything has ended ({hint})", log)
         drained = time.monotonic() - began - raged
-        assert set(fleet.stop(30.0).values()) == {0}, "workers leave in order"
+        assert set(fleet.stop(60.0).values()) == {0}, "workers leave in order"
         facts = read_facts(app.open(), ledger.read(folder / "ledger"))
         cost = reckon(facts, diary, plan.lease, SLACK)
         # A worker tells of each outcome that the store has refused it.
@@ -79,9 +81,10 @@ def _left(app: holdfast.App) -> int:
 def _check_costs(cost: Reckoning, plan: Plan) -> None:
     assert not cost.excess, cost.excess[:5]
     assert max(cost.repeated.values(), default=0) <= plan.concurrency
-    slow = percentile(cost.kills, 0.99)
     # Of fewer there is no such thing as one in a hundred.
-    assert len(cost.kills) < 100 or slow <= plan.lease + SLACK, f"p99 of recovery is {slow:.2f} s: {cost.slowest[:10]}"
+    for share, slack in ((0.9, SLACK), (0.99, _STALLED)) if len(cost.kills) >= 100 else ():
+        slow = percentile(cost.kills, share)
+        assert slow <= plan.lease + slack, f"p{100 * share:.0f} of recovery is {slow:.2f} s: {cost.slowest[:10]}"
 
 
 def _tell(facts: Facts, diary: Diary, cost: Reckoning, late: Counter[str], times: str) -> None:

@@ -21,7 +21,7 @@ from .mutant import ROOT, SOURCE
 _QUICK = ("-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")
 _SCALE = "0.2"
 """A bug that needs more of the dice than this is looked for by a narrower suite."""
-_PATIENCE = 100
+_PATIENCE = 500
 # What tells of an edit that makes no program rather than a bug.
 _BROKEN = ("syntax error", "SyntaxError", "ImportError", "NameError", "no such column", "no such table")
 

@@ -38,11 +38,13 @@ def test_each_mutant_still_fits_into_the_source() -> None:
     assert [wrong for mutant in MUTANTS if (wrong := _misfit(mutant))] == []
 
 
+@pytest.mark.timeout(300)
 def test_every_suite_of_the_zoo_is_still_there() -> None:
     done = run(SOURCE.parent, ["--collect-only", *SUITES])
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", AT_ONCE, ids=lambda mutant: mutant.name)
 def test_a_bug_in_the_copy_is_noticed(mutant: Mutant) -> None:
     with build(mutant.texts()) as folder:
@@ -50,14 +52,14 @@ def test_a_bug_in_the_copy_is_noticed(mutant: Mutant) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_copy_without_a_bug_passes_every_suite_of_the_zoo(server: str) -> None:
     with build({}) as folder:
         assert caught_by(folder, SUITES, server) is None
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_bug_that_was_shipped_elsewhere_is_noticed(
     mutant: Mutant, server: str, figure: Figure, record_property: Table.Note

@@ -53,7 +53,7 @@ def make() -> None:
     cancelled = enqueue(entry.options(delay=60.0), 0)
     with app.worker():
         for job in ended:
-            job.wait(30)
+            job.wait(60)
         app.jobs.cancel(cancelled.id)
         enqueue(again)
         time.sleep(0.2)
