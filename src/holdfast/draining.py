@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from .clock import SYSTEM_CLOCK, Clock
 from .engine.admission import Doorkeeper
 from .engine.children import ChildPool
+from .engine.desk import Desk, Room
 from .engine.executor import Executor
 from .engine.fanout import pass_on
 from .engine.floor import Floor
@@ -30,7 +31,7 @@ from .engine.settings import WorkerSettings
 from .engine.tenure import Tenure
 from .engine.threads import ThreadPool
 from .engine.timekeeper import Timekeeper
-from .engine.turns import Desk, Room, Turns
+from .engine.turns import Turns
 from .errors import ConfigError
 from .ids import token
 from .model.job import Claimed

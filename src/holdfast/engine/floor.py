@@ -33,6 +33,7 @@ from ..storage.ops.routing import Routing
 from ..tasks import Task
 from ..telemetry import Tally
 from .defaults import QueueDefaults
+from .desk import Room
 from .executor import Executor, is_importable, runs_apart
 from .heartbeat import FENCE_GRACE
 from .residency import Residency
@@ -41,7 +42,7 @@ from .runs import Run, Runs
 from .settings import WorkerSettings
 from .threads import ThreadPool
 from .timekeeper import Deadline, Timekeeper
-from .turns import Room, Turns
+from .turns import Turns
 
 logger: Final = logging.getLogger("holdfast.engine")
 

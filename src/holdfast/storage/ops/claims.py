@@ -11,7 +11,7 @@ from ...model.job import Claimed
 from ...model.limits import Standing
 from ...model.outcome import Finish, Verdict
 from ...model.route import Route
-from ..port import Tx
+from ..port import Row, Tx
 from ..statements import sql
 from . import events
 from .breakers import let_go
@@ -46,6 +46,13 @@ class ClaimRequest:
     """None unless one of the routes has an affinity or names the worker."""
     beyond: str | None = None
     """The same routes without what was probably taken before. What is lacking then is sought in all of them."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether one statement may be all that it takes."""
+        its = self.standing
+        special = self.alone or self.parts or self.routing is not None
+        return not (special or its.lanes or its.scopes or its.breakers or its.loud)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +147,25 @@ async def _claim(tx: Tx, request: ClaimRequest, *, suspects: bool) -> list[Claim
     if not (rows and request.alone):
         for routes, most in request.parts or _looks(request):
             if (n := min(most, request.n - len(rows))) > 0:
-                rows += await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n)
+                rows += await _claim_from(tx, request, routes, n)
     return [Claimed(*row) for row in rows]
+
+
+async def _claim_from(tx: Tx, request: ClaimRequest, routes: str, n: int, *, lone: bool = False) -> list[Row]:
+    return await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n, lone=int(lone))
 
 
 def _looks(request: ClaimRequest) -> tuple[tuple[str, int], ...]:
     all_of_them = (request.routes, request.n)
     return (all_of_them,) if request.beyond is None else ((request.beyond, request.n), all_of_them)
+
+
+async def lone_claim(tx: Tx, request: ClaimRequest) -> Turn | None:
+    """A simple claim by one statement, with no transaction around it; None where more must be done than that."""
+    if rows := await _claim_from(tx, request, request.routes, request.n, lone=True):
+        return Turn([], _in_order([Claimed(*row) for row in rows]))
+    due, ready, suspects, *_ = await tx.one(sql.what_stands) or (0, True, True)
+    return None if ready or suspects or (due is not None and due <= 0) else Turn([], [])
 
 
 async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:

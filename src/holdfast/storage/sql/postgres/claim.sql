@@ -16,13 +16,14 @@ update holdfast_job
 -- rescue of this worker either sees these rows or stops the claim.
 -- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each). A breaker is
 -- noted here too: by hold_lanes, every job that has one was written twice.
+-- `lone` says that nothing else is done in the transaction: then it takes all or nothing, where limits must be looked at.
 -- A route may come in strips of priorities, each from a rank on: the index is entered there, and not before.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
-    select job.id
+    select job.id, job.limits
       from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int, least int, most int, since bigint)
-     cross join lateral (select id, priority, rank from holdfast_job
+     cross join lateral (select id, priority, rank, limits from holdfast_job
                           where due = 1 and route = r.route and priority >= coalesce(r.least, -32768)
                             and priority <= coalesce(r.most, 32767) and rank >= coalesce(r.since, -9223372036854775807)
                           order by priority desc, rank, id limit :n
@@ -42,6 +43,10 @@ update holdfast_job as job
                     else '[' || (limits::json -> 'key')::text || ']' end,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
+   and (:lone::int = 0
+        or (not exists (select 1 from head where limits is not null)
+            and coalesce((select min(not_before) from holdfast_job where due = 0) > :now, true)
+            and (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is null))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 

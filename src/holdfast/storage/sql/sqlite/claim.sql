@@ -14,6 +14,7 @@ update holdfast_job
 -- name: claim_jobs
 -- Each route is probed by prefix equality on holdfast_job_ready and gives at most n rows, so the cost depends
 -- neither on the backlog nor on future rows. The write lock is held: no row can be taken by another.
+-- Differs: there is no round trip to save, so nothing is taken by a lone statement.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
@@ -38,6 +39,7 @@ update holdfast_job
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
+   and :lone = 0
 returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
           epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
