@@ -46,7 +46,8 @@ class WorkerSettings:
     expire_interval: float = 1.0
     """Between two looks for passed deadlines; 0 turns it off."""
     lead_interval: float = 3.0
-    """Between two renewals of what this worker leads; 0: it never leads."""
+    """Between two renewals of what this worker leads; 0: it never leads. Who does not lead looks for deadlines, waits,
+    parked jobs and budgets fifteen times more seldom."""
     schedule_interval: float = 5.0
     """The longest rest between two looks at the schedules; 0: it fires none."""
     split_interval: float = 1.0

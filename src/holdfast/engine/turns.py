@@ -18,7 +18,7 @@ from ..model.outcome import Finish, Lost, Outcome
 from ..storage.ops import claims
 from ..storage.ops.claims import ClaimRequest, Turn
 from ..storage.port import Op, Store
-from .bookmarks import Bookmarks
+from .bookmark import Bookmark
 from .desk import Desk, Room
 from .refusals import is_refusal, record_apart
 from .runs import Run
@@ -42,7 +42,7 @@ class Turns:
         self._store = store
         self._on_server = store.backend == "postgres"
         self._at_once = 2 if self._on_server and slots >= 2 * _WORTH_A_TURN else 1
-        self._bookmarks = Bookmarks(clock)
+        self._bookmark = Bookmark(clock)
         self._simply_after = clock.monotonic()
         self._most = -(-slots // self._at_once)
         self._asked: list[Room] = []
@@ -127,9 +127,12 @@ class Turns:
     async def _take(self, finishes: list[Finish], room: Room | None) -> None:
         request = self._request(room)
         if request is None:
-            self._read(finishes, await self._exchange(finishes, None))
+            turn = await self._exchange(finishes, None)
+            self._mark(turn, self._bookmark.edition)
+            self._read(finishes, turn)
             return
         assert room is not None
+        edition = self._bookmark.edition
         self.in_flight.add(request.token)
         self._asked.append(room)
         # Before the question: a ring that comes while it is asked is a new reason to ask again.
@@ -138,7 +141,7 @@ class Turns:
         try:
             turn = await self._exchange(finishes, request)
             self.claim_times.add(started)
-            self._mark(turn)
+            self._mark(turn, edition)
             self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
             if request.routing is not None:
                 # What was parked has left a place to others.
@@ -202,13 +205,13 @@ class Turns:
         # SQLite takes what is claimed out of its indexes at once: there is nothing to step over.
         if not self._on_server or not room.is_plain or standing.lanes or standing.scopes or standing.breakers:
             return None
-        return self._bookmarks.beyond(room.routes)
+        return self._bookmark.beyond(room.routes)
 
-    def _mark(self, turn: Turn) -> None:
-        if turn.parked:
-            self._bookmarks.forget()
+    def _mark(self, turn: Turn, edition: int) -> None:
+        if turn.met_limits:
+            self._bookmark.met_limits()
         elif self._on_server:
-            self._bookmarks.note(turn.claimed)
+            self._bookmark.note(turn.claimed, edition)
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:
         for finish, verdict in zip(finishes, turn.verdicts, strict=True):

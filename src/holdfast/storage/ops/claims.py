@@ -65,6 +65,8 @@ class Turn:
     """Jobs that were next in line but over a limit; there may be others behind them."""
     others_wait: bool = False
     """Whether jobs of affinities wait for which the worker has no place now."""
+    met_limits: bool = False
+    """Whether jobs with limits were finished, claimed or parked, so that others may have come back to their places."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
@@ -89,7 +91,8 @@ async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimReq
         claimed = await note(tx, request.owner, request.routing, claimed)
     if standing.loud:
         await events.started(tx, owner, [job for job in claimed if job.queue in standing.loud])
-    return Turn(done.verdicts, claimed, parked, others_wait)
+    met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
+    return Turn(done.verdicts, claimed, parked, others_wait, met_limits)
 
 
 async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:

@@ -44,9 +44,9 @@ update holdfast_job as job
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
    and (:lone::int = 0
-        or (not exists (select 1 from head where limits is not null)
-            and coalesce((select min(not_before) from holdfast_job where due = 0) > :now, true)
-            and (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is null))
+        or (coalesce((select min(not_before) from holdfast_job where due = 0) > :now, true)
+            and (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is null
+            and not exists (select 1 from head where limits is not null)))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
