@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import holdfast
 from holdfast.clock import ManualClock
+from holdfast.model.stats import MINUTE
 from tests.acceptance.cli_kit import call, environment, finished, program
 from tests.patience import SOON
 
@@ -57,9 +58,12 @@ def keep_numbers(shop: holdfast.App) -> None:
 
 
 def age_everything(shop: holdfast.App, seconds: int) -> None:
-    """Move what happened into the past."""
-    micros = seconds * 1_000_000
+    """Move what happened into the past, and what ended into one minute."""
     with holdfast_connection(shop) as run:
+        first, last = run("select min(finished_at), max(finished_at) from holdfast_job").fetchone()
+        micros = seconds * 1_000_000
+        if (first - micros) // MINUTE < (last - micros) // MINUTE:
+            micros += (last - micros) % MINUTE + 1
         for column in ("created_at", "not_before", "claimed_at", "started_at", "finished_at"):
             run(f"update holdfast_job set {column} = {column} - {micros}")
         run(f"update holdfast_attempt set ended_at = ended_at - {micros}, started_at = started_at - {micros}")
