@@ -131,6 +131,15 @@ def test_an_answer_to_what_was_asked_before_a_look_back_marks_nothing(world: Wor
     assert reader.claim(1) == late[1:]
 
 
+def test_two_turns_that_both_look_at_everything_leave_a_mark(world: World, reader: Reader) -> None:
+    known = _wait_in_line(world, 4)
+    first, second = reader.ask(1), reader.ask(1)
+    assert reader.hear(*first) == known[:1]
+    assert reader.skips
+    assert reader.hear(*second) == known[1:2]
+    assert reader.claim(2) == known[2:]
+
+
 def test_a_job_whose_transaction_was_the_slower_one_is_not_behind_the_mark(world: World, reader: Reader) -> None:
     for _ in range(3):
         world.add()
@@ -178,7 +187,7 @@ def test_a_claim_of_several_priorities_or_queues_leaves_no_mark(world: World) ->
     assert not reader.skips
 
 
-def test_shares_of_a_queue_leave_no_mark(world: World, reader: Reader) -> None:
+def test_jobs_whose_place_is_not_the_time_of_their_making_leave_no_mark(world: World, reader: Reader) -> None:
     world.enqueue(*(spec(at=world.now - n) for n in range(5)))
     world.clock.advance(10)
     reader.claim(2)

@@ -44,7 +44,7 @@ class Bookmark:
         self._mark: Mark | None = None
         self._looked_back = self._silent_until = clock.monotonic()
         self.edition = 0
-        """Grows at each look back: what was asked for before it says nothing about what is there since."""
+        """Grows when a mark is given up: what was asked for before it says nothing about what is there since."""
 
     def beyond(self, routes: str) -> str | None:
         """These routes without what lies before the mark, or below it; None where a claim should look at everything."""
@@ -72,8 +72,10 @@ class Bookmark:
         self._forget()
 
     def _forget(self) -> None:
-        self._mark = None
-        self.edition += 1
+        # Two who both look at everything, taking turns, must not undo each other's marks for ever.
+        if self._mark is not None:
+            self._mark = None
+            self.edition += 1
 
 
 def _is_of(first: Claimed, job: Claimed) -> bool:
