@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlencode
@@ -87,6 +87,24 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(60)
             self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Every process of the server stands still meanwhile; the kernel still takes what is sent to them."""
+        assert self._process is not None
+        stopped = [self._process.pid]
+        os.kill(self._process.pid, signal.SIGSTOP)
+        # After the postmaster, which could fork more of them.
+        for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
+            with suppress(ProcessLookupError):  # it ended a moment ago
+                os.kill(int(child), signal.SIGSTOP)
+                stopped.append(int(child))
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def _await_ready(self, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds

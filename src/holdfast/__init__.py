@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from .context import Context, SyncContext
     from .engine.settings import WorkerSettings
     from .errors import (
+        AccessDenied,
         BadHandle,
         BeyondScope,
+        BlockingCall,
         BudgetNotFound,
         ConfigError,
         Conflict,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
         JobSkipped,
         KeyConflict,
         LeaseLost,
+        MissingExtra,
+        NotAwaited,
         NotFound,
         NotInInventory,
         NotInTransaction,
@@ -60,9 +64,11 @@ if TYPE_CHECKING:
         QueueFull,
         QuotaNotFound,
         RequestFailed,
+        ReservedName,
         ResultTimeout,
         SchemaMismatch,
         SelfEdge,
+        SelfLocked,
         SignalConflict,
         SpendConflict,
         StaleRevision,
@@ -78,6 +84,7 @@ if TYPE_CHECKING:
         TooManySignals,
         Undecodable,
         UnknownDimension,
+        UnknownOption,
         UnknownTask,
         UnknownTenant,
         UrlRefused,
@@ -100,13 +107,15 @@ if TYPE_CHECKING:
     from .model.outbox import OutboxEvent, Outgoing
     from .model.schedule import Schedule, ScheduleState
     from .model.stream import Frame, StreamPage
-    from .outcomes import DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
+    from .outcomes import Cancel, DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy
     from .tasks import JobRequest, Task
     from .tenancy import tenant
 
 __all__ = [
-    "AlreadySatisfied", "App", "Artifact", "BadHandle", "BeyondScope", "Budget", "BudgetNotFound", "CancelPolicy",
+    "AccessDenied", "AlreadySatisfied", "App", "Artifact", "BadHandle", "BeyondScope", "BlockingCall", "Budget",
+    "BudgetNotFound",
+    "Cancel", "CancelPolicy",
     "CancelResult", "Capabilities", "Chain", "ConfigError", "Conflict", "Context", "Corruption", "CursorExpired",
     "DeleteResult", "DeliveryFailed", "DuplicateArtifact",
     "DuplicateEdge", "DuplicateJob", "DuplicateMember", "Fail", "Flow", "FlowCycle", "FlowEnded", "FlowFilter",
@@ -116,16 +125,17 @@ __all__ = [
     "InvalidFlow", "InvalidInput", "InvalidSignature", "InvalidToken", "InvalidVersion", "Inventory", "Job",
     "JobCancelled", "JobEnded",
     "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped",
-    "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "NotFound", "NotInInventory",
-    "NotInTransaction", "OutboxEvent", "OutboxFull", "OutcomeUnknown", "Outgoing",
+    "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "MissingExtra", "NotAwaited",
+    "NotFound", "NotInInventory", "NotInTransaction", "OutboxEvent", "OutboxFull", "OutcomeUnknown", "Outgoing",
     "Park", "Part", "PayloadMismatch", "PayloadTooLarge", "QueueClosed",
-    "QueueFull", "Quota", "QuotaNotFound", "Rejected", "RequestFailed", "ResultTimeout", "Retry", "RetryPolicy",
+    "QueueFull", "Quota", "QuotaNotFound", "Rejected", "RequestFailed", "ReservedName", "ResultTimeout", "Retry",
+    "RetryPolicy",
     "Revoked", "Schedule",
-    "ScheduleState", "SchemaMismatch", "Scoped", "SelfEdge", "SignalConflict", "Snooze", "SpendConflict",
+    "ScheduleState", "SchemaMismatch", "Scoped", "SelfEdge", "SelfLocked", "SignalConflict", "Snooze", "SpendConflict",
     "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy", "StorageError", "StorageFull", "StorageReadOnly",
     "StorageUnavailable", "StreamFull", "StreamPage", "SyncContext", "Task", "Throttle", "TokenConflict",
-    "TooManySignals",
-    "Undecodable", "UnknownDimension", "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
+    "TooManySignals", "Undecodable", "UnknownDimension", "UnknownOption",
+    "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
     "__version__", "all_of",
     "any_of", "group", "quorum", "tenant",
 ]  # fmt: skip
@@ -137,6 +147,7 @@ _HOMES = {
     "App": "app",
     "Artifact": "model.artifact",
     "Budget": "model.budget",
+    "Cancel": "outcomes",
     "CancelPolicy": "model.flow",
     "CancelResult": "model.answers",
     "Capabilities": "model.capabilities",

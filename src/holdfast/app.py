@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import random as _random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
+from .blocks import block
 from .client.access import Access
 from .client.artifacts import Artifacts
 from .client.audit import Audit
@@ -28,7 +30,7 @@ from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.keys import Keys
 from .client.leases import Leases
-from .client.limits import Limits, declare_concurrency
+from .client.limits import Limits, task_limits
 from .client.overview import Workers
 from .client.queues import Queues
 from .client.quotas import Quotas
@@ -41,34 +43,39 @@ from .client.streams import Streams
 from .client.webhooks import Webhooks
 from .clock import Clock
 from .embedded import EmbeddedWorker
-from .engine.executor import Middleware
 from .errors import ConfigError
 from .flows.flow import Flow
 from .handle import Job
 from .model.webhook import QUEUE as WEBHOOKS
 from .model.webhook import TASK as DELIVER
 from .names import check_name
-from .opening import open_store
+from .opening import open_store, refuse_postgres_settings
 from .registry import Registry
+from .rules.queue_routes import Routes
+from .rules.redaction import redact_logs
 from .storage.port import Op, Store
 from .tasks import JobRequest
 from .telemetry import Tally
 from .tenancy import Known, Tenants
+from .transactions import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
-M = TypeVar("M", bound=Middleware)
+C = TypeVar("C")
 
 logger: Final = logging.getLogger("holdfast")
+redact_logs()
 
 
 class App(Reporting, Declares, Sends, Drains, Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
-    HOLDFAST_* variables win over what is written here. `clock` is for tests. `tenant` names the tenant of jobs that
+    HOLDFAST_* variables win over what is written here. `clock` and `random`, which gives numbers from 0 up to 1 for
+    jitter, are for tests. `tenant` names the tenant of jobs that
     are enqueued without one, such as that of the current request; `tenants` are those there are, or a function that
-    knows whether there is one: any other is refused.
+    knows whether there is one: any other is refused. `routes` gives the queue of tasks that name none, by their name
+    or a prefix of it: {"mail.*": "mail"}.
     """
 
     def __init__(
@@ -76,21 +83,34 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         store: str | os.PathLike[str] | None = None,
         *,
         clock: Clock | None = None,
+        random: Callable[[], float] | None = None,
         tenant: Callable[[], str] | None = None,
         tenants: Known | None = None,
+        routes: Routes | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(routes)
+        if store is not None and not isinstance(store, (str, os.PathLike)):
+            raise ConfigError(f"the store is {store!r}; give a path or a URL as text, such as 'jobs.db'")
         self._code = {**settings, "store": os.fspath(store) if store is not None else None}
         self.config = configuration.load(self._code)
+        refuse_postgres_settings(self._code["store"], settings)
+        _warn_of_variables()
         self._clock = clock
+        self._random = random or _random.random
         self._tenants = Tenants(tenant, tenants)
         self._opened: Store | None = None
         self._opening = threading.Lock()
         self.jobs: Final = Jobs(self.open, self._tasks)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
-        self.leases: Final = Leases(self.open, self._tasks)
+        self.leases: Final = Leases(
+            self.open,
+            self._tasks,
+            limit=lambda: self.config.max_value_bytes,
+            random=self._u,
+            poll=lambda: self.config.worker.poll,
+        )
         self.audit: Final = Audit(self.open)
         self.access: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
@@ -98,7 +118,7 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.breakers: Final = Breakers(self.open)
         self.budgets: Final = Budgets(self.open)
         self.quotas: Final = Quotas(self.open)
-        self.signals: Final = Signals(self.open)
+        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.keys: Final = Keys(self.open)
@@ -110,7 +130,7 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.events: Final = Events(self.open)
         self.aevents: Final = self.events
         self.webhooks: Final = Webhooks(self.open, lambda: self.outbound, lambda: self._clock)
-        self._built_in[DELIVER] = deliver_task(self)
+        self._built_in[DELIVER] = deliver_task(self, self._u)
         self.tally: Final = Tally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn), self._check_url)
         self.cron: Final = self.schedules.cron
@@ -125,8 +145,7 @@ class App(Reporting, Declares, Sends, Drains, Registry):
 
     def declared_limits(self) -> list[Op[None]]:
         """What the code says about limits alone."""
-        limited = [(task.name, task.task_options.concurrency) for task in self._tasks.values()]
-        return [*self._scopes.values(), *(declare_concurrency(name, n) for name, n in limited if n is not None)]
+        return [*self._scopes.values(), *(op for task in self._tasks.values() for op in task_limits(task))]
 
     def around_enqueue(self, around: Around) -> None:
         """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace along."""
@@ -149,8 +168,9 @@ class App(Reporting, Declares, Sends, Drains, Registry):
             return Job(self._inline, job_id, task=request.task.name)
         return await self._enqueuer.aone(request, self._whose(request, tenant))
 
-    def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
+    def enqueue_many(self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
         """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
+        requests = list(requests)
         for request in requests:
             self._check(request)
         if self._inline:
@@ -158,9 +178,10 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         return self._enqueuer.many(requests, self._tenants.of(), connection)
 
     async def aenqueue_many(
-        self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
+        self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None
     ) -> list[Job[Any]]:
         """The awaiting twin of `enqueue_many`."""
+        requests = list(requests)
         for request in requests:
             self._check(request)
         if self._inline:
@@ -195,9 +216,25 @@ class App(Reporting, Declares, Sends, Drains, Registry):
             on_failure=on_failure,
         )
 
+    def within(self, connection: C) -> Within[C]:
+        """Let everything that is enqueued in a block join your open transaction, as `connection=` does for one call.
+
+        `with app.within(session):` or `async with`; jobs, flows, outbox events and signals. A `connection=` of a call
+        wins, and so does an inner block; in `within(None)` Holdfast uses transactions of its own.
+        """
+        return Within(self.open(), connection)
+
     def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
+
+    def result(self, key: str, timeout: float | None = None) -> Any:
+        """The result of the job that a result key is for, as `Job.result` gives it. NotFound where there is none."""
+        return self.handle(self.jobs._keys.job(key)).result(timeout)
+
+    async def aresult(self, key: str, timeout: float | None = None) -> Any:
+        """The async version of `result`."""
+        return await self.handle(await self.jobs._keys.ajob(key)).aresult(timeout)
 
     def scoped(self, tenant: str) -> Scoped:
         """What is one tenant's, and nothing else: jobs, flows, signals, schedules and the rest, as if alone."""
@@ -254,8 +291,14 @@ class App(Reporting, Declares, Sends, Drains, Registry):
                 self._opened.close()
                 self._opened = None
 
-    @contextmanager
-    def use(self, store: str | os.PathLike[str], *, clock: Clock | None = None) -> Iterator[Self]:
+    @block
+    def use(
+        self,
+        store: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        random: Callable[[], float] | None = None,
+    ) -> Iterator[Self]:
         """Another store for a while, such as a test's own. It is closed at the end, and the app's own comes back.
 
         Nothing else may use the app at the time of the change: whoever waits for a result then waits in vain.
@@ -265,6 +308,7 @@ class App(Reporting, Declares, Sends, Drains, Registry):
             "_code": {**self._code, "store": where},
             "config": replace(self.config, store=where, inline=False),
             "_clock": clock or self._clock,
+            "_random": random or self._random,
             "_opened": None,
             "_inline": None,
         }
@@ -274,11 +318,15 @@ class App(Reporting, Declares, Sends, Drains, Registry):
             finally:
                 self.close()
 
-    @contextmanager
+    @block
     def inline(self) -> Iterator[Self]:
         """Run jobs at once in their caller for a while, without a store."""
         with self._changed({"_inline": InlineJobs(self, self.jobs.decode_result)}):
             yield self
+
+    def _u(self) -> float:
+        """A number from 0 up to 1, from the source in force."""
+        return self._random()
 
     @contextmanager
     def _changed(self, changes: dict[str, Any]) -> Iterator[None]:
@@ -295,3 +343,14 @@ class App(Reporting, Declares, Sends, Drains, Registry):
 
     def __repr__(self) -> str:
         return f"<App with {len(self._tasks)} tasks>"
+
+
+_warned: Final[set[str]] = set()
+
+
+def _warn_of_variables() -> None:
+    """Warn once in this process of each variable that was meant to set something and does not."""
+    for name, text in configuration.unknown_variables(os.environ).items():
+        if name not in _warned:
+            _warned.add(name)
+            logger.warning("%s", text)

@@ -8,6 +8,7 @@ hundred nanoseconds.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
@@ -25,6 +26,9 @@ from .references import Reference, UnexpectedReference
 T = TypeVar("T")
 
 PAYLOAD_LIMIT: Final = 256 * 1024
+"""For what is always kept in a row."""
+VALUE_LIMIT: Final = 64 * 1024 * 1024
+"""For arguments, results, step values and signals, unless the setting max_value_bytes says otherwise."""
 MAX_DEPTH: Final = 64
 
 # A text shorter than this cannot open and close more than MAX_DEPTH levels.
@@ -55,7 +59,7 @@ def encode_flat(value: object, *, what: str, limit: int, whole: bool = True) -> 
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise InvalidArguments(f"{what}: {_blame(value, exc)}") from exc
     if len(data) > limit:
-        raise PayloadTooLarge(what, len(data), limit)
+        raise PayloadTooLarge(what, len(data), limit, *([_RAISE] if limit > PAYLOAD_LIMIT else []))
     text = data.decode()
     # msgspec writes NaN and the infinities as null, and every datetime with a T.
     if "null" in text or "T" in text or len(text) >= _DEEP_LENGTH:
@@ -234,6 +238,10 @@ def _reason(value: object, exc: Exception) -> str:
     if isinstance(value, int):
         return f"has more digits than {sys.get_int_max_str_digits():,}; pass it as text"
     name = type(value).__qualname__
+    if inspect.iscoroutine(value):
+        return "is a coroutine that nobody awaited; await it, or make the task an async def"
+    if is_row(value):
+        return f"({name}) is {A_ROW}"
     return f"({name}) cannot be written as JSON; pass plain data, a dataclass or a msgspec Struct: {exc}"
 
 
@@ -273,6 +281,16 @@ def _is_pydantic(type: Any) -> bool:
     return "pydantic" in sys.modules and hasattr(type, "model_validate_json")
 
 
+A_ROW: Final = "an object of your database; pass its id, and load it in the task"
+
+
+def is_row(value: object) -> bool:
+    """Return whether it is a model of Django or peewee, or of a class that SQLAlchemy or SQLModel maps to a table."""
+    kind = type(value)
+    is_model = any(base.__module__.startswith(("django.db.models", "peewee")) for base in kind.__mro__)
+    return is_model or hasattr(kind, "__mapper__")
+
+
 @lru_cache(maxsize=1024)
 def _cached_decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type, dec_hook=_from_plain)
@@ -284,6 +302,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (float, float.__float__),
 )
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_RAISE: Final = "store it as an artifact or elsewhere and pass a reference, or raise the setting max_value_bytes"
 _TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it"
 _encode: Final = msgspec.json.Encoder(enc_hook=_to_plain).encode
 _encode_whole: Final = msgspec.json.Encoder(enc_hook=_to_plain_whole).encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -9,16 +10,34 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from .codec import PAYLOAD_LIMIT, VALUE_LIMIT
 from .engine.settings import WorkerSettings
 from .errors import ConfigError, InvalidInput
 from .names import check_queue
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+_POSTGRES: Final = ("postgresql://", "postgres://")
+_POLL_ALONE: Final = 0.5
 _SWITCHES: Final = frozenset({"durable", "inline", "notify", "prepare"})
 _TEXTS: Final = frozenset({"store", "schema", "listen_dsn", "spill"})
 _PATHS: Final = frozenset({"store", "spill"})
+# No settings of an app: variables of commands and of the outbox, and those that processes pass to each other.
+_OTHER_VARIABLES: Final = (
+    "ACTOR", "APP", "CONFIG", "PROCESSES", "METRICS_PORT", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR",
+    "DEMO_LEDGER", "CAPTURE",
+)  # fmt: skip
 _MOST_CONNECTIONS: Final = 10_000
+# A message to a child process takes 256 MiB at most, and a value may be written in it twice.
+_LARGEST_VALUE: Final = 2 * VALUE_LIMIT
+_LEAST_TIMEOUT: Final = 0.1
+_MOST_TIMEOUT: Final = 3_600
+_NUMBERS: Final[dict[str, tuple[int | float, int | float, int | float]]] = {
+    "pool_size": (1, 1, _MOST_CONNECTIONS),
+    "max_value_bytes": (1, PAYLOAD_LIMIT, _LARGEST_VALUE),
+    "store_timeout": (1.0, _LEAST_TIMEOUT, _MOST_TIMEOUT),
+}
+"""Numbers of the store: an example that says of which kind, the least and the greatest."""
 _SHOWN: Final = 200
 _WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
 
@@ -37,12 +56,16 @@ class Config:
     """Wake workers by NOTIFY (Postgres). Without it they poll."""
     pool_size: int = 8
     """Connections for blocking callers, and again for each event loop (Postgres)."""
+    store_timeout: float = 10.0
+    """Seconds that the server may leave a statement unanswered before the call raises (Postgres)."""
     prepare: bool = True
     """Prepare statements on the server (Postgres). Turn it off behind a PgBouncer before 1.21."""
     schema: str | None = None
     """The Postgres schema of the tables; None is the first of the search path."""
     listen_dsn: str | None = None
     """A direct address for LISTEN, where `store` goes through a pooler (Postgres)."""
+    max_value_bytes: int = VALUE_LIMIT
+    """Bytes that arguments, a result, the value of a step or a signal may have, as JSON."""
     spill: str | None = None
     """A folder for jobs that the store cannot take, until it can; None: `enqueue` raises instead."""
     worker: WorkerSettings = field(default_factory=WorkerSettings)
@@ -81,16 +104,39 @@ def _checked(given: dict[str, Any]) -> Config:
             raise ConfigError(f"{name} is {given[name]!r}; use True or False")
     for name in _TEXTS & given.keys():
         _check_text(name, given[name])
-    if "pool_size" in given:
-        given["pool_size"] = _convert("pool_size", 1, given["pool_size"])
-        if not 1 <= given["pool_size"] <= _MOST_CONNECTIONS:
-            raise ConfigError(f"pool_size is {given['pool_size']}; use 1 to {_MOST_CONNECTIONS:,}")
+    for name, (kind, least, most) in _NUMBERS.items():
+        if name in given:
+            given[name] = value = _convert(name, kind, given[name])
+            if not least <= value <= most:
+                shown = f"{value:g}" if isinstance(kind, float) else value
+                raise ConfigError(f"{name} is {shown}; use {least:,} to {most:,}")
+    _set_poll(given, worker)
     return Config(**given, worker=WorkerSettings(**_converted(WorkerSettings(), worker)))
+
+
+def _set_poll(given: Mapping[str, Any], worker: dict[str, Any]) -> None:
+    """Look for work more often where nothing wakes the workers, unless `poll` is set."""
+    if given.get("notify") is False and str(given.get("store", "")).startswith(_POSTGRES):
+        worker.setdefault("poll", _POLL_ALONE)
 
 
 def known_settings() -> list[str]:
     """Every setting's name, as in code and TOML; the variable is HOLDFAST_ and the same in capitals."""
     return sorted([f.name for f in fields(Config) if f.name != "worker"] + list(_WORKER_FIELDS))
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the HOLDFAST_* variables that set nothing, each with a sentence that says so."""
+    known = {f"HOLDFAST_{name.upper()}" for name in known_settings()} | {
+        f"HOLDFAST_{name}" for name in _OTHER_VARIABLES
+    }
+    found: dict[str, str] = {}
+    for name in sorted(environment):
+        if name.startswith("HOLDFAST_") and name not in known and not name.startswith("HOLDFAST_TEST_"):
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"is {close[0]} meant?" if close else "is it misspelt?"
+            found[name] = f"{name} is set, but there is no such setting; {hint}"
+    return found
 
 
 def origins(code: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -183,6 +229,8 @@ def _check_text(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {_shown(value)}; give a text")
     if "\x00" in text:
         raise ConfigError(f"{name} contains U+0000; remove it")
+    if name == "store" and not text.strip():
+        raise ConfigError("store is empty; give a path or a URL, or leave it out; ':memory:' is a database in memory")
 
 
 def _shown(value: object) -> str:

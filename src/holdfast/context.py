@@ -5,17 +5,20 @@ An `async def` task receives a `Context`, a `def` task a `SyncContext`; the para
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .durable.awaiting import AwaitingCalls
 from .durable.blocking import BlockingCalls
 from .durable.shared import SharedCalls
+from .errors import NotAwaited
 from .names import check_affinity
 from .outcomes import Throttle
-from .streams.calls import AwaitingStream, BlockingStream
+from .streams.calls import AwaitingStream, BlockingStream, tracked
 
 if TYPE_CHECKING:
     from .durable.calls import Durable
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from .model.outcome import Outcome
 
 logger: Final = logging.getLogger("holdfast.job")
+
+_MOST_CALLS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class JobInfo:
 class Stop:
     """Why a run should end, and a way to wait for that from a thread."""
 
-    __slots__ = ("_event", "loaded", "outcome", "outlet", "reason", "task")
+    __slots__ = ("_event", "calls", "loaded", "outcome", "outlet", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -60,12 +65,33 @@ class Stop:
         self._event: threading.Event | None = None
         self.loaded: tuple[str, ...] | None = None
         """The affinities that the handler says are loaded now."""
+        self.calls: list[tuple[str, Coroutine[Any, Any, Any]]] | None = None
+        """Calls of the context that are perhaps not awaited yet."""
 
     def request(self, reason: str) -> None:
         """Ask the run to end; the first reason stays."""
         self.reason = self.reason or reason
         if self._event is not None:
             self._event.set()
+
+    def remember(self, call: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Keep a call of an async context, to see at the end of the run whether it was awaited."""
+        if self.calls is None or len(self.calls) >= _MOST_CALLS:
+            self.calls = list(self._unawaited())
+        self.calls.append((call, coroutine))
+
+    def require_awaited(self) -> None:
+        """Raise NotAwaited for a call that the handler made and never awaited: it was not done."""
+        if self.calls is None:
+            return
+        forgotten = [call for call, coroutine in self._unawaited() if coroutine.close() is None]
+        if forgotten:
+            raise NotAwaited(forgotten[0])
+
+    def _unawaited(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
+        for call, coroutine in self.calls or ():
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                yield call, coroutine
 
     @property
     def requested(self) -> bool:
@@ -86,6 +112,9 @@ class Suspension(BaseException):
 
 class _BaseContext(SharedCalls):
     """Shared by both colours."""
+
+    _scope = ""
+    """Keeps the durable calls of middleware apart from those of the handler."""
 
     def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
         self.job: Final = info
@@ -150,9 +179,6 @@ class _BaseContext(SharedCalls):
 class Context(AwaitingStream, AwaitingCalls, _BaseContext):
     """The context of an `async def` task."""
 
-    _scope = ""
-    """Keeps the durable calls of middleware apart from those of the handler."""
-
     def _calls(self) -> Durable:
         if self._durable is None:
             from .durable.making import awaiting
@@ -160,15 +186,17 @@ class Context(AwaitingStream, AwaitingCalls, _BaseContext):
             self._durable = awaiting(self.job, self._app, self._stop, self._scope)
         return self._durable
 
+    @tracked
     async def acquire(self, scope: str) -> None:
         """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
         self._check()
         if wait := await self._app.limits.aacquire(scope):
             raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
 
+    @tracked
     async def drain(self, scope: str) -> None:
         """Empty the bucket of a rate: the other side has just refused."""
-        await self._app.limits.adrain(scope)
+        await self._app.limits.adrain(scope, actor=None)
 
 
 class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
@@ -178,7 +206,7 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
         if self._durable is None:
             from .durable.making import blocking
 
-            self._durable = blocking(self.job, self._app, self._stop)
+            self._durable = blocking(self.job, self._app, self._stop, self._scope)
         return self._durable
 
     def acquire(self, scope: str) -> None:
@@ -189,7 +217,7 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
 
     def drain(self, scope: str) -> None:
         """Empty the bucket of a rate: the other side has just refused."""
-        self._app.limits.drain(scope)
+        self._app.limits.drain(scope, actor=None)
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
         """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""

@@ -80,7 +80,7 @@ class Database:
         if wrong:
             return [Finding("the schema is the one of this Holdfast", wrong)]
         expected = migrate.objects(self.dialect)
-        return self._store.read(Op(lambda tx: verifying.verify(tx, expected)))
+        return self._store.read(Op(lambda tx: verifying.verify(tx, expected), slow=True))
 
     def describe(self) -> dict[str, Value]:
         """What runs here: versions, settings, sizes."""

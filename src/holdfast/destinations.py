@@ -6,21 +6,22 @@ entries are not run one by one, but claimed in batches by the relay of each work
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from .clock import SECOND
 from .errors import ConfigError
+from .functions import is_async
 from .model.outbox import OutboxEvent, queue_of
 from .names import check_cap, check_duration, check_limit
 from .options import Seconds, TaskOptions
 from .outcomes import Rejected
 from .rules.durations import check_span
 from .rules.outbox import RETRY
+from .rules.reserved import check_open_task
 from .rules.retry import RetryPolicy, check_policy
-from .tasks import Enqueuer, Task
+from .tasks import Enqueuer, JobRequest, Task
 
 Deliver: TypeAlias = "Callable[[list[OutboxEvent]], Rejected | Awaitable[Rejected | None] | None]"
 """Returns when every event of the batch is delivered, or says which were not taken."""
@@ -68,6 +69,9 @@ class DestinationOptions:
             raise ConfigError("timeout must be more than 0 seconds")
         if isinstance(self.telemetry, str):
             raise ConfigError("telemetry must be a list of kinds, or True; write telemetry=[…]")
+        for name, asked in (("ready", self.ready), ("gate", self.gate)):
+            if asked is not None and not callable(asked):
+                raise ConfigError(f"{name} is {asked!r}; give a function that answers True or False")
         check_policy(self.retry)
         if self.max_age is not None and check_span("max_age", self.max_age) <= 0:
             raise ConfigError("max_age must be more than 0 seconds, or None")
@@ -82,9 +86,18 @@ class Destination(Task[..., None]):
         self.short = short
         self.deliver = deliver
         self.wants = options
-        self.is_async = deliver is not None and inspect.iscoroutinefunction(_function(deliver))
+        self.is_async = deliver is not None and is_async(deliver)
         age = None if options.max_age is None else check_span("max_age", options.max_age)
         self.policy = replace(options.retry or RETRY, max_age=age)
+
+    def job(self, /, *_args: Any, **_kwargs: Any) -> JobRequest[None]:
+        """Raise ReservedName: events are put into an outbox, which checks its cap and their order."""
+        check_open_task(self.name)
+        raise AssertionError
+
+    def read(self, arguments: object, options: object = None) -> JobRequest[None]:
+        """Raise ReservedName, as `job` does."""
+        return self.job()
 
     @property
     def flights(self) -> int:
@@ -106,8 +119,3 @@ class Destination(Task[..., None]):
 
     def __repr__(self) -> str:
         return f"<Destination {self.short!r}>"
-
-
-def _function(deliver: Any) -> Any:
-    """What is called: of an object that can be, its `__call__`."""
-    return deliver if inspect.isroutine(deliver) else getattr(deliver, "__call__", deliver)  # noqa: B004

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +115,8 @@ class _Ledger(Turns):
         super().__init__(store, desk, clock, slots=slots, patience=patience)
         self.ends: Final = Counter[str]()
         self._ended: set[tuple[str, int]] = set()
+        self.held_back = False
+        """Whether a limit or a budget has made a job wait for the end of others."""
 
     def finished(self, run: Run, outcome: Outcome) -> None:
         self._ended.add((run.job.id, run.job.epoch))
@@ -123,9 +124,11 @@ class _Ledger(Turns):
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:
         super()._read(finishes, turn)
+        self.held_back |= turn.parked > 0
         for finish, verdict in zip(finishes, turn.verdicts, strict=True):
-            key = finish.id, finish.epoch
-            self.ends[_label(finish.outcome)] += key in self._ended and not isinstance(verdict, Lost)
+            key, label = (finish.id, finish.epoch), _label(finish.outcome)
+            self.held_back |= label == "parked"
+            self.ends[label] += key in self._ended and not isinstance(verdict, Lost)
             self._ended.discard(key)
 
 
@@ -159,10 +162,10 @@ class _Crew:
         )
         self.ends: Final = self._turns.ends
         self.tenure: Final = Tenure(store, self._floor, settings.lease, clock, self._register)
-        self._relays = Relays(store, self._floor, settings, tasks, clock, random.random, lambda _: True)
+        self._relays = Relays(store, self._floor, settings, tasks, clock, app._u, lambda _: True)
         self._floor.aside = self._relays
         self._resolver = Resolver(store)
-        judge = Judge(clock, random.random)
+        judge = Judge(clock, app._u)
         self._floor.executor = Executor(
             app,
             judge,
@@ -171,7 +174,7 @@ class _Crew:
             self._floor.finished,
             app._middleware,
             inputs=Inputs(store),
-            doorkeeper=Doorkeeper(store, random.random),
+            doorkeeper=Doorkeeper(store, app._u, store.outage),
         )
 
     async def limit(self) -> None:
@@ -184,7 +187,7 @@ class _Crew:
         await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
 
     async def work(self) -> None:
-        """Take turns until one brings nothing while nothing runs."""
+        """Take turns until one neither records nor claims anything while nothing runs."""
         await self._store.awrite(Op(upkeep.expire_jobs))
         await self._store.awrite(Op(waking.wake_due))
         while True:
@@ -192,8 +195,14 @@ class _Crew:
             await self.tenure.keep()
             await self._look()
             self._turns.hungry = True
+            ended = self._turns.pending
             await self._turns.run_once()
-            if self._is_idle() and not self._floor.fenced and not await self._do_more():
+            if ended and (self._turns.held_back or not self._floor.runs):
+                # Their limits and budgets may let others run now, which that turn could not claim yet.
+                continue
+            # Behind what a limit holds back there may be what it does not.
+            may_have_more = self._turns.hungry and self.room() is not None
+            if self._is_idle() and not may_have_more and not self._floor.fenced and not await self._do_more():
                 return
             if self._floor.runs or self._floor.fenced:
                 await self._turns.wake.wait()
@@ -251,7 +260,7 @@ class _Crew:
         if view.grants_over:
             await self._store.awrite(Op(expire_grants))
             self._routes.learn(await self._store.aread(Op(special_routes)))
-        self._floor.standing = view.standing
+        self._floor.standing, self._floor.shares = view.standing, view.shares
         self._floor.defaults.learn(view.queues)
         self._floor.suspects_wait = view.suspects_wait
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .clock import SYSTEM_CLOCK, Clock
-from .engine.executor import Middleware
+from .engine.introduce import worth_telling
 from .engine.lifespan import run_to_its_end
 from .engine.settings import WorkerSettings
 from .engine.worker import Worker
+from .errors import ConfigError, HoldfastError
+from .middleware import Middleware
+from .model.answers import JobFilter
 from .storage.port import Store
 from .tasks import Task
 
 if TYPE_CHECKING:
     from .app import App
+
+
+logger: Final = logging.getLogger("holdfast")
+
+_LOOKED_AT: Final = 20
 
 
 class EmbeddedWorker:
@@ -49,6 +59,7 @@ class EmbeddedWorker:
         self._failure: BaseException | None = None
 
     async def __aenter__(self) -> EmbeddedWorker:
+        self._require_new()
         self._worker = self._make()
         await self._worker.start()
         return self
@@ -57,6 +68,7 @@ class EmbeddedWorker:
         await self._stop()
 
     def __enter__(self) -> EmbeddedWorker:
+        self._require_new()
         self._thread = threading.Thread(target=self._serve, name="holdfast-worker", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -78,6 +90,10 @@ class EmbeddedWorker:
         assert self._worker is not None
         return self._worker.id
 
+    def _require_new(self) -> None:
+        if self._thread is not None or self._worker is not None:
+            raise ConfigError("this worker was started before; make another one with app.worker()")
+
     def _serve(self) -> None:
         try:
             run_to_its_end(self._live())
@@ -98,8 +114,25 @@ class EmbeddedWorker:
         """Once: when the body is left, or before, where the worker is broken and others should have its work."""
         assert self._worker is not None
         if self._stopping is None:
-            self._stopping = asyncio.create_task(self._worker.stop())
+            self._stopping = asyncio.create_task(self._leave_work(self._worker))
         return self._stopping
+
+    async def _leave_work(self, worker: Worker) -> None:
+        await worker.stop()
+        if self._tasks is not None or not logger.isEnabledFor(logging.INFO):
+            return
+        with suppress(HoldfastError):  # The store may be away, or closed by the program.
+            for queue in worth_telling(worker.routes.queues):
+                await self._tell_of_waiting(queue)
+
+    async def _tell_of_waiting(self, queue: str) -> None:
+        """Say that nobody here runs what is due: a program often means to wait for it."""
+        found = await self._app.jobs.afind(JobFilter(state="ready", queue=queue, limit=_LOOKED_AT))
+        if any(job.not_before <= self._clock.now() for job in found):
+            logger.info(
+                "the worker's block was left while jobs wait in queue %r; other workers run them, or wait for a job"
+                " inside the block: job.result()", queue,
+            )  # fmt: skip
 
     def _make(self) -> Worker:
         worker = Worker(
@@ -110,6 +143,7 @@ class EmbeddedWorker:
             middleware=self._middleware,
             declarations=self._app.declarations(),
             clock=self._clock,
+            random=self._app._u,
         )
         worker.errands.on_broken = self._stop
         return worker

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Generic, Protocol, TypeVar
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from .errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
 from .model.answers import CancelResult
@@ -29,6 +30,9 @@ class Jobs(Protocol):
     def cancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
     async def acancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
     def decode_result(self, ended: Ended, task: str | None) -> Any: ...
+    def result_key(self, job_id: str) -> str: ...
+    async def aresult_key(self, job_id: str) -> str: ...
+    def pickled_by(self, task: str | None) -> Any: ...
 
 
 class Job(Generic[R]):
@@ -78,6 +82,14 @@ class Job(Generic[R]):
         """The awaiting twin of `result`."""
         return self._result(await self._jobs.await_(self.id, timeout))
 
+    def result_key(self) -> str:
+        """An unguessable key for a client that has no token: over HTTP it gets this job's result, and nothing else."""
+        return self._jobs.result_key(self.id)
+
+    async def aresult_key(self) -> str:
+        """The async version of `result_key`."""
+        return await self._jobs.aresult_key(self.id)
+
     def cancel(self, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
         return self._jobs.cancel(self.id, reason=reason, force=force)
@@ -93,6 +105,25 @@ class Job(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the task, which the other process imports; its app opens the store there."""
+        task = self._jobs.pickled_by(self._task)
+        if task is None:
+            raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.handle(id) where it arrives")
+        return _unpickled, (task, self.id, self.created)
+
+    if not TYPE_CHECKING:  # A type checker refuses `await job` by itself.
+
+        def __await__(self) -> Any:
+            raise TypeError(
+                f"job {self.id} is stored, and a Job cannot be awaited; "
+                "use await task.aenqueue(…) to enqueue, and await job.aresult() for its result"
+            )
+
+
+def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:
+    return Job(task.handle(id)._jobs, id, created=created, task=task.name)
 
 
 def explain_end(ended: Ended) -> str | None:

@@ -12,7 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from .errors import ConfigError
@@ -29,13 +29,17 @@ class Hints:
     types: Mapping[str, Any]
     result: Any
     context: inspect.Parameter | None
+    context_kinds: tuple[type, ...]
+    """The classes of contexts that its annotation names: one, or for a union of them none."""
     before_context: int
     """How many parameters stand before the context."""
     positional_only: int
     """How many parameters, the context apart, can only be passed by position."""
+    unresolved: Mapping[str, str] = field(default_factory=dict)
+    """Annotations whose names could not be found, by parameter, or "return"."""
 
 
-UNKNOWN: Final = Hints(inspect.Signature(), {}, Any, None, 0, 0)
+UNKNOWN: Final = Hints(inspect.Signature(), {}, Any, None, (), 0, 0)
 """Of a function that is not here."""
 
 
@@ -60,13 +64,17 @@ def read_hints(
     if len(found) > 1:
         raise ConfigError(f"{function!r} takes two contexts, {found[0].name} and {found[1].name}; keep one")
     kept = [p for p in signature.parameters.values() if p not in found]
+    result = resolve(signature.return_annotation)
+    every = {**{p.name: hints[p.name] for p in kept}, "return": result}
     return Hints(
         parameters=signature.replace(parameters=kept),
         types={p.name: _stored_type(p, _known(hints[p.name])) for p in kept},
-        result=_known(resolve(signature.return_annotation)),
+        result=_known(result),
         context=found[0] if found else None,
+        context_kinds=tuple(kind for kind in contexts if found and _is_context(hints[found[0].name], (kind,))),
         before_context=list(hints).index(found[0].name) if found else 0,
         positional_only=sum(p.kind is p.POSITIONAL_ONLY for p in kept),
+        unresolved={name: str(hint.annotation) for name, hint in every.items() if isinstance(hint, _Unresolved)},
     )
 
 

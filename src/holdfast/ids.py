@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_MADE: Final = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _PAIRS: Final = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
 _RANDOM_BITS: Final = 80
 # Leaves half of the random range above the start, so that counting up never overflows into the time.
@@ -81,6 +83,11 @@ def derived_id(micros: int, seed: str, ordinal: int) -> str:
     """An id that is the same whenever it is made of the same things. Those of one seed sort by their ordinal."""
     digest = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:9], "big") >> 7
     return _text((max(0, micros // 1000) << _RANDOM_BITS) | (digest << 15) | ordinal)
+
+
+def is_made_id(text: str) -> bool:
+    """Return whether a text has the form of an id that was made here."""
+    return _MADE.fullmatch(text) is not None
 
 
 def token() -> str:

@@ -12,7 +12,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
@@ -54,6 +54,12 @@ class Inventory:
         self._asked_at: float | None = None
         self._flight: concurrent.futures.Future[None] | None = None
         self._is_degraded = False
+        self._answered_at: int | None = None
+
+    @property
+    def last_poll(self) -> datetime | None:
+        """When the source last answered this process; None where it never has."""
+        return None if self._answered_at is None else datetime.fromtimestamp(self._answered_at / SECOND, UTC)
 
     @property
     def degraded(self) -> bool:
@@ -158,6 +164,7 @@ class Inventory:
             self._fail(TypeError(f"it gave {type(names).__qualname__} and not a list of names"))
             return
         self._known = frozenset(str(name) for name in names)
+        self._answered_at = self._clock.now()
         if self._is_degraded:
             self._is_degraded = False
             logger.info("inventory %r can be reached again; it has %d names", self.name, len(self._known))

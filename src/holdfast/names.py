@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,6 +17,8 @@ from .errors import InvalidInput
 
 NAME_BYTES: Final = 128
 TAG_BYTES: Final = 64
+# The name of a token, a schedule or a job, with the word for its kind.
+CREATOR_BYTES: Final = 160
 MAX_TAGS: Final = 32
 MAX_CAPABILITIES: Final = 256
 CAPABILITIES_BYTES: Final = 4096
@@ -81,13 +84,26 @@ def check_capabilities(what: str, values: object) -> frozenset[str]:
 
 
 def check_tags(values: object) -> tuple[str, ...]:
-    """At most 32 tags of at most 64 bytes, each once, in the order given."""
-    if isinstance(values, str) or not isinstance(values, (list, tuple, set, frozenset)):
-        raise InvalidInput(f"tags must be a list of texts, not {_kind(values)}; write tags=[…]")
+    """At most 32 tags of at most 64 bytes, each once, in the order given; of a mapping each is "key=value"."""
+    if isinstance(values, Mapping):
+        values = [_pair(key, value) for key, value in values.items()]
+    if isinstance(values, str):
+        raise InvalidInput(f"tags must be a list of texts or a mapping, not one text; write tags=[{values!r}]")
+    if not isinstance(values, (list, tuple, set, frozenset)):
+        raise InvalidInput(f"tags must be a list of texts or a mapping, not {_kind(values)}; write tags=[…]")
     tags = tuple(dict.fromkeys(check_name("a tag", value, limit=TAG_BYTES) for value in values))
     if len(tags) > MAX_TAGS:
         raise InvalidInput(f"{len(tags)} tags are too many; use at most {MAX_TAGS}")
     return tags
+
+
+def _pair(key: object, value: object) -> str:
+    name = check_name("a tag's key", key, limit=TAG_BYTES)
+    if "=" in name:
+        raise InvalidInput(f"a tag's key {name!r} contains =, which ends the key; use another character")
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InvalidInput(f"the value of tag {name!r} must be text or a whole number, not {_kind(value)}")
+    return f"{name}={value}"
 
 
 def check_duration(what: str, value: object) -> int:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from .clock import Clock
 from .config import Config
 from .errors import ConfigError
+from .storage.disk import free_space
 from .storage.migrate import Dialect
 from .storage.port import Store
+from .telemetry import in_child
 
 _POSTGRES: Final = ("postgres", "postgresql")
+_POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
 _KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
 
@@ -33,15 +36,25 @@ def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool
             clock=clock,
             notify=config.notify,
             pool_size=config.pool_size,
+            limit=config.store_timeout,
             prepare=config.prepare,
             schema=config.schema,
             listen_dsn=config.listen_dsn,
         )
-    if database_file(config) is None and _in_child():
+    if database_file(config) is None and in_child():
         raise ConfigError("a child process cannot reach a database in memory; give the app a file")
     from .storage.sqlite import SqliteStore
 
     return SqliteStore(where, clock=clock, durable=config.durable, auto_migrate=auto_migrate)
+
+
+def refuse_postgres_settings(store: str | None, settings: Mapping[str, object]) -> None:
+    """Refuse settings in code that the SQLite store named beside them would ignore."""
+    if store is None or _scheme(store) in _POSTGRES:
+        return
+    for name in _POSTGRES_ONLY:
+        if settings.get(name) is not None:
+            raise ConfigError(f"{name} is for Postgres, and the store is SQLite ({store}); leave it out")
 
 
 def database_file(config: Config) -> Path | None:
@@ -52,6 +65,19 @@ def database_file(config: Config) -> Path | None:
 
     path = locate(config.store).path
     return Path(path) if path else None
+
+
+def free_disk(config: Config) -> int | None:
+    """Bytes that are free where the store's file is; None where there is no file, or this process cannot tell."""
+    file = database_file(config)
+    return None if file is None else free_space(file.parent)
+
+
+def foreign_tables(file: Path) -> int:
+    """Return how many tables of others a SQLite file has that has none of Holdfast's; 0 for any other file."""
+    from .storage.sqlite import schema
+
+    return schema.foreign_tables(str(file))
 
 
 def dialect_of(config: Config) -> Dialect:
@@ -81,20 +107,16 @@ def filesystem_of(file: Path) -> str:
 
 def redacted(where: str) -> str:
     """A store's URL without its password."""
-    where = re.sub(r"(?<=://)([^/@:]*):[^@]*@", r"\1:***@", where)
+    where = re.sub(r"(?<=://)([^/@:]*):\S*@", r"\1:***@", where)
     return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
-
-
-def _in_child() -> bool:
-    """Whether this is the process of an isolated job."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == "holdfast.engine.child"
 
 
 def _scheme(where: str) -> str:
     scheme = where.split("://", 1)[0].lower() if "://" in where else ""
     if not scheme and _KEYWORDS.search(where):
         raise ConfigError("the store looks like Postgres keywords; write it as postgresql://user@host/dbname")
+    if where.startswith(("postgres:/", "postgresql:/", "sqlite:/")) and not scheme:
+        raise ConfigError("a URL as a Path loses a slash; pass the store as text")
     if scheme not in (*_POSTGRES, "", "sqlite", "file"):
         raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
     return scheme

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from .errors import InvalidInput
 from .names import check_duration
 
 
@@ -44,12 +45,33 @@ class Throttle(JobSignal):
         super().__init__(message)
 
 
+RESERVED_REASONS: Final = frozenset({"budget_exhausted", "dependencies", "operator", "order", "quota", "route"})
+"""Reasons of blocked jobs that something else than an operator's run_now lets go."""
+
+
+def check_reason(reason: str) -> str:
+    """Refuse the reasons by which Holdfast itself blocks jobs: nothing would let the job go."""
+    if reason in RESERVED_REASONS:
+        raise InvalidInput(
+            f"a job cannot be parked with the reason {reason!r}, which Holdfast uses itself; choose another name"
+        )
+    return reason
+
+
 class Park(JobSignal):
     """The work cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
 
     def __init__(self, message: str = "parked", *, reason: str = "auth") -> None:
-        self.reason = reason
+        self.reason = check_reason(reason)
         super().__init__(message)
+
+
+class Cancel(JobSignal):
+    """End the job as cancelled: what it was for is no longer wanted. It is not tried again."""
+
+    def __init__(self, reason: str = "cancelled") -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 class Rejected(JobSignal):

@@ -68,10 +68,17 @@ class Reference:
         return f"{self.source.name}.output" + "".join(f"[{key!r}]" for key in self.of)
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise TypeError(f"{self!r} is not there yet: it can be passed to another job of the flow, not used here")
+        raise TypeError(
+            f"{self!r} is not there yet: it can be passed to another job of the flow, not used here; "
+            "compute with it inside a task that takes it as an argument"
+        )
 
     # Without these, text would quietly hold the words "a.output", and a loop over it would never end.
     __str__ = __bool__ = __len__ = __iter__ = __format__ = __contains__ = _refuse
+    # Without these, Python would say that Reference does not support the operator.
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = __call__ = _refuse
 
 
 @dataclass(frozen=True, slots=True)

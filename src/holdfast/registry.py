@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
+from .client.specs import hooks_of
 from .clock import SYSTEM_CLOCK, Clock
 from .config import Config
 from .context import Context, SyncContext
 from .decorate import TaskDecorator
-from .engine.executor import Middleware
+from .destinations import Destination
 from .errors import ConfigError, UnknownTask
+from .functions import check_function, check_layer, check_task_name, is_async
 from .inventory import Fetch, Inventory
+from .middleware import Middleware
 from .names import check_capabilities
-from .options import Captured, Isolate, Seconds, TaskOptions
+from .options import TASK_OPTIONS, Captured, Hooks, Isolate, Seconds, TaskOptions, unknown_option
 from .outbound.policy import Policy, parse
 from .rules.amounts import Amounts
+from .rules.queue_routes import QueueRouter, Routes
+from .rules.rates import check_rate_text
+from .rules.reserved import check_open_queue, check_open_task
 from .rules.retry import RetryPolicy
 from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
 from .tenancy import Tenants
@@ -40,7 +46,8 @@ class Registry(Enqueuer):
     outbound: Policy = Policy()
     """Where requests made for this app may go: webhooks, and the ready-made HTTP task."""
 
-    def __init__(self) -> None:
+    def __init__(self, routes: Routes | None = None) -> None:
+        self._router = QueueRouter(routes)
         self._tasks: dict[str, Task[Any, Any]] = {}
         self._built_in: dict[str, Task[Any, Any]] = {}
         self._middleware: list[Middleware] = []
@@ -58,7 +65,7 @@ class Registry(Enqueuer):
         self,
         *,
         name: str | None = None,
-        queue: str = "default",
+        queue: str = ...,
         priority: int = 0,
         max_attempts: int | None = 5,
         retry: RetryPolicy | None = None,
@@ -75,6 +82,9 @@ class Registry(Enqueuer):
         version: str | None = None,
         inventory: Inventory | None = None,
         permanent_on: tuple[type[BaseException], ...] = (),
+        on_success: Hooks = (),
+        on_failure: Hooks = (),
+        on_end: Hooks = (),
     ) -> TaskDecorator: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
@@ -83,27 +93,27 @@ class Registry(Enqueuer):
         The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
         """
         name = options.pop("name", None)
-        options["requires"] = check_capabilities("requires", options.get("requires", ()))
-        wanted = TaskOptions(**options)
+        wanted = _wanted("@app.task", options)
+        hooks_of(wanted)
 
         def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
-            if not callable(fn):
-                raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
-            return self._register(fn, name or fn.__name__, wanted)
+            check_function(fn)
+            called = check_task_name(fn, name)
+            routed = wanted if "queue" in options else replace(wanted, queue=self._router.queue_for(called))
+            return self._register(fn, called, routed)
 
         return decorate(*function) if function else decorate
 
-    def declare(self, name: str, *, queue: str = "default", **options: Any) -> Task[..., Any]:
+    def declare(self, name: str, *, queue: str | None = None, **options: Any) -> Task[..., Any]:
         """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
-        options["requires"] = check_capabilities("requires", options.get("requires", ()))
-        return self._keep(Task(self, None, name, TaskOptions(queue=queue, **options)))
+        wanted = _wanted("app.declare", {"queue": self._router.queue_for(name) if queue is None else queue, **options})
+        return self._keep(Task(self, None, name, wanted))
 
     def elsewhere(self, name: str) -> Task[..., Any]:
         """The task of that name, or one as `declare` makes it that is not kept: for names that come from outside."""
         known = self._tasks.get(name)
-        if known is None and name in self._built_in:
-            raise UnknownTask(f"task {name!r} is Holdfast's own; it is enqueued by Holdfast alone")
-        return known or UndeclaredTask(self, None, name, TaskOptions())
+        check_open_task(name)
+        return known or UndeclaredTask(self, None, name, TaskOptions(queue=self._router.queue_for(name)))
 
     def inventory(self, name: str, fetch: Fetch, *, every: Seconds = 30, timeout: Seconds = 10) -> Inventory:
         """What exists elsewhere, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
@@ -113,8 +123,13 @@ class Registry(Enqueuer):
         """
         return Inventory(name, fetch, every=every, timeout=timeout, clock=self._clock or SYSTEM_CLOCK)
 
-    def middleware(self, layer: M) -> M:
-        """Wrap every handler: `async def layer(ctx, call): return await call()`. The first added is outermost."""
+    def middleware(self, layer: M, /) -> M:
+        """Wrap every run: `def layer(ctx, call): return call()`, or `async def` with `await call()`.
+
+        The first added is outermost. A `def` layer runs on the thread of a `def` task, an `async def` layer on the
+        event loop. Runs in child processes are wrapped in the child.
+        """
+        check_layer(layer)
         self._middleware.append(layer)
         return layer
 
@@ -134,14 +149,27 @@ class Registry(Enqueuer):
                 f"task {name!r} has isolate='process', but a child process cannot import it from __main__; "
                 "move it to a module of its own"
             )
+        if options.isolate == "process" and "<locals>" in getattr(fn, "__qualname__", "<locals>"):
+            raise ConfigError(
+                f"task {name!r} has isolate='process', but a child process cannot import a function inside another; "
+                "move it to the top of its module"
+            )
         if not self._tasks and self.config.inline:
             logger.warning("inline mode: jobs run at once in their caller; nothing is stored and no worker is used")
-        kind = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
-        return self._keep(kind(self, fn, name, options))
+        kind = AsyncTask if is_async(fn) else SyncTask
+        task = self._keep(kind(self, fn, name, options))
+        _warn_of_signature(task)
+        return task
 
     def _keep(self, task: Task[Any, Any]) -> Task[Any, Any]:
-        if task.name in self._tasks:
-            raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
+        check_rate_text(task.name, task.task_options.rate)
+        if not isinstance(task, Destination):
+            check_open_task(task.name)
+            check_open_queue(task.task_options.queue)
+        if (before := self._tasks.get(task.name)) is not None:
+            if not task.redefines(before):
+                raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
+            logger.warning("task %r is defined again in __main__; the new definition replaces the earlier", task.name)
         self._tasks[task.name] = task
         return task
 
@@ -160,3 +188,25 @@ class Registry(Enqueuer):
 
     def _check_url(self, url: str) -> None:
         parse(url, self.outbound)
+
+
+def _warn_of_signature(task: Task[Any, Any]) -> None:
+    """Say which arguments are not checked though somebody may think so."""
+    for name, annotation in task.signature.unresolved.items():
+        what = "its result" if name == "return" else name
+        logger.warning(
+            "task %r: the annotation %s of %s cannot be resolved, so what is given is not checked or converted;"
+            " import it outside of TYPE_CHECKING, above the task", task.name, annotation, what,
+        )  # fmt: skip
+    if task.signature.takes_anything and "<locals>" in getattr(task.fn, "__qualname__", ""):
+        logger.warning(
+            "task %r takes (*args, **kwargs), so its arguments are not checked; if it is the inner function of a"
+            " decorator, put @functools.wraps(fn) on it", task.name,
+        )  # fmt: skip
+
+
+def _wanted(where: str, options: dict[str, Any]) -> TaskOptions:
+    if unknown := [name for name in options if name not in TASK_OPTIONS]:
+        raise unknown_option(where, unknown, TASK_OPTIONS)
+    options["requires"] = check_capabilities("requires", options.get("requires", ()))
+    return TaskOptions(**options)

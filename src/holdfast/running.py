@@ -87,6 +87,7 @@ async def _live(app: App, settings: WorkerSettings, identity: str | None, superv
         declarations=app.declarations(),
         identity=identity,
         clock=app._clock or SYSTEM_CLOCK,
+        random=app._u,
         on_stuck=_end_stuck,
     )
     leave = asyncio.Event()

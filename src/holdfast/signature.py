@@ -32,6 +32,8 @@ _WRITTEN_AS_TEXT: Final[frozenset[Any]] = frozenset({bytes, datetime, date, time
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ABSENT: Final = msgspec.UNSET
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_UNTYPED: Final = _EXACT - {bytes}
+"""What a parameter without a type takes: as it is, or as a text that people can read."""
 
 
 class Signature:
@@ -69,7 +71,7 @@ class Signature:
         self._by_position = self._is_plain and self._fewest == self._most and not self.takes_context
         self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
         self._decoder = _payload_decoder(name, hints)
-        self._result_decoder = _result_decoder(hints.result)
+        self._result_decoder = result_decoder(hints.result)
         self._result_exact = _exactly(hints.result)
         self._payload = f"the payload of task {name!r}"
         self._result = f"the result of task {name!r}"
@@ -78,6 +80,21 @@ class Signature:
     def context_parameter(self) -> str | None:
         """The name of the parameter that takes the context, if there is one."""
         return self._hints.context.name if self._hints.context else None
+
+    @property
+    def context_kinds(self) -> tuple[type, ...]:
+        """The classes of contexts that this parameter's annotation names."""
+        return self._hints.context_kinds
+
+    @property
+    def unresolved(self) -> Mapping[str, str]:
+        """The annotations that count as Any because their names could not be found."""
+        return self._hints.unresolved
+
+    @property
+    def takes_anything(self) -> bool:
+        """Whether it takes `*args` and `**kwargs` and nothing else, as an inner function of a decorator does."""
+        return [p.kind for p in self._hints.parameters.parameters.values()] == list(_VARIADIC)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, in the order of the parameters; defaults are left out."""
@@ -98,7 +115,7 @@ class Signature:
         exact = self._exact
         for name, value in bound.items():
             expected = exact.get(name, object)
-            if type(value) is not expected and (expected is not object or type(value) not in _EXACT):
+            if type(value) is not expected and (expected is not object or type(value) not in _UNTYPED):
                 return self._encode_checked(bound)
         return codec.encode_flat(bound, what=self._payload, limit=self.limit)
 
@@ -108,6 +125,20 @@ class Signature:
         text = codec.encode(bound, what=self._payload, limit=self.limit)
         self._require_decodable(bound, text)
         return text
+
+    def as_hook(self, known: Sequence[str]) -> tuple[str, list[str]]:
+        """The parameter that takes the id of the job that ended, and which of the `known` facts are taken by name."""
+        if self._hints is UNKNOWN:
+            return "job_id", list(known)
+        if not self._names:
+            raise ConfigError(f"task {self.name!r} cannot be a hook: its first argument must take the id of a job")
+        first, *others = self._hints.parameters.parameters.values()
+        if wrong := [p.name for p in others if _is_required(p) and p.name not in known]:
+            raise ConfigError(
+                f"task {self.name!r} cannot be a hook: besides the id of a job it may take {', '.join(known)}, "
+                f"not {wrong[0]!r}; give that a default"
+            )
+        return first.name, [p.name for p in others if p.name in known]
 
     def schema(self) -> dict[str, Any]:
         """What it takes by name, as JSON Schema; types that have none of their own may be anything."""
@@ -130,7 +161,10 @@ class Signature:
 
     def decode(self, text: str | bytes, context: object = None) -> Arguments:
         """A payload as (args, kwargs) for the function, with `context` in its place if the function takes one."""
-        found = codec.read(self._decoder, text, self._payload)
+        try:
+            found = codec.read(self._decoder, text, self._payload)
+        except Undecodable as wrong:
+            raise self._undecodable(wrong, text) from wrong
         if self._hints is UNKNOWN:
             return [], found
         values = msgspec.structs.astuple(found)
@@ -160,6 +194,13 @@ class Signature:
         shown = [p.replace(annotation=p.empty) for p in self._hints.parameters.parameters.values()]
         return str(InspectSignature(shown))
 
+    def _undecodable(self, wrong: Undecodable, text: str | bytes) -> Undecodable:
+        names = _names_in(text)
+        stored = "no arguments by name" if names is None else ", ".join(map(repr, names)) or "no arguments"
+        error = Undecodable(f"{wrong}; it takes {self}, the stored job has {stored}")
+        error.unknown = tuple(name for name in names or () if name not in self._names)
+        return error
+
     def _bind_unknown(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if args:
             raise InvalidArguments(f"task {self.name!r} is implemented elsewhere; pass its arguments by name")
@@ -176,6 +217,8 @@ class Signature:
 
     def _refuse_text(self, name: str, value: Any) -> None:
         hint = self._hints.types.get(name, Any)
+        if hint is Any and self._hints is not UNKNOWN:
+            self._refuse_untyped(name, value)
         if isinstance(value, str) and isinstance(hint, type) and hint in _WRITTEN_AS_TEXT:
             raise InvalidArguments(f"task {self.name!r}: {name}: expected {hint.__name__}, got str; it takes {self}")
         if (asked := misread.asks_for_bytes(hint)) is not None:
@@ -183,10 +226,22 @@ class Signature:
             if place is not None:
                 raise InvalidArguments(f"task {self.name!r}: {name}{place}: expected bytes, got str; it takes {self}")
 
+    def _refuse_untyped(self, name: str, value: Any) -> None:
+        """Refuse what would arrive as something else, because nothing says what it was."""
+        if isinstance(value, bytes | bytearray | memoryview):
+            said = f"bytes, which a parameter without a type would get as text; annotate it: {name}: bytes"
+        elif isinstance(value, Mapping) and any(not isinstance(key, str) for key in value):
+            said = f"a mapping whose keys would become text; annotate it, such as {name}: dict[int, str]"
+        else:
+            return
+        raise InvalidArguments(f"task {self.name!r}: {name} is {said}")
+
     def _encode_checked(self, bound: dict[str, Any]) -> str:
         text = codec.encode(bound, what=self._payload, limit=self.limit)
         for name, value in bound.items():
             self._refuse_text(name, value)
+            if codec.is_row(value):
+                raise InvalidArguments(f"task {self.name!r}: {name} ({type(value).__qualname__}) is {codec.A_ROW}")
         self._require_decodable(bound, text)
         return text
 
@@ -236,6 +291,14 @@ class Signature:
             raise Undecodable(f"{self._payload}: {sorted(twice)} given twice; it takes {self}")
 
 
+def _names_in(text: str | bytes) -> list[str] | None:
+    """Return the names of a payload's arguments, without their values; None where it has none."""
+    try:
+        return list(msgspec.json.decode(text, type=dict[str, Any]))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
 def _is_required(parameter: Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind not in _VARIADIC
 
@@ -274,7 +337,8 @@ def _foreign_schema(type: Any) -> dict[str, Any]:
     return described() if described is not None else {}
 
 
-def _result_decoder(hint: Any) -> msgspec.json.Decoder[Any]:
+def result_decoder(hint: Any) -> msgspec.json.Decoder[Any]:
+    """Return what reads a result of that type; a type that JSON cannot tell apart counts as Any."""
     try:
         return codec.decoder(hint)
     except (TypeError, NameError, ValueError):

@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from importlib import import_module
+from operator import attrgetter
+from pickle import PicklingError
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
 from .apart import run_apart
+from .codec import VALUE_LIMIT
 from .context import Context, SyncContext
+from .errors import InvalidArguments
 from .flows.chains import Chain, Group, Takes, chain_of
+from .functions import check_context, is_async
 from .handle import Job
 from .model.job import JobSpec, OnDuplicate
 from .names import check_name
-from .options import CallOptions, Seconds, TaskOptions
+from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
 from .references import UnexpectedReference, Use
 from .rules.amounts import Amounts
 from .rules.retry import RetryPolicy
@@ -30,7 +35,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _NO_OPTIONS: Final = CallOptions()
-_LEFT_OUT: Final = {field.name: field.default for field in fields(CallOptions)}
+_CALLED_ELSEWHERE: Final = {
+    **dict.fromkeys(("delay", "send", "defer", "perform_async", "push", "submit", "enqueue_job"), ".enqueue(…)"),
+    **dict.fromkeys(("apply_async", "send_with_options", "configure", "schedule"), ".options(…).enqueue(…)"),
+    **dict.fromkeys(("kiq", "defer_async"), "await .aenqueue(…)"),
+    **dict.fromkeys(("s", "si", "signature_of", "message"), ".job(…)"),
+    **dict.fromkeys(("map", "starmap", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
+}
 
 
 class JobRequest(msgspec.Struct, Generic[R], frozen=True):
@@ -63,6 +74,12 @@ class JobRequest(msgspec.Struct, Generic[R], frozen=True):
         return chain_of(self, then)
 
 
+def value_limit(app: object) -> int:
+    """How many bytes arguments, results, step values and signals of an app may have."""
+    config = getattr(app, "config", None)
+    return VALUE_LIMIT if config is None else int(config.max_value_bytes)
+
+
 class Enqueuer(Protocol):
     """What a task needs of its app."""
 
@@ -92,8 +109,11 @@ class Task(Generic[P, R]):
         self.call_options = call or _NO_OPTIONS
         self.draft: tuple[str, JobSpec] | None = None
         """What its jobs have in common, made by the first for a tenant."""
-        self.is_async = fn is not None and inspect.iscoroutinefunction(fn)
-        self.signature = Signature(fn, name=name, contexts=(Context, SyncContext))
+        self.is_async = fn is not None and is_async(fn)
+        self.signature = Signature(fn, name=name, contexts=(Context, SyncContext), limit=value_limit(app))
+        if fn is not None and self.signature.takes_context:
+            right, wrong = (Context, SyncContext) if self.is_async else (SyncContext, Context)
+            check_context(fn, self.signature, right=right, wrong=wrong)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Store a job that calls this task with these arguments, and return its handle."""
@@ -110,6 +130,11 @@ class Task(Generic[P, R]):
         except UnexpectedReference:
             payload, uses = self.signature.encode_with_references(args, kwargs)
             return JobRequest(self, payload, self.call_options, tuple(uses))
+        except InvalidArguments as wrong:
+            for name in kwargs.keys() & set(CALL_OPTIONS):
+                if f"unexpected keyword argument {name!r}" in str(wrong):
+                    raise InvalidArguments(f"{wrong}; an option goes first: .options({name}=…).enqueue(…)") from None
+            raise
 
     def read(self, arguments: Mapping[str, Any] | list[Any], options: CallOptions | None = None) -> JobRequest[R]:
         """`job` for arguments that were read from JSON, by name or in order; checked as a worker will read them."""
@@ -128,53 +153,61 @@ class Task(Generic[P, R]):
     def options(
         self,
         *,
-        id: str | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        delay: Seconds | None = None,
-        at: datetime | None = None,
-        max_attempts: int | None = None,
-        timeout: Seconds | None = None,
-        deadline: Seconds | datetime | None = None,
-        retry: RetryPolicy | None = None,
-        dedupe_key: str | None = None,
-        dedupe_scope: str | None = None,
-        dedupe_until: Literal["start", "failure", "finish"] | Seconds = "finish",
-        on_duplicate: OnDuplicate = "existing",
-        tenant: str | None = None,
-        tags: Sequence[str] = (),
-        concurrency_key: str | None = None,
-        concurrency: int | None = None,
-        fair_key: str | None = None,
-        weight: float = 1.0,
-        rate: str | None = None,
-        breaker: str | None = None,
-        reserve: Mapping[str, Amounts] | None = None,
-        quota: str | None = None,
-        requires: Sequence[str] | None = None,
-        affinity: str | None = None,
-        version: str | None = None,
-        webhook: str | None = None,
-        webhook_events: Sequence[str] = (),
-        connection: object | None = None,
+        id: str | EllipsisType | None = ...,
+        queue: str | EllipsisType | None = ...,
+        priority: int | EllipsisType | None = ...,
+        delay: Seconds | EllipsisType | None = ...,
+        at: datetime | EllipsisType | None = ...,
+        max_attempts: int | EllipsisType | None = ...,
+        timeout: Seconds | EllipsisType | None = ...,
+        deadline: Seconds | datetime | EllipsisType | None = ...,
+        retry: RetryPolicy | EllipsisType | None = ...,
+        dedupe_key: str | EllipsisType | None = ...,
+        dedupe_scope: str | EllipsisType | None = ...,
+        dedupe_until: Literal["start", "failure", "finish"] | Seconds | EllipsisType = ...,
+        on_duplicate: OnDuplicate | EllipsisType = ...,
+        tenant: str | EllipsisType | None = ...,
+        tags: Tags | EllipsisType = ...,
+        concurrency_key: str | EllipsisType | None = ...,
+        concurrency: int | EllipsisType | None = ...,
+        fair_key: str | EllipsisType | None = ...,
+        weight: float | EllipsisType = ...,
+        rate: str | EllipsisType | None = ...,
+        rate_key: str | EllipsisType | None = ...,
+        breaker: str | EllipsisType | None = ...,
+        reserve: Mapping[str, Amounts] | EllipsisType | None = ...,
+        quota: str | EllipsisType | None = ...,
+        requires: Sequence[str] | EllipsisType | None = ...,
+        affinity: str | EllipsisType | None = ...,
+        version: str | EllipsisType | None = ...,
+        webhook: str | EllipsisType | None = ...,
+        webhook_events: Sequence[str] | EllipsisType = ...,
+        created_by: str | EllipsisType | None = ...,
+        connection: object | None = ...,
+        **unknown: Never,
     ) -> Task[P, R]:
         """This task with further options for the calls made on what is returned.
+
+        What is left out stays as the task, or an earlier `options`, says. None is without: `max_attempts=None` is
+        without limit, `timeout=None` without a timeout, `dedupe_key=None` without a key.
 
         `delay` and `at` say when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
         fails, finishes, or for so many seconds. Of the jobs with one `concurrency_key` at most `concurrency` run at
         once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
-        token bucket, `breaker` a circuit breaker, `quota` a quota; `reserve` is set aside in budgets before it
-        starts. `requires` adds capabilities that a worker must have, `affinity` says what it would like to find
-        loaded, `version` which versions of the task may run it, such as ">=2,<3". `webhook` is a URL that is told
-        what becomes of the job, of all that or of `webhook_events`, such as ("job.failed",). `connection` is your own
+        token bucket, of which each `rate_key` has one of its own, `breaker` a circuit breaker, `quota` a quota;
+        `reserve` is set aside in budgets before it starts. `requires` adds capabilities that a worker must have,
+        `affinity` says what it would like to find loaded, `version` which versions of the task may run it, such as
+        ">=2,<3". `webhook` is a URL that is told what becomes of the job, of all that or of `webhook_events`, such as
+        ("job.failed",). `created_by` is who enqueues, such as "user:ada", kept with the job. `connection` is your own
         open transaction to enqueue in.
         """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        before = self.call_options
-        if before is not _NO_OPTIONS:
-            # What this call leaves out stays as an earlier one said.
-            given = {name: getattr(before, name) if given[name] is _LEFT_OUT[name] else given[name] for name in given}
+        given = {name: value for name, value in locals().items() if value is not ...}
+        del given["self"]
+        if given.pop("unknown"):
+            raise unknown_option("options", unknown, CALL_OPTIONS)
+        if (before := self.call_options) is not _NO_OPTIONS:
+            given = {name: getattr(before, name) for name in CALL_OPTIONS} | given
         return self._with(CallOptions(**given))
 
     def _with(self, call: CallOptions) -> Task[P, R]:
@@ -189,8 +222,15 @@ class Task(Generic[P, R]):
 
     @property
     def address(self) -> tuple[str, str]:
-        """Where another process finds this task: its module and its name there."""
-        return (self.fn.__module__, self.fn.__qualname__) if self.fn else ("", "")
+        """Where another process finds this task: its module and its name there; "" for an object without a name."""
+        if self.fn is None or not hasattr(self.fn, "__qualname__"):
+            return ("", "")
+        return (self.fn.__module__, self.fn.__qualname__)
+
+    def redefines(self, other: Task[Any, Any]) -> bool:
+        """Return whether this is the same function of `__main__` once more, as when a cell of a notebook runs again."""
+        module, name = self.address
+        return module == "__main__" and "<" not in name and other.address == (module, name)
 
     def run_in_child(self, header: dict[str, Any], payload: str, control: Any) -> dict[str, Any]:
         """Called in a child process of the worker: run the function and describe its outcome."""
@@ -198,6 +238,31 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as functions are, by module and name; the other process imports the task."""
+        module, name = self.address
+        if self.call_options.connection is not None or not self._is_at(module, name):
+            raise PicklingError(
+                f"{self!r} cannot be pickled: another process must find it as {module or '?'}.{name or self.name}, "
+                "without a connection; decorate a function at the top of a module, or send the task's name"
+            )
+        return _imported, (module, name, None if self.call_options is _NO_OPTIONS else self.call_options)
+
+    def _is_at(self, module: str, name: str) -> bool:
+        try:
+            return _imported(module, name, None).fn is self.fn
+        except (ImportError, AttributeError, ValueError):
+            return False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what the calls of other libraries are called here."""
+            if name in _CALLED_ELSEWHERE:
+                raise AttributeError(f"a task has no .{name}(…); use {_CALLED_ELSEWHERE[name]}", name=name, obj=self)
+            # Once more, for the error that it is: a property may have failed.
+            return object.__getattribute__(self, name)
 
 
 class AsyncTask(Task[P, R]):
@@ -216,6 +281,11 @@ class SyncTask(Task[P, R]):
 
 class UndeclaredTask(Task[P, R]):
     """A task that is known by its name alone: `app.elsewhere`."""
+
+
+def _imported(module: str, name: str, call: CallOptions | None) -> Task[Any, Any]:
+    found: Task[Any, Any] = attrgetter(name)(import_module(module))
+    return found if call is None else found._with(call)
 
 
 def _direct(task: Task[Any, Any]) -> Callable[..., Any]:

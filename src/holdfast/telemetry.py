@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import sys
 import time
 from bisect import bisect_left
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
+from .errors import BlockingCall
 from .model.job import Claimed
+from .rules.redaction import redact
 
 current_job: Final[ContextVar[Claimed | None]] = ContextVar("holdfast_job", default=None)
+current_app: Final[ContextVar[Any]] = ContextVar("holdfast_app", default=None)
+"""The app whose worker runs the job of this context."""
+
+
+def in_child() -> bool:
+    """Return whether this is the process of an isolated job."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == "holdfast.engine.child"
+
+
+def is_run_of(store: object) -> bool:
+    """Return whether this code runs in a task whose worker works for that store."""
+    app = current_app.get()
+    # A thread that a handler started in a child process knows no app.
+    return in_child() if app is None else app.open() is store
+
+
+def refuse_wait_in_task(kind: str, store: object) -> None:
+    """Raise BlockingCall in a task that would hold the slot which the job it waits for may need."""
+    if is_run_of(store):
+        raise BlockingCall(
+            f"waiting for a {kind} inside a task holds its worker's slot and may never end;"
+            " use ctx.wait_for(job), which suspends the task, or a flow, which passes results on (timeout=0 only looks)"
+        )
+
+
+def refuse_on_event_loop(what: str, instead: str) -> None:
+    """Raise BlockingCall where a blocking call would stop the event loop of this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise BlockingCall(f"{what} stops the event loop that runs here; use: {instead} (timeout=0 only looks)")
 
 
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -72,5 +109,5 @@ class JsonFormatter(logging.Formatter):
         }
         entry |= {name: value for name in ("job", "task", "attempt") if (value := getattr(record, name, ""))}
         if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
+            entry["error"] = record.exc_text or redact(self.formatException(record.exc_info))
         return json.dumps(entry, ensure_ascii=False, default=str)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
+from .blocks import block
+from .creator import create_as, creating_as
 from .errors import ConfigError, UnknownTenant
 from .names import check_name
 
@@ -20,7 +22,7 @@ Known: TypeAlias = "Callable[[str], bool] | Collection[str]"
 _current: Final[ContextVar[str | None]] = ContextVar("holdfast_tenant", default=None)
 
 
-@contextmanager
+@block
 def tenant(name: str) -> Iterator[str]:
     """What is enqueued in this block is for that tenant, in `def` and `async def` code alike.
 
@@ -44,7 +46,11 @@ class Tenants:
 
     def of(self, given: str | None = None) -> str:
         """The tenant of what is made now, "" for nobody in particular. UnknownTenant if there is no such."""
-        return self.check(self._found() if given is None else given)
+        if given is None:
+            given = _current.get()
+            if given is None and self._current is not None:
+                given = self._current()
+        return self.check(given) if given else ""
 
     def check(self, name: str | None) -> str:
         """UnknownTenant where the app knows its tenants and this is none of them; nobody in particular is fine."""
@@ -55,27 +61,23 @@ class Tenants:
             raise UnknownTenant(name)
         return name
 
-    def _found(self) -> str:
-        found = _current.get()
-        if found is None and self._current is not None:
-            found = self._current()
-        return found or ""
 
-
-def work_for(app: Any, name: str) -> None:
+def work_for(app: Any, name: str, job_id: str) -> None:
     """From here on, in this context, a handler works for the tenant of its job; UnknownTenant where it is gone."""
     _current.set(name)
+    create_as(f"job:{job_id}")
     known = getattr(app, "_tenants", None)
     if name and known is not None:
         known.check(name)
 
 
 @contextmanager
-def working_for(app: Any, name: str) -> Iterator[None]:
+def working_for(app: Any, name: str, job_id: str) -> Iterator[None]:
     """The same for a block, where the caller's own context is used."""
     before = _current.set(name)
     try:
-        work_for(app, name)
-        yield
+        with creating_as(f"job:{job_id}"):
+            work_for(app, name, job_id)
+            yield
     finally:
         _current.reset(before)

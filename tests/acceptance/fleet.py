@@ -32,7 +32,7 @@ class Fleet:
             "HOLDFAST_STORE": store,
             "HOLDFAST_LEASE": str(lease),
             "HOLDFAST_RESCUE_INTERVAL": "0.7",
-            "HOLDFAST_LEDGER": str(self.ledger),
+            "TEST_LEDGER": str(self.ledger),
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         }
         self.workers: list[subprocess.Popen[bytes]] = []

@@ -16,7 +16,7 @@ app = holdfast.App()
 
 
 def note(mark: str, ctx: holdfast.Context | holdfast.SyncContext) -> None:
-    ledger.append(os.environ["HOLDFAST_LEDGER"], mark, ctx.id, ctx.job.epoch)
+    ledger.append(os.environ["TEST_LEDGER"], mark, ctx.id, ctx.job.epoch)
 
 
 @app.task(max_attempts=None)
@@ -68,7 +68,7 @@ async def mark(ctx: holdfast.Context) -> None:
 async def call_out(ctx: holdfast.Context) -> None:
     """Calls a destination that is down while a file beside the ledger says so; `hang` in it means no answer at all."""
     note("S", ctx)
-    switch = Path(f"{os.environ['HOLDFAST_LEDGER']}.down")
+    switch = Path(f"{os.environ['TEST_LEDGER']}.down")
     while (how := switch.read_text() if switch.exists() else "") == "hang":
         await asyncio.sleep(0.05)
     note("E", ctx)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli_kit import call
+from tests.acceptance.cli_kit import call, finished, program
 
 
 @pytest.fixture(autouse=True)
@@ -70,10 +71,33 @@ def test_a_path_in_place_of_a_module_is_explained() -> None:
     assert "write it as in an import" in call("worker", "shop/jobs.py").err
 
 
-def test_a_mistyped_path_does_not_become_an_empty_database(folder: Path) -> None:
-    answer = call("jobs", "list", "--store", "typo.db")
-    assert answer.code == 3
-    assert "holdfast db create" in answer.err
+@pytest.mark.parametrize(
+    "command", ["jobs list", "queues list", "db status", "db verify", "stats", "cron list", "signals pending", "doctor"]
+)
+def test_a_command_on_a_new_path_creates_the_file_and_says_so(folder: Path, command: str) -> None:
+    answer = call(*command.split(), "--store", "new.db")
+    assert answer.code == 0, answer
+    assert answer.err == f"created a new SQLite database: {folder / 'new.db'}\n"
+    assert (folder / "new.db").exists()
+    assert "created" not in call(*command.split(), "--store", "new.db").err
+
+
+def test_serve_on_a_new_path_creates_the_file_says_so_and_serves(folder: Path) -> None:
+    process = program("serve", "--store", "new.db", "--port", "0", folder=folder)
+    assert process.stdout is not None
+    assert "Holdfast on http" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert f"created a new SQLite database: {folder / 'new.db'}" in finished(process).err
+
+
+def test_json_stays_json_where_a_file_was_created() -> None:
+    assert call("jobs", "list", "--store", "new.db", "--json").data["jobs"] == []
+
+
+def test_a_new_path_in_a_folder_that_does_not_exist_is_an_error_that_says_so(folder: Path) -> None:
+    answer = call("jobs", "list", "--store", "nowhere/new.db")
+    assert answer.code == 5
+    assert "there is no directory" in answer.err
     assert list(folder.iterdir()) == []
 
 

@@ -125,6 +125,22 @@ def test_stats_of_one_queue_are_about_it_alone(shop: holdfast.App) -> None:
     assert call("stats", "--minutes", "0").code == 2
 
 
+def test_stats_by_task_tell_counts_failure_rate_and_times_of_each(shop: holdfast.App) -> None:
+    worked(shop)
+    age_everything(shop, 90)
+    keep_numbers(shop)
+    data = call("stats", "--by", "task", "--json").data
+    refuse, welcome = data["tasks"]
+    assert (data["minutes"], welcome["task"], welcome["failure_rate"]) == (60, "welcome", 0.0)
+    assert (welcome["counts"]["started"], welcome["counts"]["succeeded"], welcome["run"]["count"]) == (4, 4, 4)
+    assert (refuse["task"], refuse["counts"]["failed"], refuse["failure_rate"]) == ("refuse", 3, 1.0)
+    text = call("stats", "--by", "task", "--minutes", "1440").out
+    assert [word in text for word in ("welcome", "100%", "failure rate", "run mean/p50/p95/p99")] == [True] * 4
+    assert call("stats", "--by", "task", "--queue", "mail").code == 2
+    assert call("stats", "--by", "task", "--minutes", "1441").code == 2
+    assert call("stats", "--minutes", "241").code == 2
+
+
 def test_stats_of_an_empty_store_say_so(shop: holdfast.App) -> None:
     answer = call("stats")
     assert (answer.code, "no queues" in answer.out) == (0, True)

@@ -244,7 +244,7 @@ def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(shop
 def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Path, start: Start) -> None:
     (tmp_path / "shop.py").write_text(TASKS, "utf-8")
     worker = start(HOLDFAST_STORE="postgresql://me:s3cret@127.0.0.1:1/shop")
-    worker.heard("the store is not there yet")
+    worker.heard("the store cannot be used")
     worker.signal(signal.SIGTERM)
     assert worker.process.wait(PATIENCE) == 0
     assert "s3cret" not in "".join(worker.lines)

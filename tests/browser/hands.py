@@ -27,8 +27,9 @@ def menu(page: Page | Locator, label: str) -> Locator:
 
 
 def told(page: Page, text: str) -> None:
-    """Wait until the page says this after an act."""
+    """Wait until the page says this after an act, and its scripts run: before that, buttons act without a question."""
     expect(page.locator("[data-toasts]")).to_contain_text(text)
+    page.wait_for_load_state()
 
 
 def still(page: Page) -> Page:

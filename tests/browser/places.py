@@ -13,6 +13,7 @@ _TABS: Final = ("overview", "attempts", "steps", "stream", "artifacts", "signals
 PLACES: Final[dict[str, tuple[str, ...]]] = {
     "/login": ("/login", "/login?next=%2Fjobs"),
     "/": ("/", "/?window=4h"),
+    "/enqueue": ("/enqueue", "/enqueue?task=nothing"),
     "/jobs": ("/jobs", "/jobs?state=failed", "/jobs?q=nothing-like-it", "/jobs?q=colour:red"),
     "/jobs/{job_id}": (
         *(f"/jobs/{{finished}}?tab={tab}" for tab in _TABS),

@@ -152,7 +152,7 @@ def _differences(found: dict[str, Any], mine: dict[str, Any]) -> list[str]:
 
 def _names() -> list[str]:
     return [
-        "id", "state", "due", "reason", "queue", "payload", "priority", "rank", "not_before", "attempts", "crashes",
-        "suspect", "alone", "generation", "epoch", "owner", "cancel", "holds_key", "started_at", "finished_at",
-        "finished_epoch", "deadline", "linked", "lane",
+        "id", "state", "due", "reason", "queue", "payload", "priority", "rank", "not_before", "attempts",
+        "past_attempts", "crashes", "losses", "suspect", "alone", "generation", "epoch", "owner", "cancel",
+        "holds_key", "started_at", "finished_at", "finished_epoch", "deadline", "linked", "lane",
     ]  # fmt: skip

@@ -179,9 +179,9 @@ def _breaking_postgres(store: Any, script: Script) -> Iterator[None]:
     pool, new_lane = store._runner._pool, store._new_lane
     take = pool.take
 
-    def lending(take: Callable[[], Any]) -> Callable[[], Any]:
-        def lend() -> Any:
-            connection = take()
+    def lending(take: Callable[..., Any]) -> Callable[..., Any]:
+        def lend(*args: Any) -> Any:
+            connection = take(*args)
             connection.cursor_factory = _breaking_cursor(script)
             return connection
 

@@ -13,11 +13,15 @@ from tests.postgres_server import Databases
 
 @pytest.fixture
 def stores(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
+    made: list[str] = []
+
     def make_postgres() -> str:
         databases: Databases = request.getfixturevalue("postgres_databases")
-        return databases.create(request.getfixturevalue("postgres_template"))
+        made.append(databases.create(request.getfixturevalue("postgres_template")))
+        return made[-1]
 
     ground = Ground(tmp_path, make_postgres)
     yield ground
-    for database in ground.close():
+    ground.close()
+    for database in made:
         request.getfixturevalue("postgres_databases").drop(database)

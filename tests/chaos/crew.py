@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.model.job import Claimed
+from holdfast.model.limits import Standing
 from holdfast.model.outcome import (
     Cancelled,
     Done,
@@ -85,7 +86,8 @@ class Crew(Callers):
 
     def turn_of(self, owner: str, items: Sequence[Finish], n: int, suspects: int, alone: bool) -> None:
         b = self.b
-        request = claim_request(owner, n, tiers=[[Route(queue) for queue in QUEUES]], suspects=suspects, alone=alone)
+        tiers, standing = [[Route(queue) for queue in QUEUES]], Standing(loud=frozenset(QUEUES))
+        request = claim_request(owner, n, tiers=tiers, suspects=suspects, alone=alone, standing=standing)
         taken: list[Claimed] = []
 
         def real() -> Any:

@@ -22,7 +22,7 @@ from holdfast.model.outcome import (
     Throttled,
 )  # fmt: skip
 from holdfast.model.route import Route
-from holdfast.model.stats import Vitals
+from holdfast.model.stats import HealthPoint, Vitals
 from holdfast.model.step import Step
 from holdfast.model.stream import Batch, Draft, Progress
 from holdfast.model.wait import Condition, Wait
@@ -50,8 +50,10 @@ from holdfast.storage.ops import (
     rates,
     reserving,
     retention,
+    routes,
     schedules,
     shortages,
+    stats,
     steps,
     streams,
     suspension,
@@ -110,7 +112,8 @@ def _append(s: Stage) -> Any:
             writer="writer",
             serial=n,
             drafts=drafts,
-            progress=Progress(percent=n),
+            progress=Progress(percent=n, stage="loading"),
+            stages=("loading",),
         )
         for n, drafts in ((1, said), (2, (Draft("", "restart", b"", "say"),)))
     ]
@@ -186,6 +189,11 @@ ENGINE: dict[str, Call] = {
     "note schedule error": lambda s: s.run(schedules.note_error, "nightly", ERROR),
     "wake": lambda s: (_ends(Suspended(_WAIT))(s), _after(5, waking.wake_due)(s)),
     "unpark": lambda s: (_turn(s), s.run(lanes.unpark_stalled)),
+    "remove idle rates": lambda s: (
+        s.run(rates.lock, {"mail[7]": "mail"}),
+        s.wait_until(DAY),
+        s.run(rates.prune_idle),
+    ),
     "resolve": lambda s: (s.app.jobs.cancel(s.jobs["ready"]), s.run(hops.resolve_page), s.run(hops.sweep)),
     "pay callbacks": lambda s: s.run(endings.pay_callbacks),
     "prune jobs": _prune,
@@ -193,6 +201,10 @@ ENGINE: dict[str, Call] = {
     "prune flows": lambda s: (_prune(s), s.run(retention.prune_flows)),
     "prune audit": _after(DAY, retention.prune_audit, SECOND),
     "prune windows": _after(DAY, retention.prune_windows),
+    "prune lanes": lambda s: s.run(lanes.delete_unused, ["key::unused"]),
+    "note idle routes": lambda s: s.run(routes.note_usage, routes.Usage(left=[1], used=[2], over=[3])),
+    "put health": lambda s: s.run(stats.put_health, HealthPoint(minute=0)),
+    "prune health": _after(90 * DAY, stats.prune_health, SECOND),
     "prune sessions": _after(90 * DAY, access.prune, SECOND),
     "prune spends": lambda s: (
         s.app.budgets.spend("team", tokens=1, key="k"),

@@ -133,6 +133,14 @@ PAIRS = (
             (*LOST, claim("w2"), record("w2")),
         ),
     ),
+    Scene(
+        "two workers on a flow, and an operator who changes a join",
+        (register("w1", "w2"), operate(flows.create_flow, DIAMOND), claim("w1"), claim("w2")),
+        (
+            (finish("w1", DONE), finish("w2", BROKE), sweep),
+            (operate(flows.set_join, "c", Join("any", 1)), operate(flows.set_join, "c", Join("quorum", 2))),
+        ),
+    ),
     A_SIGNAL,
     TWO_ENDS,
 )  # fmt: skip

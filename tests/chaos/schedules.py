@@ -14,7 +14,7 @@ import psycopg
 from holdfast.clock import SECOND
 from holdfast.errors import HoldfastError, StorageBusy
 from holdfast.storage.ops import verifying
-from holdfast.storage.port import Op, Params, Row, Tx, Value
+from holdfast.storage.port import Files, Op, Params, Row, Tx, Value
 from holdfast.storage.statements import Statement
 from tests.conformance.world import World
 from tests.patience import SOON
@@ -51,6 +51,10 @@ class PausingTx:
     def __init__(self, tx: Tx, stop: Stop) -> None:
         self._tx = tx
         self._stop = stop
+
+    @property
+    def files(self) -> Files | None:
+        return self._tx.files
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         await self._stop.pause()

@@ -18,6 +18,7 @@ from holdfast.storage.ops import (
     firing,
     flow_control,
     hops,
+    keys,
     lending,
     schedules,
     suspension,
@@ -119,8 +120,9 @@ def _long_history(s: Stage) -> None:
 
 
 def _name_a_store(s: Stage) -> None:
-    s.world.sql("delete from holdfast_meta where key = 'store_id'")
+    s.world.sql("delete from holdfast_meta where key in ('store_id', 'secret')")
     s.run(lending.identity)
+    s.run(keys.store_secret)
 
 
 SELDOM: dict[str, Call] = {

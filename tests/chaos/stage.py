@@ -42,7 +42,7 @@ class Stage:
     def use(self, store: Store) -> None:
         """A copy, which has the name of the store of which it is one."""
         if known := self.app.leases._known:
-            self.app.leases._known = (store, known[1])
+            known[:] = [(store, known[0][1])]
         self.store = self.app._opened = store
 
     def wait_until(self, seconds: float) -> None:
@@ -155,7 +155,7 @@ def _jobs(app: App, stage: Stage) -> None:
         "granted": app.enqueue(work.job("granted")),
         "loud": app.enqueue(work.options(queue="loud").job("loud")),
         "limited": app.enqueue(work.options(rate="mail", breaker="api").job("limited")),
-        "mortal": app.enqueue(work.options(deadline=60, delay=3600).job("mortal")),
+        "mortal": app.enqueue(work.options(deadline=3600, delay=3600).job("mortal")),
         "waiting": box.put("later", key="c"),
         "behind": box.put("behind", key="c"),
     }
@@ -174,7 +174,7 @@ def _flows(app: App, stage: Stage) -> None:
     app.drain(queues=["first"], webhooks=False)
     with app.flow("pair", on_success=work.job("after"), on_failure=work.job("after")) as pair:
         first = pair.add(work.job("first"))
-        pair.add(work.options(queue="nobody").job("second"), after=first)
+        stage.jobs["waiting"] = pair.add(work.options(queue="nobody").job("second"), after=first).id
     with app.flow("growing") as growing:
         growing.add(app.tasks["grow"].options(queue="growing").job())
     staged = app.flows.begin("staged")

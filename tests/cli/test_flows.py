@@ -78,9 +78,9 @@ def test_the_graph_is_drawn_in_three_ways(app: App, run: Run, flow: Flow) -> Non
 
 def test_a_cancel_says_how_far_it_went_and_is_recorded(app: App, run: Run, flow: Flow) -> None:
     done = answer(run("flows", "cancel", flow.id, "--reason", "night", "--wait", "5", "--json"))
-    assert done["flows"] == [
-        {"id": flow.id, "policy": "cancel_all", "reason": "night", "again": False, "state": "cancelled"}
-    ]
+    (told,) = done["flows"]
+    assert len(told.pop("members")) == 4
+    assert told == {"id": flow.id, "policy": "cancel_all", "reason": "night", "again": False, "state": "cancelled"}
     (record,) = app.audit.list()
     assert (record.actor, record.action, record.target, record.reason) == ("ada", "flow.cancel", flow.id, "night")
 
@@ -103,6 +103,25 @@ def test_the_failed_part_is_retried_or_one_member_replayed(app: App, run: Run, f
     assert only["jobs"] == [flow["apart"].id]
     assert run("flows", "retry", flow.id, "--member", "nobody").exit_code == 3
     assert {record.action for record in app.audit.list()} == {"flow.retry", "flow.replay"}
+
+
+def test_a_join_is_changed_while_its_member_waits(app: App, run: Run) -> None:
+    work = app.tasks["work"]
+    with app.flow("votes") as flow:
+        flow.add(work.job(1), name="last", after=[flow.add(work.job(1)), flow.add(work.job(0))])
+    words = ("flows", "set-join", flow.id, "last", "--needs", "quorum", "--needed", "1")
+    assert run(*words).output == "member last now needs 1 of 2 upstreams; it is blocked\n"
+    assert answer(run(*words, "--json")) == {
+        "id": flow.id, "job": flow["last"].id, "needs": "quorum", "needed": 1, "rest": "run", "upstreams": 2,
+        "state": "blocked", "changed": False,
+    }  # fmt: skip
+    assert run("flows", "set-join", flow.id, "last", "--needs", "quorum", "--needed", "3").exit_code == 2
+    app.drain()
+    late = run("flows", "set-join", flow.id, "last", "--needs", "all")
+    assert "its join has fired" in late.output
+    assert late.exit_code == run("jobs", "run-now", flow["last"].id).exit_code
+    assert run("flows", "set-join", flow.id, "nobody", "--needs", "all").exit_code == 3
+    assert [(record.actor, record.action) for record in app.audit.list()] == [("ada", "flow.set_join")]
 
 
 def test_a_flow_that_is_not_there_is_code_3(run: Run, flow: Flow) -> None:

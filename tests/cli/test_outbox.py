@@ -30,10 +30,15 @@ def test_drain_shows_and_only_with_apply_revives(app: App, run: Run) -> None:
     _abandon(app)
     shown = answer(run("outbox", "drain", "cloud", "--json"))
     assert shown == {"outbox": "cloud", "applied": False, "kinds": {"bill": 1, "note": 2}, "left": 0}
-    assert "repeat with --apply" in run("outbox", "drain", "cloud").output
+    assert "repeat with --older-than 0 --apply" in run("outbox", "drain", "cloud").output
+    assert "repeat with --apply" in run("outbox", "drain", "cloud", "--older-than", "0").output
     assert answer(run("outbox", "drain", "cloud", "--older-than", "30d", "--json"))["kinds"] == {}
     assert app.outbox.list()[0].abandoned == 3
-    assert "pending again" in run("outbox", "drain", "cloud", "--apply", "--reason", "mended").output
+    refused = run("outbox", "drain", "cloud", "--apply")
+    assert (refused.exit_code, "--apply needs --older-than" in refused.output) == (2, True)
+    assert app.outbox.list()[0].abandoned == 3
+    everything = ("outbox", "drain", "cloud", "--older-than", "0", "--apply")
+    assert "pending again" in run(*everything, "--reason", "mended").output
     assert app.outbox.list()[0].pending == 3
     assert app.audit.list(action="outbox.drain")[0].actor == "ada"
 
@@ -56,6 +61,6 @@ def test_with_a_tenant_it_is_about_that_tenants_entries(app: App, run: Run) -> N
     (listed,) = answer(run("outbox", "list", "--tenant", "acme", "--json"))["outboxes"]
     assert (listed["name"], listed["abandoned"]) == ("cloud", 1)
     assert answer(run("outbox", "retry", "cloud", "--tenant", "acme", "--json"))["due"] == 0
-    drained = answer(run("outbox", "drain", "cloud", "--tenant", "acme", "--apply", "--json"))
+    drained = answer(run("outbox", "drain", "cloud", "--tenant", "acme", "--older-than", "0", "--apply", "--json"))
     assert drained["kinds"] == {"bill": 1}
     assert (app.outbox.list()[0].abandoned, app.outbox.list()[0].pending) == (3, 1)

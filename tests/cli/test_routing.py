@@ -60,3 +60,11 @@ def test_workers_show_what_they_have(app: App, run: Run) -> None:
     register(app, "gpu-1", capabilities=("gpu",), resident=("llama-70b",), versions={"mail": "2.1"})
     (found,) = answer(run("workers", "list", "--json"))["workers"]
     assert (found["capabilities"], found["resident"], found["versions"]) == (["gpu"], ["llama-70b"], {"mail": "2.1"})
+
+
+def test_a_queue_with_a_total_that_nobody_serves_is_told_by_the_list_and_the_doctor(app: App, run: Run) -> None:
+    app.limits.set_total("ghost", 5)
+    (found,) = answer(run("queues", "list", "--json"))["stranded"]
+    assert (found["queue"], found["job"]) == ("ghost", None)
+    assert "warning: queue ghost: no worker is alive" in run("queues", "list").output
+    assert "queues: ghost: no worker is alive" in run("doctor").output

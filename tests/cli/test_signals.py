@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import App
+from holdfast import App, Context
 from holdfast.cli.main import cli
 from holdfast.model.job import JobState
 from holdfast.model.outcome import Finish, Suspended
@@ -36,7 +36,7 @@ def suspend(app: App, *, signal: str = "approval") -> tuple[str, Opened]:
 def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     sent = answer(run("signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k", "--json"))
-    assert sent == {"job_id": job_id, "seq": 1, "effect": "resumed", "again": False}
+    assert sent == {"job_id": job_id, "seq": 1, "effect": "resumed", "again": False, "waits_for": []}
     assert "had it already" in run(
         "signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k"
     ).output  # fmt: skip
@@ -62,7 +62,21 @@ def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None
     for output in (result.output, run("signals", "pending", job_id).output):
         assert place.token.rpartition(".")[2] not in output
     assert "approval" in run("signals", "pending").output
-    assert "no waitpoint is open" in run("signals", "pending", "--tenant", "other").output
+    assert "nothing is pending" in run("signals", "pending", "--tenant", "other").output
+
+
+def test_a_name_that_a_job_waits_for_is_pending_and_answered_by_its_name(app: App, run: Run) -> None:
+    @app.task
+    async def listen(ctx: Context) -> object:
+        return await ctx.wait_for("go")
+
+    job = listen.enqueue()
+    app.drain()
+    (one,) = answer(run("signals", "pending", "--json"))["waitpoints"]
+    assert (one["id"], one["name"], one["expires_at"]) == (f"{job.id},go", "go", None)
+    assert "never" in run("signals", "pending").output
+    assert "goes on" in run("signals", "send", job.id, "--name", "go").output
+    assert "nothing is pending" in run("signals", "pending").output
 
 
 def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> None:

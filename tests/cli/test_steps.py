@@ -58,3 +58,19 @@ def test_a_retry_keeps_the_steps_unless_it_is_fresh(app: App) -> None:
         app.jobs.retry(job_id, fresh=fresh)
         app.drain()
         assert done == expected
+
+
+def test_a_large_value_is_cut_for_people_and_whole_for_programs(app: App, run: Run) -> None:
+    big = "x" * 1_000_000
+
+    @app.task
+    async def echo(ctx: Context, text: str) -> str:
+        return str(await ctx.step("same", str, text))
+
+    job = echo.enqueue(big)
+    app.drain()
+    shown = run("jobs", "show", job.id).output
+    assert "x" * 100 not in shown
+    assert shown.count("(1.0 MB, too large to show here)") == 3
+    (found,) = answer(run("jobs", "show", job.id, "--json"))["jobs"]
+    assert (found["arguments"], found["result"], found["steps"][0]["value"]) == ({"text": big}, big, big)

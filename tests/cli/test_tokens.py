@@ -103,3 +103,18 @@ def test_a_name_in_force_a_long_one_and_a_missing_one_are_refused(app: App, run:
     assert "shorten it to 128" in long["error"]["message"]
     missing = answer(run("tokens", "revoke", "nothing", "--json"), code=3)
     assert missing["error"]["code"] == "not_found"
+
+
+def test_a_token_is_confined_to_queues_and_tasks(app: App, run: Run) -> None:
+    what = ("--scope", "work", "--scope", "enqueue", "--queues", "mail, sms", "--tasks", "send")
+    made = answer(run("tokens", "create", "mailer", *what, "--json"))
+    assert (made["queues"], made["tasks"]) == (["mail", "sms"], ["send"])
+    assert "queues mail, sms; tasks send" in " ".join(run("tokens", "list").output.split())
+    refused = answer(run("tokens", "create", "boss", "--role", "admin", "--queues", "mail", "--json"), code=2)
+    assert "confined" in refused["error"]["message"]
+
+
+def test_a_name_of_the_engine_is_refused_at_the_command_line(app: App, run: Run) -> None:
+    for what in (("webhook.deliver",), ("outbox.cloud",), ("mail", "--queue", "webhooks")):
+        refused = answer(run("jobs", "enqueue", *what, "--json"), code=2)
+        assert refused["error"]["code"] == "reserved_name"

@@ -35,7 +35,6 @@ class Ground:
     def __init__(self, folder: Path, make_postgres: Callable[[], str]) -> None:
         self._folder = folder
         self._make_postgres = make_postgres
-        self._postgres: list[str] = []
         self._count = 0
         self._stack = ExitStack()
         self._template: Path | None = None
@@ -50,8 +49,7 @@ class Ground:
             return ":memory:"
         if backend == "file":
             return self._file()
-        self._postgres.append(self._make_postgres())
-        return self._postgres[-1]
+        return self._make_postgres()
 
     def join(
         self,
@@ -78,10 +76,9 @@ class Ground:
             stack.callback(owning.close)
         return world
 
-    def close(self) -> list[str]:
-        """Close every store; the Postgres databases to drop."""
+    def close(self) -> None:
+        """Close every store; the databases end with their server."""
         self._stack.close()
-        return self._postgres
 
     def _file(self) -> str:
         if self._template is None:
@@ -108,8 +105,7 @@ def ground(
 ) -> Iterator[Ground]:
     ground = Ground(tmp_path_factory.mktemp("conformance"), lambda: postgres_databases.create(postgres_template))
     yield ground
-    for database in ground.close():
-        postgres_databases.drop(database)
+    ground.close()
 
 
 # A database in memory is called in one way only: the others differ by the caller's thread and connection, not by where

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from holdfast.storage.port import Op, Params, Row, Tx, Value
+from holdfast.storage.port import Files, Op, Params, Row, Tx, Value
 from holdfast.storage.statements import Statement
 
 from .world import World
@@ -55,6 +55,10 @@ class ScriptedTx:
     def __init__(self, tx: Tx, script: Script) -> None:
         self._tx = tx
         self._script = script
+
+    @property
+    def files(self) -> Files | None:
+        return self._tx.files
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         self._script.note(statement)

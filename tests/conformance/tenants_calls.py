@@ -129,7 +129,7 @@ _HARMLESS = {
     "actor", "at_once", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "events", "every",
     "expires", "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "overlap", "payload", "policy",
     "queue", "reason", "secret", "since", "soft", "source", "tag", "tags", "target_kind", "task", "to_queue", "until",
-    "window", "zone",
+    "whole", "window", "zone",
 }  # fmt: skip
 
 
@@ -180,6 +180,7 @@ def _info(stage: Stage) -> JobInfo:
 
 
 _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
+    "jobs.pickled_by:task": lambda stage: ["talk"],
     "job_id": _jobs,
     "job": _handles,
     "target": lambda s: [*_handles(s), s.them.token],
@@ -255,6 +256,9 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "signal:name": lambda s: ["note"],
     "asignal:name": lambda s: ["note"],
     "key": lambda s: [f"key-{THEM}"],
+    "needs": lambda s: ["any"],
+    "needed": lambda s: [],
+    "rest": lambda s: [],
     "amounts": lambda s: [{"tokens": 1}],
     "more": lambda s: [],
     "limits": lambda s: [{"tokens": 5_000}],

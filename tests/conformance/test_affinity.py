@@ -110,6 +110,9 @@ def test_a_suspect_of_another_affinity_is_not_forgotten(world: World) -> None:
     enqueue(world, "qwen")
     assert turn(world, request(lost)).claimed
     world.lose(lost)
+    again = world.worker()
+    assert turn(world, request(again)).claimed
+    world.lose(again)
     owner = world.worker()
     assert turn(world, request(owner, 10, "llama")).claimed == []
     (job,) = turn(world, request(owner, 10, "llama", suspects=1)).claimed

@@ -19,6 +19,7 @@ from holdfast.errors import (
 )  # fmt: skip
 from holdfast.model.budget import Budget, BudgetLine, Exhausted
 from holdfast.model.job import Claimed, JobState
+from holdfast.model.limits import JobLimits
 from holdfast.model.outcome import Done, Parked, Retry
 from holdfast.model.step import Step
 from holdfast.rules.amounts import MICRO
@@ -27,7 +28,7 @@ from holdfast.storage.ops.budgets import Terms
 from holdfast.storage.ops.reserving import Runner, Wish
 
 from .racing import all_at_once
-from .world import ERROR, World
+from .world import ERROR, World, spec
 
 TOKENS = "tokens"
 
@@ -263,6 +264,37 @@ def test_a_raise_lets_a_blocked_job_go(world: World) -> None:
     world.run(budgets.raise_limits, "", "team", micro(tokens=300))
     assert world.job(job.id).state is JobState.READY
     assert reserve(world, world.take("w"), "team", tokens=300) is None
+
+
+def test_a_claim_blocks_what_the_budget_has_no_room_for_and_takes_the_rest(world: World) -> None:
+    make(world, "team", tokens=100)
+    limits = JobLimits(reserve={"team": micro(tokens=40)}).encode()
+    owner = world.worker("w")
+    ids = [world.add(limits=limits, key=str(n), until="start") for n in range(4)]
+    free = world.add()
+    unknown = world.add(limits=JobLimits(reserve={"nobody": micro(tokens=1)}).encode())
+    assert [job.id for job in world.claim(owner)] == [*ids[:2], free, unknown]
+    blocked = world.job(ids[2])
+    assert (blocked.state, blocked.reason, blocked.attempts) == ("blocked", "budget_exhausted", 0)
+    assert blocked.started_at is None
+    assert len(world.sql("select id from holdfast_job where dedupe_held is not null")) == 2
+    assert (get(world, "team").blocked, line(world, "team").hard_breaches) == (2, 2)
+    assert world.claim(owner) == [], "it is not claimed again before there is room"
+    world.run(budgets.raise_limits, "", "team", micro(tokens=200))
+    assert [job.id for job in world.claim(owner)] == ids[2:]
+
+
+def test_a_job_that_waits_for_a_budget_can_be_replaced_and_keeps_its_new_due_time(world: World) -> None:
+    make(world, "team", tokens=1)
+    limits = JobLimits(reserve={"team": micro(tokens=2)}).encode()
+    job_id, owner = world.add(limits=limits, key="k"), world.worker("w")
+    assert world.claim(owner) == []
+    world.enqueue(spec(limits=limits, key="k", payload="2", delay=5 * SECOND, on_duplicate="replace"))
+    assert (world.job(job_id).state, world.job(job_id).payload) == ("blocked", "2")
+    world.run(budgets.raise_limits, "", "team", micro(tokens=2))
+    assert world.claim(owner) == []
+    world.clock.advance(5)
+    assert world.take(owner).payload == "2"
 
 
 def test_a_reset_lets_blocked_jobs_go_as_far_as_they_fit(world: World) -> None:

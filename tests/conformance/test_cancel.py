@@ -194,9 +194,9 @@ def test_deleting_what_does_not_exist_is_not_found(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_priority_changes_only_while_a_job_waits_to_start(world: World, state: JobState) -> None:
+def test_priority_changes_only_while_a_job_waits(world: World, state: JobState) -> None:
     job_id = world.place(state).id
-    if state in (JobState.READY, JobState.BLOCKED):
+    if state in (JobState.READY, JobState.BLOCKED, JobState.SUSPENDED):
         world.run(control.set_priority, job_id, 7)
         assert world.job(job_id).priority == 7
         return

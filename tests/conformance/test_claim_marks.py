@@ -167,7 +167,7 @@ def test_suspects_do_not_move_the_mark(world: World, reader: Reader) -> None:
     lost = world.worker()
     (suspect,) = _wait_in_line(world, 1)
     world.take(lost)
-    world.lose(lost)
+    world.lose_twice(lost)
     known = _wait_in_line(world, 2)
     turn, edition = reader.ask(1, suspects=1)
     assert reader.hear(turn, edition) == [suspect]

@@ -116,6 +116,17 @@ def test_more_rows_than_one_claim_promotes_all_come_in_the_end(each_store: World
     assert seen == [s.id for s in specs]
 
 
+def test_the_most_urgent_of_all_that_came_due_is_taken_first_however_many_there_are(each_store: World) -> None:
+    world = each_store
+    world.enqueue(*(spec(id=id, delay=SECOND) for id in ids.many(2_500)))
+    urgent = world.add(delay=2 * SECOND, priority=1_000)
+    elsewhere = world.add(delay=2 * SECOND, queue="other")
+    owner = world.worker()
+    world.clock.advance(3)
+    assert world.take(owner).id == urgent
+    assert world.take(owner, queues=["other"]).id == elsewhere
+
+
 def test_the_next_due_time_tells_how_long_to_sleep(world: World) -> None:
     assert world.run(claims.next_due) is None
     world.add()
@@ -148,7 +159,7 @@ def test_suspects_of_a_paused_queue_wait_too(world: World) -> None:
     world.add()
     lost = world.worker()
     world.take(lost)
-    world.lose(lost)
+    world.lose_twice(lost)
     world.run(control.set_queue_state, "default", "paused")
     assert world.claim(world.worker(), suspects=1) == []
 

@@ -11,7 +11,8 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import DuplicateJob
 from holdfast.model.job import Enqueued, JobState
-from holdfast.model.outcome import Done, Failed, Released, Retry, Snoozed
+from holdfast.model.outcome import Done, Failed, Parked, Released, Rerouted, Retry, Snoozed
+from holdfast.model.route import Route
 from holdfast.storage.ops import control, enqueue, upkeep
 from holdfast.storage.port import Op
 from tests.patience import SOON
@@ -164,6 +165,19 @@ def test_a_window_that_ends_before_its_job_leaves_the_key_with_the_job(world: Wo
     assert world.enqueue(spec(key="k")) == [Enqueued(first, created=False)]
 
 
+def test_a_window_leaves_the_key_with_its_job_until_the_job_has_ended(world: World) -> None:
+    twin = {"key": "k", "until": "window", "window": SECOND}
+    first, owner = world.add(**twin), world.worker()
+    job = world.take(owner)
+    assert world.enqueue(spec(**twin)) == [Enqueued(first, created=False)]
+    world.clock.advance(5)
+    assert world.enqueue(spec(**twin)) == [Enqueued(first, created=False)]
+    world.finish(owner, job, Retry(0, ERROR))
+    assert world.enqueue(spec(**twin)) == [Enqueued(first, created=False)]
+    world.finish(owner, world.take(owner), Done("1"))
+    assert world.enqueue(spec(**twin))[0].created
+
+
 def test_a_refused_twin_does_not_lengthen_the_window(world: World) -> None:
     first, owner = world.add(key="k", until="window", window=10 * SECOND), world.worker()
     world.finish(owner, world.take(owner), Done("1"))
@@ -225,6 +239,41 @@ def test_replace_leaves_a_job_alone_that_has_started(world: World) -> None:
     before = world.row(placed.id)
     assert world.enqueue(spec(key="k", payload="2", on_duplicate="replace")) == [Enqueued(placed.id, created=False)]
     assert world.row(placed.id) == before
+
+
+def test_replace_changes_a_held_job_that_never_started_and_it_stays_held(world: World) -> None:
+    winner = world.add(key="k", payload="1")
+    world.run(control.hold, winner, actor="ada", reason="not yet")
+    world.enqueue(spec(key="k", payload="2", on_duplicate="replace"))
+    assert (world.job(winner).payload, world.job(winner).state) == ("2", "blocked")
+    assert world.claim(world.worker()) == []
+    world.run(control.unhold, winner, actor="ada", reason="now")
+    assert world.take(world.worker()).payload == "2"
+
+
+NEVER_BEGAN = [
+    Snoozed(SECOND, "quota"),
+    Snoozed(SECOND, "admission"),
+    Parked("budget_exhausted", ERROR, began=False),
+    Released("shutdown", began=False),
+    Rerouted(Route("default", frozenset({"gpu"})), "no_handler"),
+]
+
+
+@pytest.mark.parametrize("outcome", NEVER_BEGAN, ids=repr)
+def test_a_job_whose_handler_never_began_has_not_started_and_keeps_its_key(world: World, outcome: Any) -> None:
+    winner, owner = world.add(key="k", payload="1", until="start"), world.worker()
+    for _ in range(2):
+        world.finish(owner, world.take(owner), outcome)
+        assert world.job(winner).started_at is None
+        again = world.enqueue(spec(key="k", payload="2", until="start", on_duplicate="replace"))
+        assert again == [Enqueued(winner, created=False)]
+        world.sql("update holdfast_job set state = 'ready', due = 1, route = :route", route=Route("default").number)
+        world.clock.advance(1)
+    job = world.take(owner)
+    world.finish(owner, job, Released("shutdown"))
+    assert world.job(winner).started_at is not None
+    assert world.enqueue(spec(key="k", until="start"))[0].created, "once it has begun, its key is free"
 
 
 @pytest.mark.parametrize("outcome", [Retry(SECOND, ERROR), Snoozed(SECOND)], ids=["retry", "snooze"])
@@ -339,15 +388,17 @@ def test_an_enqueue_takes_the_key_of_a_strangers_twin_that_was_rolled_back(two_w
 
 def test_a_window_opened_and_left_by_a_stranger_meanwhile_still_refuses_its_twin(on_postgres: World) -> None:
     """The waiting insert took its snapshot before the window existed, and finds the key itself free."""
-    wanted = spec(key="k", until="window", window=60 * SECOND)
+    wanted, twin = (spec(key="k", until="window", window=60 * SECOND) for _ in range(2))
+    on_postgres.sql("insert into holdfast_queue (name, events) values ('default', 'all') returning name")
     with aside() as start:
         with open_transaction(on_postgres) as within:
             within(Op(lambda tx: enqueue.enqueue(tx, [wanted])))
-            late = start(lambda: on_postgres.enqueue(spec(key="k", until="window", window=60 * SECOND)))
+            late = start(lambda: on_postgres.enqueue(twin))
             await_blocked(on_postgres)
             within(Op(lambda tx: control.cancel(tx, wanted.id)))
         assert late.result(10) == [Enqueued(wanted.id, created=False)]
     assert on_postgres.jobs() == 1
+    assert on_postgres.sql("select distinct job from holdfast_event_inbox") == [(wanted.id,)], "no event of the twin"
 
 
 def test_a_replay_that_races_a_twin_is_not_done_rather_than_failed(on_postgres: World) -> None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.client.events import Events
 from holdfast.clock import SECOND
 from holdfast.errors import CursorExpired, InvalidCursor, InvalidInput
 from holdfast.model.event import Event
-from holdfast.model.job import TERMINAL, JobState
+from holdfast.model.job import TERMINAL, Claimed, JobState
 from holdfast.model.limits import Standing
-from holdfast.model.outcome import Done, Failed, Retry
+from holdfast.model.outcome import Done, Failed, Outcome, Retry
 from holdfast.model.signal import Signal
+from holdfast.model.stream import Batch, Progress
 from holdfast.rules.lifecycle import MOVES
 from holdfast.rules.lifecycle import Event as Move
-from holdfast.storage.ops import claims, enqueue, events, queues, signals
+from holdfast.rules.webhooks import call_tags, called_endpoint
+from holdfast.storage.ops import claims, control, enqueue, events, queues, signals, streams
+from holdfast.storage.ops.audit import audit
 from holdfast.storage.port import Op
 
 from .flow_kit import create
 from .test_transitions import ACTS, circumstances
 from .world import ERROR, World, begin, claim_request, spec
+
+URL = "https://example.com/hook"
 
 
 def set_level(world: World, queue: str, level: str | None) -> None:
@@ -28,6 +35,14 @@ def set_level(world: World, queue: str, level: str | None) -> None:
 
 def loud(*queue: str) -> Standing:
     return Standing(loud=frozenset(queue))
+
+
+def report(world: World, owner: str, job: Claimed, serial: int, *stages: str) -> None:
+    batch = Batch(
+        job_id=job.id, owner=owner, epoch=job.epoch, generation=job.generation, attempt=job.attempt, writer="w",
+        serial=serial, progress=Progress(stage=stages[-1]), stages=stages,
+    )  # fmt: skip
+    world.run(streams.append, [batch])
 
 
 def told_of(world: World, job_id: str) -> list[str]:
@@ -64,6 +79,71 @@ def test_a_queue_that_tells_all_tells_the_whole_life_of_a_job(world: World) -> N
     assert [event.attempt for event in story] == [0, 1, 1, 2, 2]
     assert [event.worker for event in story] == [None, owner, owner, owner, owner]
     assert story[-1].epoch == job.epoch
+
+
+@pytest.mark.parametrize("level", ["outcomes", "off", "all"])
+def test_a_job_whose_webhook_asks_for_more_tells_its_whole_life_whatever_its_queue_tells(
+    world: World, level: str
+) -> None:
+    set_level(world, "default", level)
+    owner, standing = world.worker(), loud("default") if level == "all" else Standing()
+    id = called_endpoint("", URL)
+    job_id = world.add(tags=json.dumps(call_tags(id, ["job.started"])), webhook=(id, URL))
+    world.finish(owner, world.take(owner, standing=standing), Retry(0, ERROR))
+    world.finish(owner, world.take(owner, standing=standing), Done("1"))
+
+    assert told_of(world, job_id) == ["job.enqueued", "job.started", "job.retried", "job.started", "job.succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"), [(Done("1"), "job.succeeded"), (Failed("permanent", ERROR), "job.failed")]
+)
+def test_a_job_that_names_a_webhook_tells_its_end_on_a_silent_queue(world: World, outcome: Outcome, kind: str) -> None:
+    set_level(world, "default", "off")
+    owner, id = world.worker(), called_endpoint("", URL)
+    job_id = world.add(tags=json.dumps(call_tags(id, [])), webhook=(id, URL))
+    world.finish(owner, world.take(owner), outcome)
+
+    assert told_of(world, job_id) == [kind]
+
+
+def test_jobs_that_ask_and_jobs_that_do_not_are_told_of_side_by_side(world: World) -> None:
+    set_level(world, "quiet", "off")
+    owner, id = world.worker(queues=["quiet", "default"]), called_endpoint("", URL)
+    asking = world.add(queue="quiet", tags=json.dumps(call_tags(id, ["job"])), webhook=(id, URL))
+    others = [world.add(queue="quiet"), world.add()]
+    for job in world.claim(owner, queues=["quiet", "default"]):
+        world.finish(owner, job, Done("1"))
+
+    assert told_of(world, asking) == ["job.enqueued", "job.started", "job.succeeded"]
+    assert [told_of(world, other) for other in others] == [[], ["job.succeeded"]]
+
+
+def test_each_stage_that_a_run_reports_is_told_once(world: World) -> None:
+    set_level(world, "default", "all")
+    owner = world.worker()
+    job_id = world.add()
+    job = world.take(owner, standing=loud("default"))
+    report(world, owner, job, 1, "loading", "loading", "working")
+    report(world, owner, job, 1, "never")  # it comes again: only the first counts
+    report(world, owner, job, 2, "working")
+    world.finish(owner, job, Retry(0, ERROR))
+    report(world, owner, world.take(owner, standing=loud("default")), 3, "working")
+
+    stages = [event for event in world.events() if event.kind == "job.stage"]
+    assert [(event.job, event.attempt, event.detail) for event in stages] == [
+        (job_id, 1, {"stage": "loading", "previous_stage": None}),
+        (job_id, 1, {"stage": "working", "previous_stage": "loading"}),
+        (job_id, 2, {"stage": "working", "previous_stage": None}),
+    ]
+
+
+def test_the_stages_of_a_job_that_did_not_ask_are_told_to_nobody(world: World) -> None:
+    owner = world.worker()
+    world.add()
+    report(world, owner, world.take(owner), 1, "loading")
+
+    assert world.events() == []
 
 
 def test_a_queue_that_is_told_to_be_silent_tells_nothing(world: World) -> None:
@@ -120,6 +200,29 @@ def test_a_signal_is_told_of(world: World) -> None:
     (event,) = [event for event in world.events() if event.kind == "signal.received"]
 
     assert (event.job, event.queue, event.detail) == (job_id, "default", {"name": "go", "source": "ann"})
+
+
+def test_a_signal_is_told_of_by_default_and_not_by_a_silent_queue(world: World) -> None:
+    set_level(world, "silent", "off")
+    for queue in ("default", "silent"):
+        job_id = world.add(queue=queue, tags='["vip"]')
+        world.run(signals.send, job_id, Signal(name="go", source="ann"))
+    (event,) = [event for event in world.events() if event.kind == "signal.received"]
+    assert (event.queue, event.tags, event.detail) == ("default", ("vip",), {"name": "go", "source": "ann"})
+
+
+def test_what_an_operator_does_to_a_job_is_told_with_the_job(world: World) -> None:
+    job = world.add(tags='["vip"]', tenant="acme")
+    world.run(control.hold, job, actor="ann", reason="wait")
+    (event,) = [event for event in world.events() if event.kind == "operator.job.hold"]
+    assert (event.job, event.task, event.queue, event.tags, event.tenant) == (job, "work", "default", ("vip",), "acme")
+    assert event.detail == {"actor": "ann", "target": job}
+
+    # Neither an action on many jobs nor one on anything else names a job.
+    world.run(audit, actor="ann", action="job.delete", target="12 jobs")
+    world.run(audit, actor="ann", action="queue.pause", target=job)
+    world.run(audit, actor="ann", action="flow.cancel", target="f")
+    assert [(event.job, event.flow) for event in world.events()[-3:]] == [(None, None), (None, None), (None, "f")]
 
 
 def test_the_end_of_a_flow_is_told_after_that_of_its_last_member(world: World) -> None:

@@ -7,9 +7,9 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.job import JobState
-from holdfast.model.outcome import Rerouted, Retry, Snoozed
+from holdfast.model.outcome import Done, Rerouted, Retry
 from holdfast.model.route import Route
-from holdfast.storage.ops import control, explaining
+from holdfast.storage.ops import control, explaining, quotas, rates, totals
 
 from .world import ERROR, LEASE, World
 
@@ -35,7 +35,18 @@ def test_it_is_due_later(world: World) -> None:
 def test_it_waits_for_its_next_try(world: World) -> None:
     job_id, owner = world.add(), world.worker()
     world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR))
-    assert "attempt 1 of 5" in reasons(world, job_id)["due_later"]
+    assert "attempt 1 of 5): " in reasons(world, job_id)["due_later"]
+
+
+def test_it_runs_past_its_timeout(world: World) -> None:
+    job_id, owner = world.add(timeout=10 * SECOND), world.worker()
+    world.take(owner)
+    world.clock.advance(9)
+    assert "timeout" not in reasons(world, job_id)["running"]
+    world.clock.advance(4)
+    text = reasons(world, job_id)["running"]
+    assert "it is 3 s past its timeout of 10 s" in text
+    assert 'isolate="process"' in text
 
 
 def test_its_queue_is_paused(world: World) -> None:
@@ -73,7 +84,7 @@ def test_no_worker_knows_its_task(world: World) -> None:
 
 def test_its_worker_was_lost_and_it_waits_to_run_apart(world: World) -> None:
     placed = world.place(JobState.RUNNING)
-    world.lose(placed.owner)
+    world.lose_twice(placed.owner)
     world.worker(queues=[placed.queue])
     assert "suspect" in reasons(world, placed.id)
 
@@ -98,6 +109,14 @@ def test_it_was_asked_to_stop(world: World) -> None:
     assert list(reasons(world, placed.id)) == ["running", "cancel_requested"]
 
 
+def test_a_cancel_is_named_and_not_the_loss_or_failure_before_it(world: World) -> None:
+    job_id, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR, outcome="lost"))
+    world.run(control.cancel, job_id, reason="not wanted")
+    world.clock.advance(5)
+    assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as was asked 5 s ago"}
+
+
 def test_it_is_blocked_and_why(world: World) -> None:
     assert "auth" in reasons(world, world.place(JobState.BLOCKED).id)["blocked"]
 
@@ -108,11 +127,32 @@ def test_an_operator_holds_it_and_how_to_let_it_go(world: World) -> None:
     assert f"holdfast jobs release {job_id}" in reasons(world, job_id)["held"]
 
 
-def test_the_window_of_its_quota_is_full_and_how_to_ask_again(world: World) -> None:
+def test_the_window_of_its_quota_is_full_and_when_it_has_room(world: World) -> None:
+    world.run(quotas.ensure, "", "search", allowed=1, span=60 * SECOND, concurrency=None, origin="code")
+    world.run(quotas.admit, "", "search", "another")
     job_id, owner = world.add(limits='{"quota":"search"}'), world.worker()
-    world.finish(owner, world.take(owner), Snoozed(60 * SECOND, "quota"))
+    assert world.claim(owner) == []
     text = reasons(world, job_id)["quota"]
-    assert "'search'" in text and "1 m" in text and f"holdfast jobs run-now {job_id}" in text
+    assert "'search'" in text and "1 m" in text and "holdfast quotas set search" in text
+
+
+def test_its_queue_cools_down_and_for_how_long(world: World) -> None:
+    job_id, _ = world.add(), world.worker()
+    world.run(rates.cool, "default", 60 * SECOND)
+    assert "for 1 m" in reasons(world, job_id)["queue_cooling"]
+    world.clock.advance(61)
+    assert "queue_cooling" not in reasons(world, job_id)
+
+
+def test_the_total_of_its_queue_is_used_up(world: World) -> None:
+    owner = world.worker()
+    world.run(totals.set_total, "default", 1)
+    world.add()
+    job = world.take(owner)
+    job_id = world.add()
+    assert "total is 1" in reasons(world, job_id)["queue_total"]
+    world.finish(owner, job, Done("1"))
+    assert list(reasons(world, job_id)) == ["claimable"]
 
 
 @pytest.mark.parametrize("state", [s for s in JobState if s.is_terminal])

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from holdfast import App
 from holdfast.errors import FlowEnded, FlowNotFound
 from holdfast.model.audit import AuditFilter
 from holdfast.model.control import Held
@@ -234,3 +235,22 @@ def test_a_member_that_was_cancelled_without_a_reason_counts_against_its_flow(ea
     each_store.sql("update holdfast_job set reason = null where id = :id", id=flow.ids["a"])
     flow.end("b")
     assert flow.record().state is FlowState.FAILED
+
+
+def test_a_cancel_says_which_members_it_reached_and_says_it_again(each_store: World) -> None:
+    flow = create(each_store, PLAN)
+    flow.take("runs")
+    app = App(":memory:", clock=each_store.clock)
+    app._opened = each_store.store
+    reached = {flow.member(name).id for name in ("runs", "waits", "later", "last")}
+    assert set(app.flows.cancel(flow.id).members) == reached
+    again = app.flows.cancel(flow.id)
+    assert (again.again, set(again.members)) == (True, reached)
+
+
+def test_a_cancel_of_what_waits_for_others_reaches_nothing_else(each_store: World) -> None:
+    flow = create(each_store, PLAN)
+    app = App(":memory:", clock=each_store.clock)
+    app._opened = each_store.store
+    reached = app.flows.cancel(flow.id, "flow_only").members
+    assert set(reached) == {flow.member(name).id for name in ("later", "last")}

@@ -7,6 +7,7 @@ import asyncio
 from holdfast.clock import SECOND
 from holdfast.engine.leader import LEASE, ROLES, Leader
 from holdfast.storage.ops import leadership
+from tests.patience import SOON
 
 from .world import World
 
@@ -39,8 +40,33 @@ def test_a_role_is_free_at_once_when_its_leader_resigns(world: World) -> None:
 def test_a_clock_that_was_set_back_does_not_hold_a_role_for_ever(world: World) -> None:
     world.run(leadership.lead, ["a"], "one", TEN)
     world.clock.step(-86_400)
-    assert world.run(leadership.open_roles, ["a"], "two", TEN) == {"a"}
+    assert world.run(leadership.open_roles, ["a"], "two", TEN) == ({"a"}, 0)
     assert world.run(leadership.lead, ["a"], "two", TEN) == {"a"}
+
+
+def test_who_follows_looks_again_when_the_first_lease_could_end(two_worlds: tuple[World, World]) -> None:
+    first, second = two_worlds
+    leading = Leader(first.store, lambda: "one", first.clock)
+    following = Leader(second.store, lambda: "two", second.clock, random=lambda: 0.0)
+
+    async def scene() -> None:
+        assert await leading.run_once() is None
+        assert await following.run_once() == LEASE
+        first.clock.advance(4)
+        assert await following.run_once() == LEASE - 4
+        assert await leading.run_once() is None
+        assert await following.run_once() == LEASE
+        heard = asyncio.Event()
+        hearing = asyncio.create_task(following.hear(heard.set))
+        await asyncio.sleep(0)
+        await leading.resign()
+        async with asyncio.timeout(SOON):
+            await heard.wait()
+        hearing.cancel()
+        assert await following.run_once() is None
+        assert all(following.holds(role) for role in ROLES)
+
+    asyncio.run(scene())
 
 
 def test_a_dead_leader_is_replaced_within_fifteen_seconds(two_worlds: tuple[World, World]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
+from holdfast.engine.lending import end_overdue
 from holdfast.errors import (
     InvalidInput,
     PayloadTooLarge,
@@ -26,7 +27,9 @@ from holdfast.model.lease import (
     Throttle,
     TimedOut,
 )  # fmt: skip
+from holdfast.outcomes import RESERVED_REASONS
 from holdfast.rules.retry import RetryPolicy
+from holdfast.storage.ops import lending
 
 from .lease_kit import Elsewhere
 
@@ -112,6 +115,24 @@ def test_a_throttled_job_cools_its_queue_unless_told_otherwise(here: Elsewhere) 
     assert here.leases.claim(worker, 10) == []
 
 
+@pytest.mark.parametrize("outcome", [Snooze(0), Throttle(0)], ids=["snooze", "throttle"])
+def test_a_snooze_and_a_throttle_last_at_least_a_second(here: Elsewhere, outcome: Any) -> None:
+    worker, job = here.running()
+    here.leases.finish(job.handle, outcome)
+    assert here.job(job.id).not_before == here.world.now + SECOND
+    assert here.leases.claim(worker, 10) == []
+
+
+def test_a_throttle_that_lasts_beyond_the_age_limit_fails_the_job(here: Elsewhere) -> None:
+    worker = here.worker()
+    job_id = here.enqueue(retry=RetryPolicy(max_age=30))
+    here.leases.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
+    here.world.clock.advance(20)
+    here.leases.beat(worker)
+    here.leases.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
+    assert (here.job(job_id).state, here.job(job_id).reason) == (JobState.FAILED, "aged_out")
+
+
 def test_whatever_a_job_ends_with_after_a_cancel_only_a_success_stands(here: Elsewhere) -> None:
     worker = here.worker()
     for outcome, state in ((Done(), "succeeded"), (Retry(BROKEN), "cancelled"), (Release(), "cancelled")):
@@ -124,8 +145,9 @@ def test_whatever_a_job_ends_with_after_a_cancel_only_a_success_stands(here: Els
 def test_what_cannot_be_an_outcome_is_refused_and_the_job_goes_on(here: Elsewhere) -> None:
     _, job = here.running()
     for outcome, error in (
-        (Done(float("nan")), InvalidInput), (Done("x" * 300_000), PayloadTooLarge), (Snooze(-1), InvalidInput),
+        (Done(float("nan")), InvalidInput), (Done("x" * (65 << 20)), PayloadTooLarge), (Snooze(-1), InvalidInput),
         (Throttle(float("inf")), InvalidInput), (Fail(Problem("", "a\nb")), InvalidInput), (object(), InvalidInput),
+        *((Park(BROKEN, reason), InvalidInput) for reason in sorted(RESERVED_REASONS)),
     ):  # fmt: skip
         with pytest.raises(error):
             here.leases.finish(job.handle, outcome)
@@ -150,3 +172,83 @@ def test_leaving_hands_back_what_is_held_at_no_cost(elsewhere: Elsewhere) -> Non
     assert [(job.id, job.attempt) for job in again] == [(job_id, 1) for job_id in ids]
     assert elsewhere.leases.finish(first[0].handle, Done()).again, "handing back was its outcome"
     assert elsewhere.job(ids[0]).state is JobState.RUNNING
+
+
+# -- runs that take too long
+
+
+def _end_overdue(elsewhere: Elsewhere, grace: float = 5) -> int:
+    runs = elsewhere.world.read(lending.overdue, round(grace * SECOND))
+    elsewhere.world.run(end_overdue, runs, elsewhere.app.tasks, 0.5)
+    return len(runs)
+
+
+def test_a_run_elsewhere_that_overstays_its_timeout_is_ended_and_tried_again(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running(timeout=10, max_attempts=2, retry=AT_ONCE)
+    elsewhere.world.clock.advance(14)
+    assert _end_overdue(elsewhere) == 0
+    elsewhere.world.clock.advance(2)
+    assert _end_overdue(elsewhere) == 1
+    (attempt,) = elsewhere.world.history(job.id)
+    assert (elsewhere.job(job.id).state, attempt.outcome) == (JobState.READY, "timeout")
+    late = elsewhere.leases.finish(job.handle, Done(1))
+    assert (late.state, late.again) == ("ready", True)
+    assert list(elsewhere.leases.beat(worker, [job.handle]).lost) == [job.handle]
+
+    elsewhere.take(worker)
+    elsewhere.world.clock.advance(16)
+    _end_overdue(elsewhere)
+    ended = elsewhere.job(job.id)
+    assert (ended.state, ended.reason) == (JobState.FAILED, "timeout")
+
+
+def test_a_queue_gives_its_timeout_to_runs_elsewhere(elsewhere: Elsewhere) -> None:
+    elsewhere.app.queues.set("default", timeout=10)
+    elsewhere.running()
+    elsewhere.world.clock.advance(16)
+    assert _end_overdue(elsewhere) == 1
+
+
+def test_a_run_elsewhere_that_goes_on_past_the_deadline_of_its_job_is_expired(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running(deadline=10)
+    elsewhere.world.clock.advance(16)
+    _end_overdue(elsewhere)
+    assert elsewhere.job(job.id).state is JobState.EXPIRED
+
+
+def test_a_run_elsewhere_that_ignores_a_cancel_is_ended_after_the_grace(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    elsewhere.app.jobs.cancel(job.id, reason="not needed")
+    elsewhere.world.clock.advance(4)
+    assert list(elsewhere.leases.beat(worker, [job.handle]).cancelled) == [job.handle]
+    assert _end_overdue(elsewhere) == 0
+    elsewhere.world.clock.advance(2)
+    assert _end_overdue(elsewhere) == 1
+    ended, (attempt,) = elsewhere.job(job.id), elsewhere.world.history(job.id)
+    assert (ended.state, ended.reason, attempt.outcome) == (JobState.CANCELLED, "not needed", "cancelled")
+    assert list(elsewhere.leases.beat(worker, [job.handle]).lost) == [job.handle]
+
+
+def test_runs_of_workers_in_their_own_process_are_left_to_those(elsewhere: Elsewhere) -> None:
+    world = elsewhere.world
+    elsewhere.enqueue(timeout=10)
+    world.take(world.worker())
+    world.clock.advance(1000)
+    assert _end_overdue(elsewhere) == 0
+
+
+def test_a_run_that_ended_between_the_look_and_the_write_stays_as_it_ended(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running(timeout=10)
+    elsewhere.world.clock.advance(16)
+    runs = elsewhere.world.read(lending.overdue, 0)
+    elsewhere.leases.finish(job.handle, Done(1))
+    elsewhere.world.run(end_overdue, runs, {}, 0.5)
+    assert elsewhere.job(job.id).state is JobState.SUCCEEDED
+
+
+def test_the_answer_says_after_which_delay_the_job_is_tried_again(elsewhere: Elsewhere) -> None:
+    _, job = elsewhere.running(max_attempts=2)
+    assert elsewhere.leases.finish(job.handle, Retry(BROKEN, delay=7)).delay == 7
+    assert elsewhere.leases.finish(job.handle, Retry(BROKEN, delay=7)).delay is None
+    _, last = elsewhere.running(max_attempts=1)
+    assert elsewhere.leases.finish(last.handle, Retry(BROKEN, delay=7)).delay is None

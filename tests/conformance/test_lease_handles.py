@@ -14,10 +14,11 @@ from holdfast.errors import (
 )  # fmt: skip
 from holdfast.model.job import JobState
 from holdfast.model.lease import (
+    Caller,
     Done,
 )  # fmt: skip
 from holdfast.rules.handles import Lease, Origin, write
-from holdfast.storage.ops import lending
+from holdfast.storage.ops import keys, lending
 
 from .lease_kit import Elsewhere
 from .world import World
@@ -38,8 +39,8 @@ def test_a_handle_of_another_store_is_refused_and_says_where_to_go(two_worlds: t
 
 def test_a_handle_of_another_version_says_so(here: Elsewhere) -> None:
     _, job = here.running()
-    with pytest.raises(BadHandle, match="hf2") as refused:
-        here.leases.finish(job.handle.replace("hf1", "hf2", 1), Done())
+    with pytest.raises(BadHandle, match="hf3") as refused:
+        here.leases.finish(job.handle.replace("hf2", "hf3", 1), Done())
     assert refused.value.why == "version"
 
 
@@ -51,9 +52,9 @@ def test_a_damaged_handle_is_refused_whatever_is_wrong_with_it(each_store: World
     texts: list[Any] = [
         "",
         ".",
-        "hf1",
-        "hf1....",
-        "hf1.a.b.c.d",
+        "hf2",
+        "hf2....",
+        "hf2.a.b.c.d",
         job.handle * 2,
         job.handle + "=",
         "x" * 100_000,
@@ -75,7 +76,7 @@ def test_a_damaged_handle_is_refused_whatever_is_wrong_with_it(each_store: World
 
 def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
     worker, job = here.running()
-    origin = Origin(here.world.backend, here.world.run(lending.identity))
+    origin = Origin(here.world.backend, here.world.run(lending.identity), here.world.run(keys.store_secret))
     for made, error in (
         (Lease(job.id, 99, worker, 0, 1), LeaseLost), (Lease("nothing", 1, worker, 0, 1), LeaseLost),
         (Lease(job.id, 1, "0" * 32, 0, 1), LeaseLost), (Lease("a\x00b", 1, worker, 0, 1), BadHandle),
@@ -87,5 +88,22 @@ def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
     assert here.job(job.id).state is JobState.RUNNING
 
 
-def test_the_name_of_a_store_is_made_once(two_worlds: tuple[World, World]) -> None:
+def test_a_handle_without_the_key_of_the_store_is_no_handle(here: Elsewhere) -> None:
+    worker, job = here.running()
+    guessed = Origin(here.world.backend, here.world.run(lending.identity), b"guess")
+    with pytest.raises(BadHandle) as refused:
+        here.leases.finish(write(guessed, Lease(job.id, 1, worker, 0, 1)), Done())
+    assert refused.value.why == "corrupt"
+    assert here.job(job.id).state is JobState.RUNNING
+
+
+def test_a_handle_is_good_for_the_holder_of_its_worker_alone(here: Elsewhere) -> None:
+    _, job = here.running()
+    with pytest.raises(BadHandle):
+        here.app.leases._of(Caller(holder="another", actor="token:other")).finish(job.handle, Done())
+    assert here.leases.finish(job.handle, Done()).state == "succeeded"
+
+
+def test_the_name_and_the_secret_of_a_store_are_made_once(two_worlds: tuple[World, World]) -> None:
     assert len({world.run(lending.identity) for world in two_worlds}) == 1
+    assert len({world.run(keys.store_secret) for world in two_worlds}) == 1

@@ -168,6 +168,71 @@ def test_a_waitpoint_is_answered_by_its_token_alone(elsewhere: Elsewhere) -> Non
     assert (answer.how, answer.value) == ("signals", {"ok": True})
 
 
+def test_a_suspension_repeated_after_a_lost_answer_gives_its_token_again(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    rest = elsewhere.leases.suspend(job.handle, "review", waitpoint=True, step_name="first")
+    again = elsewhere.leases.suspend(job.handle, "review", waitpoint=True, step_name="first")
+    assert rest.token is not None
+    assert (again.state, again.again, again.token, again.expires_at) == ("suspended", True, rest.token, rest.expires_at)
+    elsewhere.app.signal(again.token, payload=1)
+    assert elsewhere.leases.suspend(job.handle, "review", waitpoint=True, step_name="first").token is None
+    answer = elsewhere.leases.suspend(elsewhere.take(worker).handle, "review", waitpoint=True, step_name="first")
+    assert answer.value == 1
+
+
+def test_a_run_elsewhere_waits_for_one_signal_of_each_name(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    assert elsewhere.leases.suspend(job.handle, "legal", "finance", needed="all").state == "suspended"
+    elsewhere.app.signal(job.id, "finance", "f")
+    assert elsewhere.leases.claim(worker, 1) == []
+    elsewhere.app.signal(job.id, "legal", "l")
+    again = elsewhere.take(worker)
+    assert elsewhere.leases.suspend(again.handle, "legal", "finance", needed="all").value == ["l", "f"]
+
+
+def test_a_run_elsewhere_waits_for_signals_of_several_sources(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    assert elsewhere.leases.suspend(job.handle, "vote", needed=2, distinct="sources").state == "suspended"
+    for source in ("ann", "ann", "bob"):
+        assert elsewhere.leases.claim(worker, 1) == []
+        elsewhere.app.signal(job.id, "vote", source, source=source)
+    again = elsewhere.take(worker)
+    assert elsewhere.leases.suspend(again.handle, "vote", needed=2, distinct="sources").value == ["ann", "bob"]
+
+
+def test_a_run_elsewhere_waits_for_waitpoints_that_it_opened(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    first, second = (elsewhere.leases.waitpoint(job.handle, name) for name in ("one", "two"))
+    both = {"waitpoints": [first, second.id], "needed": "all"}
+    assert elsewhere.leases.suspend(job.handle, **both).state == "suspended"
+    elsewhere.app.signal(second.token, payload=2)
+    elsewhere.app.signal(first.token, payload=1)
+    assert elsewhere.leases.suspend(elsewhere.take(worker).handle, **both).value == [1, 2]
+
+
+def test_a_run_elsewhere_that_waits_for_nothing_waits_for_an_operator(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    assert elsewhere.leases.suspend(job.handle).state == "suspended"
+    elsewhere.app.signal(job.id, "anything")
+    assert elsewhere.leases.claim(worker, 1) == []
+    elsewhere.app.signals.resume(job.id, "go")
+    answer = elsewhere.leases.suspend(elsewhere.take(worker).handle)
+    assert (answer.how, answer.value) == ("operator", "go")
+
+
+def test_a_run_elsewhere_cannot_wait_for_the_waitpoint_of_another_job(elsewhere: Elsewhere) -> None:
+    worker, job = elsewhere.running()
+    other = elsewhere.leases.waitpoint(job.handle, "one")
+    elsewhere.leases.finish(job.handle, Done())
+    elsewhere.enqueue()
+    mine = elsewhere.take(worker)
+    with pytest.raises(InvalidInput, match="open one in the job that waits"):
+        elsewhere.leases.suspend(mine.handle, waitpoints=[other])
+    with pytest.raises(InvalidInput, match="open one in the job that waits"):
+        elsewhere.leases.suspend(mine.handle, waitpoints=["none"])
+    assert elsewhere.job(mine.id).state is JobState.RUNNING
+
+
 def test_an_operator_and_a_timeout_can_end_a_wait(here: Elsewhere) -> None:
     worker, job = here.running()
     here.leases.suspend(job.handle, "never")
@@ -201,7 +266,15 @@ def test_wrong_terms_of_a_wait_are_refused(here: Elsewhere) -> None:
         {"timeout": -1},
         {"step_name": "a#1/b"},
         {"waitpoint": True, "expires": -1},
+        {"waitpoint": True, "waitpoints": ["x"]},
+        {"needed": 0},
+        {"distinct": "moods"},
+        {"delay": -1},
     ):
         with pytest.raises(InvalidInput):
             here.leases.suspend(job.handle, "approved", **wrong)
+    with pytest.raises(InvalidInput, match="name what is needed"):
+        here.leases.suspend(job.handle, needed="all")
+    with pytest.raises(InvalidInput, match="one name"):
+        here.leases.suspend(job.handle, "a", "b", waitpoint=True)
     assert here.job(job.id).state is JobState.RUNNING

@@ -12,16 +12,17 @@ from holdfast.clock import SECOND
 from holdfast.errors import LeaseLost
 from holdfast.ids import ids
 from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Lost, Released
+from holdfast.model.outcome import Done, Lost, Released, Retry
 from holdfast.model.route import Route
 from holdfast.model.worker import Owned, Rescue
-from holdfast.rules.lifecycle import CRASH_CAP
+from holdfast.rules.lifecycle import CRASH_CAP, SUSPECT_AFTER
+from holdfast.rules.retry import RetryPolicy
 from holdfast.storage.ops import claims, control, leases, workers
 from holdfast.storage.port import Op
 from tests.patience import SOON
 
 from .racing import all_at_once, aside, await_blocked, claim_op, open_transaction
-from .world import LEASE, World, spec, worker_spec
+from .world import ERROR, LEASE, World, spec, worker_spec
 
 
 def test_a_worker_is_registered_with_all_that_others_need_to_know(world: World) -> None:
@@ -116,13 +117,26 @@ def test_a_worker_with_a_lease_is_not_rescued(world: World) -> None:
     assert [worker.state for worker in world.read(workers.list_workers)] == ["alive"]
 
 
+@pytest.mark.parametrize("of_queue", [False, True])
+def test_a_lost_job_past_its_age_limit_is_given_up(world: World, of_queue: bool) -> None:
+    policy = RetryPolicy(max_age=LEASE / SECOND).encode()
+    if of_queue:
+        world.run(control.set_queue_state, "default", "active")
+        world.sql("update holdfast_queue set retry = :policy", policy=policy)
+    job_id, owner = world.add(retry=None if of_queue else policy), world.worker()
+    world.take(owner)
+    world.lose(owner)
+    job = world.job(job_id)
+    assert (job.state, job.reason) == (JobState.FAILED, "aged_out")
+
+
 def test_a_worker_whose_lease_ran_out_is_rescued(world: World) -> None:
     placed = world.place(JobState.RUNNING)
     world.clock.advance(LEASE / SECOND + 0.000_001)
     assert world.rescue(placed.owner) == Rescue((placed.id,), more=True)
     job = world.job(placed.id)
     assert (job.state, job.reason, job.owner, job.claim) == (JobState.READY, "rescue", None, None)
-    assert (job.epoch, job.attempts, job.suspect, job.crashes) == (placed.epoch + 1, 1, 1, 0)
+    assert (job.epoch, job.attempts, job.suspect, job.crashes) == (placed.epoch + 1, 1, 0, 0)
     assert json.loads(job.error or "")["type"] == "WorkerLost"
 
 
@@ -235,21 +249,73 @@ def test_a_rescue_wakes_those_who_can_take_the_jobs(each_store: World) -> None:
 # -- suspects
 
 
-def test_a_lost_job_is_a_suspect_that_ordinary_claims_pass_over(world: World) -> None:
+def test_a_first_loss_makes_nobody_a_suspect(world: World) -> None:
+    world.enqueue(*(spec() for _ in range(5)))
+    lost = world.worker()
+    jobs = [job.id for job in world.claim(lost)]
+    assert world.lose(lost) == sorted(jobs)
+    assert world.run(claims.suspects_wait, [Route("default").number]) is False
+    again = world.claim(world.worker())
+    assert [(job.id, job.suspect, job.crashes, job.attempt) for job in again] == [(id, 0, 0, 2) for id in jobs]
+
+
+def test_a_rescued_job_keeps_its_place_before_those_that_came_later(world: World) -> None:
+    first, lost = world.add(), world.worker()
+    world.take(lost)
+    world.clock.advance(1)
+    second = world.add()
+    world.lose(lost)
+    assert [job.id for job in world.claim(world.worker(), 2)] == [first, second]
+
+
+def test_a_run_that_comes_to_an_outcome_of_its_own_clears_the_losses_before_it(world: World) -> None:
+    job_id = world.add(max_attempts=0)
+    for _ in range(3):
+        lost, owner = world.worker(), world.worker()
+        world.take(lost)
+        world.lose(lost)
+        world.finish(owner, world.take(owner), Retry(0, ERROR))
+        assert world.job(job_id).suspect == 0
+
+
+def test_a_job_that_is_handed_back_keeps_the_losses_before_it(world: World) -> None:
+    job_id = world.add(max_attempts=0)
+    first, owner, second = world.worker(), world.worker(), world.worker()
+    world.take(first)
+    world.lose(first)
+    world.finish(owner, world.take(owner), Released("shutdown"))
+    world.take(second)
+    world.lose(second)
+    assert world.job(job_id).suspect == 1
+
+
+def test_a_replay_forgets_the_losses(world: World) -> None:
+    lost, owner = world.worker(), world.worker()
+    job_id = world.add(max_attempts=0)
+    world.take(lost)
+    world.lose(lost)
+    world.run(control.cancel, job_id)
+    world.run(control.replay, job_id)
+    world.take(owner)
+    world.lose(owner)
+    assert world.job(job_id).suspect == 0
+
+
+def test_a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over(world: World) -> None:
     placed = world.place(JobState.RUNNING)
-    world.lose(placed.owner)
+    world.lose_twice(placed.owner)
     owner, route = world.worker(), Route(placed.queue).number
     assert world.run(claims.suspects_wait, [route]) is True
     assert world.claim(owner, queues=[placed.queue]) == []
     claimed = world.take(owner, queues=[placed.queue], suspects=1)
-    assert (claimed.id, claimed.suspect, claimed.attempt) == (placed.id, 1, 2)
+    assert (claimed.id, claimed.suspect, claimed.attempt) == (placed.id, 1, 3)
     assert world.run(claims.suspects_wait, [route]) is False
 
 
 @pytest.mark.parametrize("state", ["paused", "disabled"])
 def test_nobody_waits_idly_for_a_suspect_that_it_cannot_have(world: World, state: str) -> None:
     placed = world.place(JobState.RUNNING)
-    world.lose(placed.owner)
+    world.lose_twice(placed.owner)
     assert world.run(claims.suspects_wait, [Route("elsewhere").number]) is False
     world.run(control.set_queue_state, placed.queue, state)
     assert world.run(claims.suspects_wait, [Route(placed.queue).number]) is False
@@ -259,7 +325,7 @@ def test_suspects_come_one_at_a_time_beside_other_jobs(world: World) -> None:
     world.enqueue(spec(), spec())
     lost = world.worker()
     suspects = {job.id for job in world.claim(lost, 2)}
-    world.lose(lost)
+    world.lose_twice(lost)
     fresh = world.add()
     claimed = world.claim(world.worker(), 5, suspects=1)
     assert len(claimed) == 2
@@ -271,7 +337,7 @@ def test_a_suspect_that_must_be_alone_comes_alone(world: World) -> None:
     world.add()
     lost = world.worker()
     suspect = world.take(lost).id
-    world.lose(lost)
+    world.lose_twice(lost)
     world.add()
     (claimed,) = world.claim(world.worker(), 5, suspects=1, alone=True)
     assert claimed.id == suspect
@@ -296,7 +362,7 @@ def test_losses_shared_with_neighbours_never_convict(world: World) -> None:
 
 def test_a_shared_loss_does_not_convict_even_one_crash_below_the_cap(world: World) -> None:
     job_id = world.add(max_attempts=0)
-    for alone in [False, *[True] * (CRASH_CAP - 1), False]:
+    for alone in [*[False] * SUSPECT_AFTER, *[True] * (CRASH_CAP - 1), False]:
         owner = world.worker()
         world.claim(owner, 1, suspects=1, alone=alone)
         world.lose(owner)
@@ -306,8 +372,8 @@ def test_a_shared_loss_does_not_convict_even_one_crash_below_the_cap(world: Worl
 
 def test_losses_while_alone_convict_at_the_cap(world: World) -> None:
     job_id = world.add(max_attempts=0)
-    for losses in range(1 + CRASH_CAP):
-        assert world.job(job_id).crashes == max(0, losses - 1)
+    for losses in range(SUSPECT_AFTER + CRASH_CAP):
+        assert world.job(job_id).crashes == max(0, losses - SUSPECT_AFTER)
         owner = world.worker()
         world.claim(owner, 1, suspects=1, alone=True)
         world.lose(owner)
@@ -317,7 +383,7 @@ def test_losses_while_alone_convict_at_the_cap(world: World) -> None:
 
 def test_a_success_of_a_suspect_ends_its_story(world: World) -> None:
     placed = world.place(JobState.RUNNING)
-    world.lose(placed.owner)
+    world.lose_twice(placed.owner)
     owner = world.worker()
     claimed = world.take(owner, queues=[placed.queue], suspects=1)
     world.finish(owner, claimed, Done("1"))
@@ -328,7 +394,7 @@ def test_a_rescued_job_delayed_by_the_spread_is_still_a_suspect_when_due(world: 
     world.enqueue(*(spec() for _ in range(20)))
     lost = world.worker()
     world.claim(lost, 20)
-    world.lose(lost)
+    world.lose_twice(lost)
     owner = world.worker()
     world.clock.advance(2)
     assert world.claim(owner, 20) == []

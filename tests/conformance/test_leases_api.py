@@ -76,7 +76,7 @@ def test_a_claimed_job_says_all_that_its_run_needs(elsewhere: Elsewhere) -> None
     assert job.arguments == {"to": "ann", "n": 2**70}
     assert (job.attempt, job.max_attempts, job.generation, job.priority) == (1, 3, 0, 7)
     assert (job.timeout, job.deadline, job.tags) == (5.0, elsewhere.world.now + 60 * SECOND, ("a", "b"))
-    assert job.handle.startswith(f"hf1.{elsewhere.world.backend}.")
+    assert job.handle.startswith(f"hf2.{elsewhere.world.backend}.")
     stored = elsewhere.job(job_id)
     assert (stored.state, stored.owner) == (JobState.RUNNING, worker)
 
@@ -237,12 +237,36 @@ def test_a_claim_whose_answer_was_lost_is_read_again_by_its_id(elsewhere: Elsewh
     assert elsewhere.leases.claim(worker, 1, claim_id="c2") != first
 
 
-def test_a_suspect_is_given_to_an_idle_worker_and_nothing_joins_it(here: Elsewhere) -> None:
-    lost, worker = here.worker(), here.worker()
-    suspect = here.enqueue(priority=5)
-    here.take(lost)
+def test_rescued_jobs_are_given_with_the_others_as_far_as_there_is_room(here: Elsewhere) -> None:
+    lost, worker = here.worker(), here.worker(concurrency=100)
+    rescued = {here.enqueue() for _ in range(10)}
+    here.leases.claim(lost, 10)
+    held = here.enqueue(priority=5)
+    assert here.take(worker).id == held
     here.world.rescue(lost, certain=True)
     here.world.clock.advance(2)
+    fresh = {here.enqueue() for _ in range(5)}
+    assert {job.id for job in here.leases.claim(worker, 20)} == rescued | fresh
+
+
+def test_a_worker_that_holds_a_job_is_given_fresh_ones_while_suspects_wait(here: Elsewhere) -> None:
+    lost, worker = here.worker(), here.worker(queues=["other", "default"], concurrency=100)
+    here.enqueue(queue="other")
+    here.take(worker)
+    suspect = here.enqueue()
+    here.take(lost)
+    here.world.lose_twice(lost)
+    fresh = {here.enqueue() for _ in range(15)}
+    assert {job.id for job in here.leases.claim(worker, 20)} == fresh
+    assert here.take(here.worker()).id == suspect
+
+
+def test_a_suspect_is_given_to_an_idle_worker_and_nothing_joins_it(here: Elsewhere) -> None:
+    lost = here.worker()
+    suspect = here.enqueue(priority=5)
+    here.take(lost)
+    here.world.lose_twice(lost)
+    worker = here.worker()
     for _ in range(3):
         here.enqueue()
     job = here.take(worker)
@@ -397,7 +421,7 @@ def test_a_worker_that_stops_beating_is_rescued_by_the_ordinary_rescuer(each_sto
     here = Elsewhere(each_store)
     worker, job = here.running()
     other = here.worker(lease=600)
-    rescuer = Rescuer(each_store.store, lambda: other, _Steady(), lambda: 0.0, each_store.clock)
+    rescuer = Rescuer(each_store.store, lambda: other, _Steady(), lambda: 0.0, each_store.clock, interval=10)
     asyncio.run(rescuer.run_once())
     assert here.job(job.id).state is JobState.RUNNING, "its lease has not run out"
     each_store.clock.advance(31)

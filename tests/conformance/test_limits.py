@@ -6,9 +6,11 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+import pytest
+
 from holdfast.clock import SECOND
 from holdfast.model.job import Fair, JobState
-from holdfast.model.limits import JobLimits, Standing, key_lane, queue_lane, rate_lane, task_lane
+from holdfast.model.limits import JobLimits, Standing, key_lane, keyed_scope, queue_lane, rate_lane, task_lane
 from holdfast.model.outcome import Done, Finish, Outcome, Retry, Snoozed, Throttled
 from holdfast.storage.ops import claims, control, finishing, lanes, rates, workers
 from holdfast.storage.port import Op
@@ -64,6 +66,7 @@ def test_a_job_that_is_parked_after_it_was_snoozed_does_not_take_its_key_back(wo
     second = world.add(**keyed("a", 1), key="once", until="start")
     me = world.worker()
     (job,) = claim(world, me)
+    world.clock.advance(1)
     world.finish(me, job, Snoozed(0))
     (twin,) = world.enqueue(spec(key="once", until="start"))
     assert twin.created
@@ -160,8 +163,8 @@ def test_a_lost_worker_gives_its_slots_back(world: World) -> None:
     world.run(workers.beat, other)
     world.run(workers.rescue, one)
     assert running(world, key_lane("", "a")) == 0
-    assert [job.id for job in claim(world, other)] == [second]
-    assert world.job(first).due == 3
+    assert [job.id for job in claim(world, other)] == [first]
+    assert world.job(second).due == 2
 
 
 def test_a_forced_cancel_gives_the_slot_back(world: World) -> None:
@@ -268,6 +271,91 @@ def test_a_rate_that_does_not_exist_lets_nothing_through(world: World) -> None:
     assert world.job(job).lane == rate_lane("nobody")
 
 
+def by_key(key: str, rate: str = "customer", tenant: str = "") -> dict[str, Any]:
+    return {"limits": JobLimits(rate=rate, keyed=keyed_scope(rate, tenant, key)).encode(), "tenant": tenant}
+
+
+def test_each_key_of_a_rate_has_a_bucket_of_its_own_and_waits_for_nobody_else(world: World) -> None:
+    world.run(rates.ensure, "customer", 2, 1, origin="code")
+    one, two = ([world.add(**by_key(key)) for _ in range(4)] for key in ("1", "2"))
+    theirs = world.add(**by_key("1", tenant="acme"))
+    me = world.worker()
+    assert {job.id for job in claim(world, me)} == {*one[:2], *two[:2], theirs}
+    assert world.job(one[2]).lane == rate_lane("customer[1]")
+    assert claim(world, me) == []
+    world.clock.advance(1)
+    assert {job.id for job in claim(world, me)} == {one[2], two[2]}
+    world.clock.advance(1)
+    assert {job.id for job in claim(world, me)} == {one[3], two[3]}
+    assert world.read(lanes.next_token) is None
+
+
+def test_a_job_that_waits_for_a_token_of_its_key_says_when_to_look_again(world: World) -> None:
+    world.run(rates.ensure, "customer", 1, 4, origin="code")
+    for _ in range(2):
+        world.add(**by_key("1"))
+    claim(world, world.worker())
+    assert world.read(lanes.next_token) == SECOND // 4
+
+
+def test_a_rate_shows_how_many_keys_it_has_and_an_operators_word_holds_for_all_of_them(world: World) -> None:
+    world.run(rates.ensure, "customer", 1, 1, origin="code")
+    jobs = [world.add(**by_key(key)) for key in ("1", "2", "1", "1", "1")]
+    me = world.worker()
+    assert [job.id for job in claim(world, me)] == jobs[:2]
+    (bucket,) = world.run(rates.count_keys, world.read(rates.list_buckets))
+    assert (bucket.scope, bucket.keys) == ("customer", 2)
+    world.run(rates.ensure, "customer", 3, 3, origin="operator")
+    world.clock.advance(1)
+    assert [job.id for job in claim(world, me)] == jobs[2:]
+
+
+def test_buckets_of_keys_that_nobody_uses_are_removed_and_those_that_are_awaited_stay(world: World) -> None:
+    world.run(rates.ensure, "customer", 1, 0.01, origin="code")
+    for key in ("idle", "busy", "busy", "gone", "gone"):
+        last = world.add(**by_key(key))
+    claim(world, world.worker())
+    world.run(control.cancel, last)
+    world.clock.advance(99)
+    assert (world.read(rates.is_idle), world.run(rates.prune_idle)) == (False, 0)
+    world.clock.advance(20)
+    assert world.read(rates.is_idle)
+    assert world.run(rates.prune_idle) == 2
+    assert world.sql("select scope from holdfast_bucket order by scope") == [("customer",), ("customer[busy]",)]
+    assert not world.read(rates.is_idle)
+
+
+def test_after_a_clock_was_set_back_the_keys_of_a_rate_go_on(world: World) -> None:
+    world.run(rates.ensure, "customer", 1, 1, origin="code")
+    jobs = [world.add(**by_key("1")) for _ in range(2)]
+    me = world.worker()
+    assert [job.id for job in claim(world, me)] == jobs[:1]
+    world.clock.step(-3600)
+    assert world.read(rates.is_idle)
+    world.run(rates.prune_idle)
+    claim(world, me)
+    world.clock.advance(1)
+    assert [job.id for job in claim(world, me)] == jobs[1:]
+
+
+def test_a_key_of_a_rate_that_does_not_exist_waits_until_it_does(world: World) -> None:
+    job = world.add(**by_key("1"))
+    me = world.worker()
+    assert claim(world, me) == []
+    assert world.run(lanes.unpark_stalled) == 0
+    world.run(rates.ensure, "customer", 1, 1, origin="code")
+    assert world.run(lanes.unpark_stalled) == 1
+    assert [taken.id for taken in claim(world, me)] == [job]
+
+
+def test_a_rate_is_removed_with_the_buckets_of_its_keys(world: World) -> None:
+    world.run(rates.ensure, "customer", 1, 1, origin="code")
+    world.add(**by_key("1"))
+    claim(world, world.worker())
+    assert world.run(rates.remove, "customer")
+    assert world.sql("select scope from holdfast_bucket") == []
+
+
 def test_a_bucket_is_neither_drained_nor_filled_by_a_clock_that_steps_back(world: World) -> None:
     world.run(rates.ensure, "smtp", 10, 1, origin="code")
     for _ in range(10):
@@ -307,6 +395,24 @@ def test_the_cool_down_is_opened_once_per_window(world: World) -> None:
     assert state == (1, world.now + 60 * SECOND)
 
 
+def test_each_throttle_in_a_row_doubles_the_window_up_to_a_most(world: World) -> None:
+    lengths = []
+    for _ in range(35):
+        world.run(rates.cool, "default", 60 * SECOND)
+        world.run(rates.cool, "default", 60 * SECOND)  # in the same window it counts for nothing
+        ((throttles, until),) = world.sql("select throttles, cool_until from holdfast_queue")
+        lengths.append((until - world.now) // SECOND)
+        world.clock.advance((until - world.now) / SECOND)
+    assert lengths[:6] == [60, 120, 240, 480, 900, 900]
+    assert (lengths[-1], throttles) == (900, 30)
+    world.run(rates.cool, "default", 3600 * SECOND)
+    assert world.sql("select cool_until from holdfast_queue") == [(world.now + 3600 * SECOND,)]
+    world.clock.advance(3600 + 120)
+    world.run(rates.warm, "default")
+    world.run(rates.cool, "default", 60 * SECOND)
+    assert world.sql("select throttles, cool_until from holdfast_queue") == [(1, world.now + 60 * SECOND)]
+
+
 def test_a_queue_recovers_only_by_a_success_two_minutes_after_its_window(world: World) -> None:
     first, second, third = (world.add() for _ in range(3))
     me = world.worker()
@@ -319,6 +425,13 @@ def test_a_queue_recovers_only_by_a_success_two_minutes_after_its_window(world: 
     _succeed(world, me, last)
     assert world.sql("select throttles from holdfast_queue") == [(0,)]
     assert {job.id, other.id, last.id} == {first, second, third}
+
+
+def test_every_window_multiplies_the_delay_also_after_many(world: World) -> None:
+    world.run(rates.cool, "default", 1)
+    world.sql("update holdfast_queue set throttles = 40 - 10, cool_until = 0")
+    world.run(rates.cool, "default", 0)
+    assert world.sql("select throttles, cool_until from holdfast_queue") == [(30, world.now)]
 
 
 def test_queues_are_cooled_in_one_order_whatever_the_order_of_the_jobs(on_postgres: World) -> None:
@@ -369,6 +482,17 @@ def test_keys_of_a_fair_queue_take_turns_by_weight(world: World) -> None:
     assert first == {"heavy": 15, "light": 5}
 
 
+@pytest.mark.parametrize("twin", [{"id": "same", "explicit_id": True}, {"key": "k"}])
+def test_a_duplicate_does_not_push_its_key_of_a_fair_queue_back(world: World, twin: dict[str, Any]) -> None:
+    world.add(fair=Fair("mine"), **twin)
+    for _ in range(20):
+        assert not world.enqueue(spec(fair=Fair("mine"), **twin))[0].created
+    next_one = world.add(fair=Fair("mine"))
+    for _ in range(10):
+        world.add(fair=Fair("others"))
+    assert next_one in [job.id for job in claim(world, world.worker(), 4)]
+
+
 def test_equal_weights_give_equal_shares_over_ten_thousand_jobs(each_store: World) -> None:
     world, key_of = each_store, {}
     for key in ("a", "b", "c", "d"):
@@ -387,3 +511,40 @@ def test_equal_weights_give_equal_shares_over_ten_thousand_jobs(each_store: Worl
 def _succeed(world: World, owner: str, job: Any) -> None:
     cooled = Standing(cooled=frozenset({"default"}))
     world.run(claims.turn, owner, [Finish(job.id, job.epoch, Done("null"))], claim_request(owner, 0, standing=cooled))
+
+
+# -- lanes that no job uses any more
+
+
+def _prune_lanes(world: World) -> None:
+    world.run(lanes.delete_unused, world.read(lanes.unused_lanes, "", 100))
+
+
+def test_a_key_that_no_job_uses_leaves_no_lane_and_counts_from_zero_when_it_comes_back(world: World) -> None:
+    me = world.worker()
+    for _ in range(2):
+        first, second = (world.add(**keyed("a", 1)) for _ in range(2))
+        (job,) = claim(world, me)
+        _prune_lanes(world)
+        assert running(world, key_lane("", "a")) == 1
+        world.finish(me, job, Done("null"))
+        (job,) = claim(world, me)
+        assert (first, second) == (first, job.id)
+        world.finish(me, job, Done("null"))
+        _prune_lanes(world)
+        assert world.read(lanes.list_lanes) == []
+
+
+def test_a_lane_behind_which_a_job_waits_stays(world: World) -> None:
+    world.add(**keyed("a", 0))
+    assert claim(world, world.worker()) == []
+    _prune_lanes(world)
+    assert [lane.key for lane in world.read(lanes.list_lanes)] == [key_lane("", "a")]
+
+
+def test_limits_of_tasks_and_queues_are_listed_before_those_of_keys(world: World) -> None:
+    for key in "abc":
+        world.add(**keyed(key, 1))
+    claim(world, world.worker())
+    world.run(lanes.set_lane, "task:zebra", 5)
+    assert world.read(lanes.list_lanes, 2)[0].key == "task:zebra"

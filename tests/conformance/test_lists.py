@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from holdfast.clock import SECOND
+from holdfast.errors import InvalidCursor
 from holdfast.ids import ids
 from holdfast.model.answers import Count, JobFilter
 from holdfast.model.job import JobState
-from holdfast.storage.ops import counting, finding, insight
+from holdfast.model.outcome import Done, Failed, Retry
+from holdfast.storage.ops import control, counting, finding, insight
 from holdfast.storage.statements import Statement, sql
 
-from .world import World, spec
+from .world import ERROR, World, spec
 
 FILTERS: list[dict[str, Any]] = [
     {name: value for name, value in (("state", s), ("queue", q), ("task", t)) if value}
@@ -26,6 +29,7 @@ FILTERS: list[dict[str, Any]] = [
 INDEXES = {
     "find_any": "holdfast_job_",
     "find_ready": "holdfast_job_queued",
+    "find_later": "holdfast_job_later",
     "ready_queues": "holdfast_job_queued",
     "find_running": "holdfast_job_owned",
     "find_waiting": "holdfast_job_waiting",
@@ -37,6 +41,8 @@ INDEXES = {
     "queued_by_queue": "holdfast_job_queued",
     "running_by_queue": "holdfast_job_owned",
     "waiting_by_queue": "holdfast_job_waiting",
+    # Where the state is known and rare, a server may read all that are in it.
+    "find_by_end": "holdfast_job_ended|holdfast_job_failed",
     "ended_beyond": "holdfast_job_ended",
     "ended_since": "holdfast_job_ended",
     "page_of_ended": "holdfast_job_ended",
@@ -48,6 +54,7 @@ INDEXES = {
 }
 VALUES: dict[str, Any] = {
     "state": "failed", "queue": "q1", "task": "t1", "before": "z", "n": 50, "after": 1_700_000_000_099_000, "skip": 0,
+    "since": 1_700_000_000_050_000, "upto": 1_700_000_000_090_000,
     "kept": SECOND, "now": 1_700_000_500_000_000, "ids": '["1", "2"]', "target_kind": "queue", "target": "mail",
 }  # fmt: skip
 OWN_VALUES: dict[str, dict[str, Any]] = {"find_of_flow": {"flow": "f1"}, "find_by_id": {"prefix": "0"}}
@@ -101,6 +108,33 @@ def test_tags_texts_priorities_and_attempts_narrow_too(each_store: World) -> Non
     assert found(world, min_attempts=0) == [broken, marked, plain]
 
 
+def test_the_creator_narrows_too_and_is_null_for_jobs_from_before_it_was_kept(world: World) -> None:
+    shop, other = world.add(created_by="token:shop"), world.add(created_by="token:other")
+    world.sql("update holdfast_job set created_by = null where id = :id", id=other)
+    assert (world.job(shop).created_by, world.job(other).created_by) == ("token:shop", None)
+    assert found(world, created_by="token:shop") == [shop]
+    assert found(world, created_by="token") == found(world, created_by="token:other") == []
+
+
+def test_jobs_whose_time_has_not_come_are_found_by_what_they_wait_for(each_store: World) -> None:
+    world = each_store
+    delayed, soon, other = (
+        world.add(delay=60 * SECOND), world.add(delay=5 * SECOND), world.add(delay=60 * SECOND, queue="other")
+    )  # fmt: skip
+    world.add()
+    worker = world.worker()
+    taken = world.take(worker)
+    retried = taken.id
+    world.finish(worker, taken, Retry(30 * SECOND, '{"type": "ValueError"}'))
+    assert found(world, label="delayed") == sorted([delayed, soon, other], reverse=True)
+    assert found(world, label="delayed", queue="other") == found(world, label="delayed", id=other) == [other]
+    assert found(world, label="retrying") == [retried]
+    assert found(world, label="delayed", state="running") == found(world, label="throttled") == []
+    world.clock.advance(6)
+    assert found(world, label="delayed") == sorted([delayed, other], reverse=True)
+    assert found(world, label="delayed", task="none") == []
+
+
 def test_flows_workers_ids_and_several_states_narrow_too(each_store: World) -> None:
     world = each_store
     owner = world.worker()
@@ -149,6 +183,78 @@ def test_a_search_over_many_queues_finds_each_job_once_and_in_order(
         if (before := page.next) is None:
             break
     assert seen == [id for id, odd in reversed(added) if odd]
+
+
+def ended(world: World, **wanted: Any) -> list[str]:
+    return [job.id for job in world.run(insight.list_jobs, JobFilter(order="ended", **wanted))]
+
+
+def test_ended_jobs_are_listed_by_when_they_ended(each_store: World) -> None:
+    world = each_store
+    owner = world.worker(queues=["a", "b"])
+    first, second, third = (world.add(task=task, queue=queue) for task, queue in ("xa", "ya", "xb"))
+    taken = {job.id: job for job in world.claim(owner, queues=("a", "b"))}
+    world.add(task="x", queue="a")
+    start = world.now
+    for seconds, id in ((10, third), (20, first), (30, second)):
+        world.clock.advance(10)
+        outcome = Failed("permanent", ERROR) if id == first else Done("1")
+        world.finish(owner, taken[id], outcome)
+        assert world.job(id).finished_at == start + seconds * SECOND
+    assert ended(world) == [second, first, third]
+    assert ended(world, finished_after=start + 20 * SECOND) == [second, first]
+    assert ended(world, finished_before=start + 20 * SECOND) == [third]
+    assert ended(world, older_than=10 * SECOND) == [first, third]
+    assert ended(world, state="failed") == ended(world, states=("failed", "cancelled")) == [first]
+    assert ended(world, states=("failed", "succeeded"), limit=2) == [second, first]
+    assert ended(world, task="x") == [first, third]
+    assert ended(world, queue="a") == [second, first]
+    assert ended(world, id=third) == [third]
+    assert ended(world, state="ready") == []
+
+
+@pytest.mark.parametrize("narrow", [{}, {"task": "x"}], ids=["by the index", "by a look at each"])
+def test_a_list_by_end_is_paged_through_jobs_that_ended_in_one_commit(
+    each_store: World, monkeypatch: pytest.MonkeyPatch, narrow: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 2)
+    world = each_store
+    made = [world.place(JobState.CANCELLED, task="x").id for _ in range(3)]
+    world.clock.advance(1)
+    made += [world.place(JobState.CANCELLED, task="x").id for _ in range(4)]
+    seen: list[str] = []
+    page = world.run(insight.search_jobs, JobFilter(order="ended", limit=2, **narrow), 1000)
+    while page.jobs:
+        seen += [job.id for job in page.jobs]
+        if len(seen) == 2:
+            # Neither a job that ends meanwhile nor one that is retried changes the pages behind.
+            world.place(JobState.CANCELLED, task="x")
+            assert world.run(control.replay, seen[-1])
+        if page.next is None:
+            break
+        page = world.run(insight.search_jobs, JobFilter(order="ended", limit=2, before=page.next, **narrow), 1000)
+    assert seen == sorted(made[3:], reverse=True) + sorted(made[:3], reverse=True)
+
+
+def test_a_search_by_end_looks_at_so_many_and_says_where_to_go_on(
+    each_store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 2)
+    wanted = JobFilter(order="ended", task="rare")
+    rare = each_store.place(JobState.FAILED, task="rare").id
+    for _ in range(4):
+        each_store.place(JobState.FAILED, task="other")
+    page = each_store.run(insight.search_jobs, wanted, 4)
+    assert page.jobs == ()
+    assert page.next is not None
+    rest = each_store.run(insight.search_jobs, replace(wanted, before=page.next), 4)
+    assert [job.id for job in rest.jobs] == [rare]
+
+
+@pytest.mark.parametrize("before", ["", "01jq", "x:1", "1.5:1", f"{10**18}:1"])
+def test_a_place_that_no_list_by_end_gave_out_is_refused(each_store: World, before: str) -> None:
+    with pytest.raises(InvalidCursor, match="start without it"):
+        ended(each_store, before=before)
 
 
 def test_the_oldest_due_job_is_told_and_future_ones_are_not_due(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from holdfast.model.limits import JobLimits, Standing, key_lane
 from holdfast.model.outcome import Retry
 from holdfast.model.route import Route
 from holdfast.rules.affinity import Hold
+from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.storage.ops import claims, control
 from holdfast.storage.ops.claims import Turn
 from holdfast.storage.ops.routing import Routing
@@ -51,6 +53,15 @@ def test_a_job_with_a_limit_is_left_to_a_claim_that_looks_at_it_and_so_are_its_n
     assert [job.id for job in world.claim(owner)] == [free, limited]
 
 
+def test_a_job_whose_start_is_to_be_told_is_left_to_a_claim_that_tells_it(world: World) -> None:
+    id = called_endpoint("", "https://example.com")
+    job_id = world.add(tags=json.dumps(call_tags(id, ["job.started"])), webhook=(id, "https://example.com"))
+    owner = world.worker()
+    assert _lone(world, owner) is None
+    assert [job.id for job in world.claim(owner)] == [job_id]
+    assert [event.kind for event in world.events()] == ["job.enqueued", "job.started"]
+
+
 def test_what_has_come_due_is_not_passed_over(world: World) -> None:
     late = world.add(delay=SECOND)
     world.clock.advance(2)
@@ -64,7 +75,7 @@ def test_a_suspect_is_not_passed_over(world: World) -> None:
     lost = world.worker()
     suspect = world.add()
     world.take(lost)
-    world.lose(lost)
+    world.lose_twice(lost)
     world.add()
     owner = world.worker()
     assert _lone(world, owner) is None

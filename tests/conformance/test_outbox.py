@@ -123,6 +123,17 @@ def test_a_success_lets_256_parked_entries_go_the_oldest_first_spread_over_five_
     assert (record.attempts, record.error, record.reason) == (0, None, "unparked")
 
 
+def test_an_entry_that_is_let_go_starts_from_zero_and_keeps_the_total_of_its_attempts(each_store: World) -> None:
+    world = each_store
+    owner = world.worker(queues=[QUEUE])
+    (entry,) = put(world)
+    end(world, owner, take(world, owner), Retry(0, ERROR))
+    end(world, owner, take(world, owner), Parked("auth", ERROR))
+    put(world)
+    end(world, owner, take(world, owner), Done("null"), unpark=QUEUE)
+    assert (world.job(entry).attempts, world.job(entry).total_attempts) == (0, 1)
+
+
 def test_a_success_lets_neither_held_nor_abandoned_entries_go(each_store: World) -> None:
     world = each_store
     (held,) = put(world)

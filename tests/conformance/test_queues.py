@@ -12,6 +12,7 @@ from holdfast.model.audit import AuditFilter
 from holdfast.model.job import JobState
 from holdfast.model.queue import QueueSettings, QueueState
 from holdfast.storage.ops import audit, control, enqueue, queues
+from tests.patience import SOON
 
 from .world import World, spec
 
@@ -103,3 +104,25 @@ def test_every_change_is_recorded_with_who_why_and_what(world: World) -> None:
         {"state": "paused"},
     )
     assert (newest.at, json.loads(newest.before or "")) == (world.now, {"keep_failed": None})
+
+
+# -- the tasks of a queue, and waking its workers
+
+
+def test_the_tasks_of_a_queue_are_those_of_its_jobs_in_any_state(each_store: World) -> None:
+    world = each_store
+    world.add(task="elsewhere", queue="other")
+    for state in JobState:
+        placed = world.place(state)
+        assert world.read(queues.tasks_of, placed.queue) == [world.job(placed.id).task]
+    assert world.read(queues.tasks_of, "other") == ["elsewhere"]
+    assert world.read(queues.tasks_of, "nothing") == []
+
+
+def test_a_notify_wakes_whoever_waits_for_the_queue(each_store: World) -> None:
+    listener = each_store.store.bell.listen(["queue:mail"])
+    try:
+        each_store.run(queues.notify, "mail")
+        assert listener.wait(SOON)
+    finally:
+        listener.close()

@@ -9,9 +9,9 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import LeaseLost, QuotaNotFound
 from holdfast.model.budget import Admitted, AlreadyAdmitted, ConcurrencyExceeded, Exhausted, RateExceeded
-from holdfast.model.job import Claimed, JobState
-from holdfast.model.outcome import Done, Parked, Retry
-from holdfast.storage.ops import budgets, explaining, quotas, reserving
+from holdfast.model.job import Claimed
+from holdfast.model.outcome import Done, Retry
+from holdfast.storage.ops import budgets, explaining, lanes, lookout, quotas, reserving
 from holdfast.storage.ops.budgets import Terms
 from holdfast.storage.ops.reserving import Runner, Wish
 
@@ -104,29 +104,94 @@ def test_a_retry_within_the_window_is_the_same_admission_and_counts_again_at_onc
     assert (found.used, found.active, found.admitted) == (1, 1, 1)
 
 
-def test_a_blocked_job_goes_on_when_one_ends(world: World) -> None:
+def test_a_claim_takes_as_many_as_the_quota_has_room_for_and_parks_the_rest_at_no_cost(world: World) -> None:
     make(world, concurrency=1)
-    first, second, third = running(world), running(world), running(world)
-    enter(world, first)
-    for job in (second, third):
-        block(world, job)
-    (reason,) = world.read(explaining.explain, second.id).reasons
+    owner, ids = world.worker("w"), waiting(world, 3)
+    free = world.add()
+    (first, other) = world.claim(owner)
+    assert [first.id, other.id] == [ids[0], free]
+    (reason, *_) = world.read(explaining.explain, ids[1]).reasons
     assert (reason.code, "'api' has 1 of 1 active" in reason.text) == ("quota_concurrency", True)
-    world.finish("w", first, Done("1"))
-    assert [world.job(job.id).state for job in (second, third)] == ["ready", "blocked"]
+    parked = world.job(ids[1])
+    assert (parked.state, parked.attempts, parked.started_at) == ("ready", 0, None)
+    assert world.claim(owner) == [], "it is not claimed again before there is room"
+    found = world.read(quotas.get, "", "api")
+    assert (found.active, found.admitted, found.refused, found.blocked) == (1, 1, 2, 2)
+    world.finish(owner, first, Done("1"))
+    assert [job.id for job in world.claim(owner)] == [ids[1]]
 
 
-def test_a_larger_quota_lets_blocked_jobs_go_and_so_does_its_end(world: World) -> None:
+def test_a_window_lets_the_parked_go_when_it_has_room_the_most_urgent_first(world: World) -> None:
+    make(world, allowed=2, span=60)
+    owner, ids = world.worker("w"), waiting(world, 4)
+    taken = world.claim(owner)
+    assert [job.id for job in taken] == ids[:2]
+    for job in taken:
+        world.finish(owner, job, Done("1"))
+    urgent = waiting(world, 1, priority=9)
+    assert world.claim(owner) == []
+    view = world.read(lookout.look, owner, [])
+    assert (view.next_due, view.standing.quotas, view.may_claim) == (60 * SECOND, True, False)
+    (reason, *_) = world.read(explaining.explain, ids[2]).reasons
+    assert (reason.code, "there is room in 1 m" in reason.text) == ("quota", True)
+    world.clock.advance(60)
+    view = world.read(lookout.look, owner, [])
+    assert (view.next_due, view.may_claim) == (0, True)
+    assert [job.id for job in world.claim(owner, standing=view.standing)] == [*urgent, ids[2]]
+    assert world.job(ids[3]).due == 2
+
+
+def test_a_retry_within_the_window_is_let_in_though_the_window_is_full(world: World) -> None:
+    make(world, allowed=1, span=60)
+    owner = world.worker("w")
+    (first, second) = waiting(world, 2)
+    (job,) = world.claim(owner)
+    world.finish(owner, job, Retry(0, ERROR))
+    assert [job.id for job in world.claim(owner)] == [first]
+    assert world.job(second).due == 2
+    found = world.read(quotas.get, "", "api")
+    assert (found.used, found.active, found.admitted) == (1, 1, 1)
+
+
+def test_a_larger_quota_lets_parked_jobs_go_and_so_does_its_end(world: World) -> None:
     make(world, concurrency=1)
-    first, second, third = running(world), running(world), running(world)
-    enter(world, first)
-    for job in (second, third):
-        block(world, job)
+    owner, ids = world.worker("w"), waiting(world, 4)
+    world.claim(owner)
     make(world, concurrency=2)
-    assert [world.job(job.id).state for job in (second, third)] == ["ready", "blocked"]
+    assert [world.job(job_id).due for job_id in ids[1:]] == [1, 2, 2]
     assert world.run(quotas.remove, "", "api")
     assert not world.run(quotas.remove, "", "api")
-    assert world.job(third.id).state is JobState.READY
+    assert [world.job(job_id).due for job_id in ids[1:]] == [1, 1, 1]
+
+
+def test_a_release_by_hand_lets_a_parked_job_go(world: World) -> None:
+    make(world, concurrency=1)
+    admit(world, "somebody")
+    owner, (job_id,) = world.worker("w"), waiting(world, 1)
+    assert world.claim(owner) == []
+    world.run(quotas.release, "", "api", "somebody")
+    assert [job.id for job in world.claim(owner)] == [job_id]
+
+
+def test_jobs_parked_behind_a_quota_whose_runs_ended_by_other_hands_are_found(each_store: World) -> None:
+    world = each_store
+    make(world, concurrency=1)
+    owner, ids = world.worker("w"), waiting(world, 2)
+    (job,) = world.claim(owner)
+    world.sql("update holdfast_job set epoch = epoch + 2 where id = :id", id=job.id)
+    assert world.run(lanes.unpark_stalled) == 1
+    assert [job.id for job in world.claim(owner)] == ids[1:]
+
+
+def test_claims_at_once_in_two_processes_never_exceed(two_worlds: tuple[World, World]) -> None:
+    one, two = two_worlds
+    make(one, allowed=7, span=3600, concurrency=5)
+    waiting(one, 30)
+    for name in "ab":
+        one.worker(name)
+    calls = [lambda n=n, world=world: world.claim("ab"[n % 2], 3) for n, world in enumerate([one, two] * 10)]
+    assert sum(len(jobs) for jobs in all_at_once(calls)) == 5
+    assert one.read(quotas.get, "", "api").active == 5
 
 
 def test_what_the_quota_refuses_reserves_nothing_and_what_the_budget_refuses_is_not_let_in(world: World) -> None:
@@ -215,6 +280,5 @@ def enter(world: World, job: Claimed, tokens: int = 0) -> Any:
     return world.run(reserving.reserve, Runner("w", job.id, job.epoch), wishes, quota="api")
 
 
-def block(world: World, job: Claimed) -> None:
-    assert isinstance(enter(world, job), ConcurrencyExceeded)
-    world.finish("w", job, Parked("quota", ERROR))
+def waiting(world: World, n: int, **fields: Any) -> list[str]:
+    return [world.add(limits='{"quota":"api"}', **fields) for _ in range(n)]

@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove, NotFound
+from holdfast.model.bulk import Action, Order
 from holdfast.model.job import JobState
 from holdfast.model.outcome import Done, Failed, Lost, Retry
 from holdfast.rules.lifecycle import MAX_GENERATION
-from holdfast.storage.ops import control
+from holdfast.storage.ops import bulk, control
 from tests.patience import SOON
 
 from .world import ERROR, World, spec
@@ -55,6 +56,14 @@ def test_a_replayed_job_is_not_ended_by_the_deadline_that_has_passed(world: Worl
     assert world.take(placed.owner, queues=[placed.queue]).time_left is None
 
 
+def test_a_replayed_job_keeps_a_deadline_that_lies_ahead(world: World) -> None:
+    job_id, owner = world.add(deadline=60 * SECOND), world.worker()
+    world.finish(owner, world.take(owner), Failed("permanent", ERROR))
+    world.clock.advance(10)
+    world.run(control.replay, job_id)
+    assert world.take(owner).time_left == 50 * SECOND
+
+
 def test_the_history_of_all_generations_is_kept(world: World) -> None:
     job_id, owner = world.add(), world.worker()
     world.finish(owner, world.take(owner), Retry(0, ERROR))
@@ -62,6 +71,19 @@ def test_the_history_of_all_generations_is_kept(world: World) -> None:
     world.run(control.replay, job_id)
     world.finish(owner, world.take(owner), Retry(0, ERROR))
     assert [(a.generation, a.attempt) for a in world.history(job_id)] == [(0, 1), (0, 2), (1, 1)]
+
+
+def test_the_attempts_of_all_generations_are_counted(world: World) -> None:
+    job_id, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Retry(0, ERROR))
+    world.finish(owner, world.take(owner), Done("1"))
+    assert (world.job(job_id).attempts, world.job(job_id).total_attempts) == (2, 2)
+    world.run(control.replay, job_id)
+    assert (world.job(job_id).attempts, world.job(job_id).total_attempts) == (0, 2)
+    world.finish(owner, world.take(owner), Failed("permanent", ERROR))
+    world.run(bulk.apply, [job_id], Order(Action.RETRY), actor="ada", reason="", target="x")
+    world.take(owner)
+    assert (world.job(job_id).attempts, world.job(job_id).total_attempts, world.job(job_id).generation) == (1, 4, 2)
 
 
 def test_a_job_is_replayed_at_most_ten_times(world: World) -> None:

@@ -8,10 +8,12 @@ from holdfast.clock import SECOND
 from holdfast.model.job import JobState
 from holdfast.model.outcome import Done, Retry
 from holdfast.model.queue import QueueSettings
+from holdfast.model.wait import Wait
 from holdfast.rules.retention import DAY, Retention, with_queues
 from holdfast.storage.ops import audit, control, retention
 from holdfast.storage.port import Op
 
+from .waiting_kit import suspended, waiter
 from .world import ERROR, World, spec
 
 ENDED = [state for state in JobState if state.is_terminal]
@@ -93,6 +95,19 @@ def test_a_result_can_be_forgotten_while_its_job_is_kept(world: World) -> None:
     assert world.run(retention.prune_results, [placed.id, failed.id], 5 * SECOND) == 1
     assert (world.job(placed.id).state, world.job(placed.id).result) == (JobState.SUCCEEDED, None)
     assert world.job(failed.id).error == ERROR
+
+
+def test_a_result_that_a_suspended_job_waits_for_is_kept_with_its_job(world: World) -> None:
+    first, second = waiter(world), waiter(world)
+    suspended(world, Wait(key="wait:job#1", reason="jobs", jobs=(first.id, second.id)))
+    world.finish(first.owner, first.claimed(), Done("1"))
+    world.clock.advance(365 * 86_400)
+    assert world.run(retention.prune_results, [first.id], 0) == 0
+    assert world.run(retention.prune_jobs, [first.id], 0) == 0
+    assert world.job(first.id).result == "1"
+    world.finish(second.owner, second.claimed(), Done("2"))
+    assert world.run(retention.prune_results, [first.id], 0) == 1
+    assert world.run(retention.prune_jobs, [first.id], 0) == 1
 
 
 def test_windows_that_have_closed_and_old_records_go(world: World) -> None:

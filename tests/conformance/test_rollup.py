@@ -9,8 +9,9 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.outcome import Done, Failed, Outcome, Retry, Throttled
-from holdfast.model.stats import MINUTE, ErrorGroup, MetricPoint
+from holdfast.model.stats import MINUTE, ErrorGroup, MetricPoint, TaskStats
 from holdfast.storage.ops import control, errors, rollup, upkeep
+from holdfast.storage.ops.rollup import Rolled
 
 from .world import World, spec
 
@@ -172,13 +173,90 @@ def test_minutes_expire(world: World) -> None:
     minute = start_of_next_minute(world)
     empty = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
     row = {"queue": "q", "metric": "succeeded", "count": 1, **empty}
-    world.run(rollup.put, [{**row, "minute": minute}, {**row, "minute": minute + MINUTE}])
+    task = {"task": "work", "count": 1, "figures": '{"counts": {"succeeded": 1}}'}
+    for at in (minute, minute + MINUTE):
+        world.run(rollup.put, Rolled([{**row, "minute": at}], [{**task, "minute": at}]))
     world.clock.advance(60)
-    world.run(rollup.prune, 2 * MINUTE)
+    world.run(rollup.prune, 2 * MINUTE, 2 * MINUTE)
     assert len(world.run(rollup.window, 0, world.now + MINUTE, 10)) == 2
+    assert by_task(world, minute, minute + 2 * MINUTE)["work"].counts == {"succeeded": 2}
     world.clock.advance(61)
-    world.run(rollup.prune, 2 * MINUTE)
+    world.run(rollup.prune, 2 * MINUTE, 2 * MINUTE)
     assert [point.minute for point in world.run(rollup.window, 0, world.now, 10)] == [minute + MINUTE]
+    assert by_task(world, minute, minute + 2 * MINUTE)["work"].counts == {"succeeded": 1}
+
+
+# -- tasks
+
+
+def by_task(world: World, since: int, until: int) -> dict[str, TaskStats]:
+    return {stats.task: stats for stats in world.run(rollup.task_totals, since, until)}
+
+
+def test_what_each_task_did_is_counted_over_all_its_queues(world: World, made_now: None) -> None:
+    owner, minute = world.worker(queues=["default", "mail"]), start_of_next_minute(world)
+    run_job(world, owner, Done("1"), task="send")
+    run_job(world, owner, Done("1"), task="send", queue="mail")
+    run_job(world, owner, Retry(3600 * SECOND, error()), task="send")
+    run_job(world, owner, Failed("permanent", error()), task="pay")
+    world.run(control.cancel, world.add(task="pay"))
+    roll(world, minute, minute + MINUTE)
+    found = by_task(world, minute, minute + MINUTE)
+    assert found["send"].counts == {"enqueued": 3, "started": 3, "succeeded": 2, "retried": 1}
+    assert found["pay"].counts == {"enqueued": 2, "started": 1, "failed": 1, "cancelled": 1}
+    assert (found["send"].runs, found["send"].minutes) == (3, 1)
+    assert found["send"].failure_rate == pytest.approx(1 / 3)
+    assert found["pay"].failure_rate == 1.0
+
+
+def test_counts_times_and_waits_of_a_task_are_added_over_minutes(world: World) -> None:
+    owner, minute = world.worker(), start_of_next_minute(world)
+    run_job(world, owner, Done("1"), seconds=8, task="send", delay=-3 * SECOND)
+    world.clock.advance(60)
+    for _ in range(9):
+        run_job(world, owner, Done("1"), seconds=0.123, task="send")
+    roll(world, minute, minute + 2 * MINUTE)
+    found = by_task(world, minute, minute + 2 * MINUTE)["send"]
+    assert found.count("succeeded") == 10
+    assert found.run is not None
+    assert found.wait is not None
+    assert (found.run.count, found.run.max, found.run.p99) == (10, 8.0, 8.0)
+    assert found.run.p50 == pytest.approx(0.123, rel=0.2)
+    assert found.run.mean == pytest.approx((8 + 9 * 0.123) / 10)
+    assert (found.wait.count, found.wait.p50) == (10, 0.0)
+    assert by_task(world, minute, minute + MINUTE)["send"].count("succeeded") == 1
+    assert by_task(world, minute - MINUTE, minute) == {}
+
+
+def test_a_percentile_of_a_task_is_off_by_a_fifth_at_most(world: World) -> None:
+    owner = world.worker()
+    for seconds in (0.000_099, 0.001_24, 0.0126, 0.999, 1.1, 59.9, 7_777.7, 500_000.0):
+        run_job(world, owner, Done("1"), seconds=seconds, task=f"took {seconds}")
+        # The greatest would hide what the other is rounded to.
+        world.enqueue(spec(task=f"took {seconds}"))
+        (longer,) = world.claim(owner, 1)
+        minute = minute_of(world)
+        world.clock.advance(2 * seconds)
+        world.finish(owner, longer, Done("1"))
+        for at in {minute, minute_of(world)}:
+            roll(world, at, at + MINUTE)
+        run = by_task(world, minute, minute_of(world) + MINUTE)[f"took {seconds}"].run
+        assert run is not None
+        assert run.p50 == pytest.approx(seconds, rel=0.2)
+        assert run.max == pytest.approx(2 * seconds)
+
+
+def test_the_minute_of_a_task_is_rolled_again_for_what_came_late_and_never_lowered(world: World) -> None:
+    owner, minute = world.worker(), start_of_next_minute(world)
+    gone = run_job(world, owner, Done("1"))
+    roll(world, minute, minute + MINUTE)
+    run_job(world, owner, Done("1"), seconds=9)
+    roll(world, minute, minute + MINUTE)
+    before = by_task(world, minute, minute + MINUTE)
+    assert before["work"].count("succeeded") == 2
+    world.run(control.delete, gone)
+    roll(world, minute, minute + MINUTE)
+    assert by_task(world, minute, minute + MINUTE) == before
 
 
 # -- errors

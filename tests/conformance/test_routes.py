@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.engine.routes import ServedRoutes
 from holdfast.model.job import JobState
-from holdfast.model.outcome import Rerouted
+from holdfast.model.outcome import Done, Rerouted
 from holdfast.model.route import Route
-from holdfast.storage.ops import routes
+from holdfast.storage.ops import control, routes
 
 from .world import World, spec
 
@@ -89,3 +89,68 @@ def test_making_a_route_known_again_changes_nothing(world: World, twice: int) ->
     for _ in range(twice):
         world.run(routes.insert_routes, [GPU, GPU, Route("plain")])
     assert world.read(routes.special_routes) == [GPU]
+
+
+def _note_usage(world: World) -> None:
+    world.run(routes.note_usage, world.read(routes.usage))
+
+
+def _done_on(world: World, route: Route) -> str:
+    """A job on that route that has ended."""
+    (made,) = world.enqueue(spec(route=route))
+    owner = world.worker()
+    world.finish(owner, world.take(owner, tiers=[[route]]), Done("null"))
+    return made.id
+
+
+def test_a_route_that_no_live_job_has_is_hidden_from_workers_after_an_hour(world: World) -> None:
+    _done_on(world, GPU)
+    _note_usage(world)
+    assert world.read(routes.special_routes) == [GPU]
+    world.clock.advance(3601)
+    assert world.read(routes.special_routes) == []
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if not state.is_terminal])
+def test_a_route_of_a_live_job_stays(world: World, state: JobState) -> None:
+    placed = world.place(state)
+    world.run(routes.insert_routes, [GPU])
+    world.sql("update holdfast_job set route = :route where id = :id", route=GPU.number, id=placed.id)
+    _note_usage(world)
+    world.clock.advance(3601)
+    assert world.read(routes.special_routes) == [GPU]
+
+
+def test_an_enqueue_or_a_replay_brings_a_hidden_route_back(world: World) -> None:
+    job_id = _done_on(world, GPU)
+    for bring_back in (lambda: world.enqueue(spec(route=GPU)), lambda: world.run(control.replay, job_id)):
+        _note_usage(world)
+        world.clock.advance(3601)
+        assert world.read(routes.special_routes) == []
+        bring_back()
+        assert world.read(routes.special_routes) == [GPU]
+        owner = world.worker()
+        world.finish(owner, world.take(owner, tiers=[[GPU]]), Done("null"))
+
+
+def test_a_job_stored_while_its_route_was_marked_idle_is_found_before_the_route_is_hidden(
+    world: World,
+) -> None:
+    _done_on(world, GPU)
+    before = world.read(routes.usage)
+    world.enqueue(spec(route=GPU))
+    world.run(routes.note_usage, before)
+    _note_usage(world)
+    world.clock.advance(3601)
+    assert world.read(routes.special_routes) == [GPU]
+
+
+def test_a_route_is_deleted_only_when_no_job_has_it(world: World) -> None:
+    other = Route("default", frozenset({"big"}))
+    kept, gone = _done_on(world, GPU), _done_on(world, other)
+    _note_usage(world)
+    world.clock.advance(2 * 86_400)
+    world.run(control.delete, gone)
+    _note_usage(world)
+    assert world.read(routes.route_of, world.job(kept)) == GPU
+    assert world.read(routes.find_route, other.number, "default") == Route("default")

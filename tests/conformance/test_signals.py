@@ -283,3 +283,79 @@ def test_a_job_that_a_claim_passed_over_while_it_was_signalled_is_offered_again(
         assert world.take(owner, queues=[queue]).id == job_id
     finally:
         listener.close()
+
+
+# -- names that jobs wait for
+
+
+def test_a_name_that_a_suspended_job_waits_for_is_pending_beside_the_waitpoints(world: World) -> None:
+    first = suspended(world, wait_for("approval", schema='{"type": "boolean"}', timeout=HOUR), tenant="acme")
+    second = waiter(world)
+    place = second.open()
+    third = suspended(world, wait_for("legal", "audit"))
+    running = waiter(world)
+    found = world.read(waitpoints.pending)
+    assert [one.id for one in found] == [f"{first.id},approval", place.id, f"{third.id},audit", f"{third.id},legal"]
+    assert (found[0].job_id, found[0].name, found[0].awaited) == (first.id, "approval", True)
+    assert (found[0].schema, found[0].created_at, found[0].expires_at) == (
+        '{"type": "boolean"}',
+        world.now,
+        world.now + HOUR,
+    )
+    assert found[2].expires_at is None
+    assert pending_ids(world, tenant="acme") == [f"{first.id},approval"]
+    assert pending_ids(world, job_id=third.id) == [f"{third.id},audit", f"{third.id},legal"]
+    assert pending_ids(world, job_id=running.id) == []
+    pages, after = [], ""
+    while page := pending_ids(world, after=after, limit=1):
+        pages += page
+        after = page[-1]
+    assert pages == [one.id for one in found]
+
+
+def test_an_operator_answers_a_name_once_and_it_is_audited(world: World) -> None:
+    job = suspended(world, wait_for("approval"))
+    (id,) = pending_ids(world)
+    sent = world.run(signals.answer, id, Signal(name="", payload="true", source="ada"), actor="ada", reason="fine")
+    assert sent is not None
+    assert (sent.job_id, sent.effect, job.state) == (job.id, "resumed", "ready")
+    assert payloads(job.answer()) == [True]
+    assert pending_ids(world) == []
+    assert world.run(signals.answer, id, Signal(name=""), actor="bob", reason="") is None
+    assert world.sql("select actor, action, target, reason from holdfast_audit") == [
+        ("ada", "job.answer", job.id, "fine")
+    ]
+
+
+def test_of_a_wait_for_all_only_the_names_that_are_missing_are_pending(world: World) -> None:
+    job = suspended(world, wait_for("legal", "audit", needed=0))
+    send(world, job.id, "legal")
+    assert pending_ids(world) == [f"{job.id},audit"]
+    assert world.run(signals.answer, f"{job.id},legal", Signal(name=""), actor="bob", reason="") is None
+    assert world.run(signals.answer, f"{job.id},audit", Signal(name=""), actor="bob", reason="") is not None
+    assert job.state == "ready"
+
+
+def test_a_name_is_pending_as_often_as_its_signal_is_needed(world: World) -> None:
+    job = suspended(world, wait_for("vote", needed=2))
+    send(world, job.id, "vote")
+    assert pending_ids(world) == [f"{job.id},vote"]
+
+
+def test_a_name_is_answered_by_its_own_tenant_and_within_its_time(world: World) -> None:
+    job = suspended(world, wait_for("approval", timeout=HOUR), tenant="acme")
+    id = f"{job.id},approval"
+    with pytest.raises(NotFound):
+        world.run(signals.answer, id, Signal(name="", tenant="other"), actor="bob", reason="")
+    with pytest.raises(NotFound):
+        world.run(signals.answer, "nothing,approval", Signal(name=""), actor="bob", reason="")
+    assert world.run(signals.answer, f"{job.id},other", Signal(name=""), actor="bob", reason="") is None
+    world.clock.advance(3600)
+    assert pending_ids(world) == []
+
+
+def test_what_does_not_fit_a_name_is_refused(world: World) -> None:
+    job = suspended(world, wait_for("approval", schema='{"type": "boolean"}'))
+    with pytest.raises(PayloadMismatch):
+        world.run(signals.answer, f"{job.id},approval", Signal(name="", payload="1"), actor="bob", reason="")
+    assert job.state == "suspended"

@@ -114,6 +114,7 @@ INDEXES = {
     "claimed_under": "holdfast_job_owned",
     "next_due": "holdfast_job_later",
     "owned_jobs": "holdfast_job_owned",
+    "running_of_workers": "holdfast_job_owned",
     "page_of_lost": "holdfast_job_owned",
     "expire_jobs": "holdfast_job_deadline",
     "dedupe_winner": "holdfast_job_dedupe",
@@ -126,7 +127,7 @@ _FULL_SCAN = re.compile(
 )
 VALUES: dict[str, Any] = {
     "owner": "w", "claim": "c", "routes": encode_routes([[Route("a")], [Route("b")]]), "n": 100, "alone": 0,
-    "held": "k", "now": 1_700_000_000_000_000,
+    "held": "k", "few": 5, "now": 1_700_000_000_000_000,
 }  # fmt: skip
 
 

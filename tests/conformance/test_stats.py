@@ -98,6 +98,20 @@ def test_a_drained_bucket_is_saturated_and_a_full_one_is_not(world: World) -> No
     assert [limit.saturation for limit in world.run(stats.limits)] == [pytest.approx(0.5)]
 
 
+def test_a_worker_says_how_many_jobs_it_runs_and_which_are_the_oldest(world: World) -> None:
+    busy, idle = world.worker("busy"), world.worker("idle")
+    taken: list[str] = []
+    for _ in range(7):
+        world.add()
+        world.clock.advance(1)
+        taken.append(world.take(busy).id)
+    known = {worker.id: worker for worker in world.run(workers.list_with_jobs)}
+    assert (known[busy].running, known[busy].oldest) == (7, tuple(taken[:5]))
+    assert (known[idle].running, known[idle].oldest) == (0, ())
+    figures = {worker.id: worker for worker in world.run(stats.workers)}
+    assert (figures[busy].running, figures[busy].oldest) == (7, tuple(taken[:5]))
+
+
 def test_slots_are_those_of_live_workers_that_serve_the_queue(world: World) -> None:
     world.add()
     owner = world.worker(concurrency=4)
@@ -181,6 +195,7 @@ COUNTED = {
     "count_held": "holdfast_job_waiting",
     "roll_ended": "holdfast_job_ended",
     "roll_latencies": "holdfast_job_ended",
+    "roll_task_spreads": "holdfast_job_ended",
     "roll_started": "holdfast_job_ended",
     "roll_again": "holdfast_attempt_ended",
     "page_of_errors": "holdfast_attempt_ended",

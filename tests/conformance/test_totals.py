@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.storage.ops import totals, workers
+from holdfast.storage.ops.stranded import stranded
 
 from .world import World
 
@@ -66,3 +67,12 @@ def test_a_queue_with_work_and_nobody_to_serve_it_is_named(world: World) -> None
     world.add(queue="orphaned")
     world.add(queue="later", delay=10**9)
     assert world.read(totals.unserved_queues) == ["orphaned"]
+
+
+def test_a_queue_with_a_total_that_nobody_serves_is_reported_also_without_jobs(world: World) -> None:
+    world.run(totals.set_total, "ghost", 5)
+    assert [(one.queue, one.job_id, one.code) for one in world.read(stranded)] == [("ghost", "", "no_worker")]
+    world.worker(queues=("default",))
+    assert [one.code for one in world.read(stranded)] == ["queue_not_served"]
+    world.worker(queues=("ghost",))
+    assert world.read(stranded) == []

@@ -10,12 +10,15 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
+from holdfast.model.answers import DeleteResult
+from holdfast.model.bulk import Action, Order
 from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Failed
+from holdfast.model.outcome import Done, Failed, Finish, Retry, Throttled
 from holdfast.model.webhook import QUEUE, TASK, Endpoint
 from holdfast.rules.signing import new_secret
 from holdfast.rules.webhooks import call_tags, called_endpoint
-from holdfast.storage.ops import control, endpoints, events, fanout, webhooks
+from holdfast.storage.ops import bulk as ops_bulk
+from holdfast.storage.ops import control, endpoints, events, fanout, finishing, insight, retention, webhooks
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import sql
 
@@ -45,6 +48,10 @@ def succeed(world: World, n: int = 1, **fields: Any) -> list[str]:
     for job in world.claim(owner, n):
         world.finish(owner, job, Done('"fine"'))
     return made
+
+
+def error(message: str) -> str:
+    return json.dumps({"type": "Boom", "message": message})
 
 
 def told(world: World, endpoint: str = "end") -> list[str | None]:
@@ -142,6 +149,32 @@ def test_without_an_endpoint_the_mark_goes_along_and_nothing_is_made(each_store:
     assert not world.read(fanout.is_behind)
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_events_are_not_removed_before_webhooks_were_told_of_them(world: World, called: bool) -> None:
+    id = called_endpoint("", URL) if called else add(world).id
+    fields = {"tags": json.dumps(call_tags(id, [])), "webhook": (id, URL)} if called else {}
+    jobs = succeed(world, 3, **fields)
+    jobs += succeed(world, 3, **fields)
+    world.store.write(Op(events.relay))
+    world.clock.advance(60)
+    world.run(events.prune, SECOND)
+
+    assert pass_on(world) == 6
+    assert sorted(map(str, told(world, id))) == sorted(jobs)
+    # All but the newest, which is never removed.
+    assert world.run(events.prune, SECOND) > 0
+    assert len(world.read(events.read, 0, 10).chunks) == 1
+
+
+def test_events_that_no_endpoint_needs_are_removed_wherever_the_relay_stands(world: World) -> None:
+    world.run(endpoints.disable, add(world).id, "moving")
+    succeed(world)
+    succeed(world)
+    world.store.write(Op(events.relay))
+    world.clock.advance(60)
+    assert world.run(events.prune, SECOND) > 0
+
+
 def test_a_row_that_cannot_be_read_holds_up_nothing(each_store: World) -> None:
     world = each_store
     add(world)
@@ -174,6 +207,77 @@ def test_a_delivery_tells_what_became_of_the_job(world: World) -> None:
     assert (body["data"]["tags"], body["data"]["tenant"]) == (["vip"], "acme")
 
 
+def bodies(world: World, endpoint: str = "end") -> list[dict[str, Any]]:
+    """What the deliveries tell, the oldest first."""
+    found = [world.job(one.id) for one in reversed(world.read(webhooks.log, endpoint, None, 1000))]
+    return [json.loads(json.loads(job.payload)["body"]) for job in found]
+
+
+def test_each_transition_carries_the_error_of_its_own_run_and_a_success_none(world: World) -> None:
+    id = called_endpoint("", URL)
+    job = world.add(tags=json.dumps(call_tags(id, ["job"])), webhook=(id, URL))
+    for outcome in (Retry(0, error("first")), Throttled(0, error("second")), Done('"fine"')):
+        owner = world.worker()
+        world.finish(owner, world.take(owner), outcome)
+    # All is passed on late, after the job has gone on.
+    pass_on(world)
+
+    said = {
+        body["type"]: body["data"]["error"] for body in bodies(world, id) if body["data"]["previous_state"] == "running"
+    }
+    assert said == {
+        "job.retried": {"type": "Boom", "message": "first"},
+        "job.throttled": {"type": "Boom", "message": "second"},
+        "job.succeeded": None,
+    }
+    assert {body["data"]["error"] is None for body in bodies(world, id) if body["type"] == "job.started"} == {True}
+    assert world.job(job).error is None
+    assert [end.error for end in world.read(insight.outcomes_of, [job])] == [None]
+
+
+def test_a_job_that_failed_twice_tells_each_failure_with_its_own_error(world: World) -> None:
+    add(world)
+    job, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Failed("permanent", error("first")))
+    world.run(control.replay, job)
+    world.finish(owner, world.take(owner), Failed("permanent", error("second")))
+    pass_on(world)
+    assert [body["data"]["error"]["message"] for body in bodies(world)] == ["first", "second"]
+
+
+@pytest.mark.parametrize("size", [200_000, 300_000])
+def test_a_result_is_sent_along_or_says_where_it_is(each_store: World, size: int) -> None:
+    world = each_store
+    add(world)
+    job, owner = world.add(), world.worker()
+    world.finish(owner, world.take(owner), Done(f'"{"x" * size}"'))
+    pass_on(world)
+
+    (body,) = bodies(world)
+    data = body["data"]
+    if size < 256 * 1024:
+        assert (data["result"], "result_omitted" in data) == ("x" * size, False)
+    else:
+        assert (data["result"], data["result_omitted"]) == (None, True)
+        assert (data["result_bytes"], data["result_path"]) == (size + 2, f"/api/v1/jobs/{job}/result")
+    path = f"/api/v1/jobs/{job}/artifacts/completion/content"
+    assert data["artifacts"] == [
+        {"name": "completion", "content_type": "application/json", "size": size + 2, "path": path}
+    ]
+
+
+def test_large_results_of_many_jobs_are_not_all_sent_along_in_one_transaction(each_store: World) -> None:
+    world = each_store
+    add(world)
+    owner = world.worker()
+    for _ in range(200):
+        world.add()
+    claimed = world.claim(owner, 200)
+    world.run(finishing.finish, owner, [Finish(job.id, job.epoch, Done(f'"{"x" * 100_000}"')) for job in claimed])
+    pass_on(world)
+    assert {body["data"].get("result_omitted") for body in bodies(world)} == {True}
+
+
 def test_deliveries_of_one_endpoint_share_a_lane_and_a_breaker(world: World) -> None:
     add(world, concurrency=2)
     add(world, "other")
@@ -200,7 +304,37 @@ def test_an_endpoint_that_a_job_names_is_made_with_it(world: World) -> None:
     (first, _) = world.read(webhooks.log, id, None, 10)
     assert json.loads(world.job(first.id).payload)["url"] == URL
     world.run(control.delete, jobs[0])
+    world.clock.advance(3_700)
+    succeed(world)
+    pass_on(world)
     assert world.sql("select job_id from holdfast_callback") == [(jobs[1],)]
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_live_job_that_is_deleted_is_told_of_as_cancelled(world: World, bulk: bool) -> None:
+    add(world)
+    id = called_endpoint("", URL)
+    job = world.add(tags=json.dumps(["vip", *call_tags(id, [])]), webhook=(id, URL))
+    if bulk:
+        world.run(ops_bulk.apply, [job], Order(Action.DELETE), actor="ann", reason="", target=job)
+    else:
+        assert world.run(control.delete, job) is DeleteResult.DELETED
+    assert world.sql("select id from holdfast_job") == []
+
+    (event,) = [event for event in world.events() if event.kind.startswith("job.")]
+    assert (event.kind, event.job, event.previous, event.reason) == ("job.cancelled", job, "ready", "deleted")
+    assert "vip" in event.tags
+    assert pass_on(world) == 2
+    assert [body["data"]["reason"] for end in ("end", id) for body in bodies(world, end)] == ["deleted", "deleted"]
+
+
+def test_the_end_of_a_job_is_told_to_its_own_webhook_though_the_job_is_no_longer_kept(world: World) -> None:
+    id = called_endpoint("", URL)
+    (job,) = succeed(world, tags=json.dumps(call_tags(id, [])), webhook=(id, URL))
+    world.clock.advance(60)
+    assert world.run(retention.prune_jobs, [job], SECOND) == 1
+    assert pass_on(world) == 1
+    assert told(world, id) == [job]
 
 
 def test_a_job_that_was_there_already_is_not_told_of_to_another_url(world: World) -> None:

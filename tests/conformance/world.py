@@ -168,6 +168,15 @@ class World:
             rescued += page.rescued
         return rescued
 
+    def lose_twice(self, worker_id: str) -> list[str]:
+        """Lose a worker, and then the next one that has its jobs: all of them are suspects."""
+        lost = self.lose(worker_id)
+        self.clock.advance(2)
+        again = self.worker()
+        claimed = self.claim(again, len(lost), queues=sorted({self.job(id).queue for id in lost}))
+        assert sorted(job.id for job in claimed) == sorted(lost)
+        return self.lose(again)
+
     # -- states
 
     def place(self, state: JobState, **fields: Any) -> Placed:

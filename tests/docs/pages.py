@@ -30,6 +30,8 @@ class Block:
     text: str
     not_run: str = ""
     """Why it cannot be run, from a comment above it."""
+    hidden: bool = False
+    """Whether it stands in a comment, which a reader does not see."""
 
     @property
     def file(self) -> str:
@@ -89,7 +91,8 @@ def _blocks(page: Path) -> Iterator[Block]:
             continue
         body = _until("```" if fence else "-->", lines)
         reason = _NOT_RUN.match(above)
-        yield Block(page, fence[1] if fence else "python", number + 1, body, reason[1] if reason else "")
+        language = fence[1] if fence else "python"
+        yield Block(page, language, number + 1, body, reason[1] if reason else "", hidden=fence is None)
         above = ""
 
 

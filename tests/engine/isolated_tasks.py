@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-from holdfast import App, Context, Fail, Park, Retry, Snooze, SyncContext, Throttle
+from holdfast import App, Cancel, Context, Fail, Park, Retry, Snooze, SyncContext, Throttle
 from holdfast.rules.retry import RetryPolicy
 
 app = App(":memory:")
@@ -44,6 +44,8 @@ def says(kind: str) -> object:
             raise Throttle("slow down", after=60)
         case "park":
             raise Park("no key", reason="credentials")
+        case "cancel":
+            raise Cancel("not wanted")
         case "exit":
             raise SystemExit(3)
         case "unencodable":

@@ -1,8 +1,9 @@
-"""A task that runs in a process of its own, and says for whom."""
+"""Tasks that run in a process of their own, and say for whom, and who enqueues there."""
 
 from __future__ import annotations
 
 from holdfast import App
+from holdfast.creator import creator
 from holdfast.tenancy import Tenants
 
 app = App(":memory:", tenant=lambda: "from the app")
@@ -16,3 +17,8 @@ def whose() -> str:
 @app.task(isolate="process")
 async def awhose() -> str:
     return Tenants().of()
+
+
+@app.task(isolate="process")
+def creates_as() -> str:
+    return creator()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -158,3 +159,38 @@ async def test_a_task_in_the_place_of_its_job_cannot_be_enqueued(shop: Shop) -> 
 
     record = await refused(shop, await forgets.aenqueue())
     assert "enqueue takes what task.job" in (record.error or "")
+
+
+@live
+async def test_the_id_of_a_job_or_a_call_of_a_task_cannot_be_waited_for(shop: Shop) -> None:
+    @shop.app.task
+    def child() -> int:
+        return 1
+
+    @shop.app.task(max_attempts=1)
+    async def by_id(ctx: Context) -> int:
+        return await ctx.wait_for((await ctx.enqueue(child.job())).id)
+
+    @shop.app.task(max_attempts=1)
+    def by_call(ctx: SyncContext) -> int:
+        return ctx.wait_for(child.job())  # type: ignore[call-overload,no-any-return]
+
+    record = await refused(shop, await by_id.aenqueue())
+    assert "give the job itself: ctx.wait_for(job)" in (record.error or "")
+    message = json.loads((await refused(shop, await by_call.aenqueue())).error or "")["message"]
+    assert message.startswith("a call of task 'child' is not a job yet; enqueue it first") and len(message) < 150
+
+
+@live
+async def test_a_signal_with_the_name_of_a_job_is_warned_of(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    @shop.app.task
+    async def waits(ctx: Context) -> object:
+        return await ctx.wait_for("order-7")
+
+    await waits.options(id="order-7", delay=3600).aenqueue()
+    job = await waits.aenqueue()
+    async with shop.working():
+        await shop.until(job, lambda record: record.state == "suspended")
+        assert "waits for a signal named 'order-7', which is also the id of a job" in caplog.text
+        await shop.app.asignal(job, "order-7", 1)
+        assert await job.aresult(SOON) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -366,6 +366,7 @@ async def test_what_a_step_raised_decides_what_becomes_of_the_job(shop: Shop) ->
 @pytest.mark.parametrize("returns", [lambda: object(), lambda: "x" * 300_000, lambda: float("nan")])
 def test_a_value_that_cannot_be_kept_fails_the_job_at_once(small_shop: Shop, returns: Callable[[], Any]) -> None:
     ledger = Ledger()
+    small_shop.app.config = replace(small_shop.app.config, max_value_bytes=300_000)
 
     def acts() -> Any:
         ledger.done.append("acted")

@@ -12,7 +12,6 @@ import pytest
 
 import holdfast
 from holdfast import App, Context, FlowState, SyncContext, any_of, quorum
-from holdfast.engine import inputs
 from holdfast.model.flow import Edge, FlowFilter
 from holdfast.testing import adrain, drain
 
@@ -124,8 +123,9 @@ def test_a_result_that_does_not_fit_fails_the_job_that_takes_it(app: App) -> Non
 
 def test_results_that_are_too_much_together_fail_the_job_that_takes_them(app: App) -> None:
     anything = app.tasks["anything"]
+    anything.signature.limit = 2_100_000
     with app.flow("large") as flow:
-        parts = flow.map(lambda n: anything.job("x" * 200_000), range(inputs.LIMIT // 200_000 + 1))
+        parts = flow.map(lambda n: anything.job("x" * 200_000), range(11))
         last = flow.add(anything.job(parts.output))
         fits = flow.add(app.tasks["size"].job(parts[:3].output))
     drain(app)
@@ -274,6 +274,40 @@ def test_the_failed_part_runs_again(app: App) -> None:
     assert set(app.flows.replay(bad.id)) == {bad.id, last.id}
     drain(app)
     assert flow.result(0) == 6
+
+
+def test_a_quorum_instead_of_all_lets_a_member_start_that_a_failure_would_have_skipped(app: App) -> None:
+    say, broken, size = app.tasks["say"], app.tasks["broken"], app.tasks["size"]
+    with app.flow("votes") as flow:
+        first = flow.add(say.job("a"))
+        votes = [first, flow.add(say.options(delay=3600).job("b")), flow.add(broken.job())]
+        last = flow.add(size.job([vote.output_or("none") for vote in votes]), after=votes, name="last")
+        sums = flow.add(app.tasks["anything"].job([vote.output for vote in votes[:2]]))
+    with pytest.raises(holdfast.InvalidFlow, match="output_or"):
+        app.flows.set_join(sums, "any")
+    done = app.flows.set_join(last, "quorum", needed=1, actor="ann")
+    assert (done.join.needed, done.upstreams, done.state, done.changed) == (1, 3, "blocked", True)
+    drain(app)
+    assert last.result(0) == 3
+    with pytest.raises(holdfast.IllegalMove, match="its join has fired"):
+        app.flows.set_join(last.id, "all")
+
+
+@pytest.mark.parametrize(
+    ("needs", "needed", "rest"),
+    [
+        ("most", None, "run"), ("quorum", None, "run"), ("any", 2, "run"), ("all", None, "cancel"), ("any", None, "no"),
+        ("quorum", "2", "run"), ("quorum", True, "run"), ("quorum", 4, "run"), ("quorum", 0, "run"),
+    ],
+)  # fmt: skip
+def test_a_join_that_cannot_be_is_refused_in_both_colours(app: App, needs: Any, needed: Any, rest: Any) -> None:
+    with app.flow("pair") as flow:
+        last = flow.add(app.tasks["say"].job("b"), after=flow.map(app.tasks["say"], ["a", "b", "c"]))
+    with pytest.raises(holdfast.InvalidInput):
+        app.flows.set_join(last, needs, needed=needed, rest=rest)
+    with pytest.raises(holdfast.InvalidInput):
+        asyncio.run(app.flows.aset_join(last, needs, needed=needed, rest=rest))
+    assert asyncio.run(app.flows.aset_join(last, "any")).state == "blocked"
 
 
 def test_an_empty_flow_is_refused(app: App) -> None:

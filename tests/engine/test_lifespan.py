@@ -69,7 +69,7 @@ def test_a_task_that_swallows_its_cancellation_is_named_and_not_waited_for(caplo
     assert not all_ended
     assert loop.is_closed()
     [record] = [record for record in caplog.records if record.name == "holdfast.engine"]
-    assert record.levelno == logging.ERROR
+    assert record.levelno == logging.WARNING
     assert "stubborn (refuses_to_end > Event.wait)" in record.getMessage()
 
 

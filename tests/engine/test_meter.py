@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from holdfast import RetryPolicy
-from holdfast.engine.meter import KEPT, Meter
+from holdfast.engine.meter import KEPT, TASKS_KEPT, Meter
 from holdfast.engine.worker import Worker
+from holdfast.errors import InvalidInput, StorageBusy
 from holdfast.model.stats import MINUTE
 from holdfast.storage.ops import rollup, stats
 from holdfast.storage.port import Op
@@ -180,6 +183,55 @@ async def test_a_store_that_fails_leaves_the_minute_to_the_next_run(shop: Shop) 
     assert [found.counts["succeeded"] for found in shop.app.stats.throughput(5)] == [1]
 
 
+@live
+async def test_a_minute_whose_write_was_refused_is_rolled_by_the_next_run(shop: Shop) -> None:
+    tasks(shop)
+    next_minute(shop)
+    await ran(shop, "fine")
+    shop.clock.advance(70)
+    keeper = meter(shop)
+
+    async def refuse() -> None:
+        raise StorageBusy("another writer held the lock")
+
+    shop.store.before = refuse
+    with pytest.raises(StorageBusy):
+        await keeper.run_once()
+    await keeper.run_once()
+    assert [found.counts["succeeded"] for found in shop.app.stats.throughput(5)] == [1]
+
+
+@live
+async def test_tasks_are_counted_with_the_minutes_of_their_queues_and_kept_for_a_week(shop: Shop) -> None:
+    tasks(shop)
+    next_minute(shop)
+    await ran(shop, "fine", "fine", "broken")
+    shop.clock.advance(70)
+    keeper = meter(shop)
+    await keeper.run_once()
+    broken, fine = await shop.app.stats.atasks(minutes=5)
+    assert shop.app.stats.tasks(minutes=5) == [broken, fine]
+    assert (fine.task, fine.runs, fine.count("succeeded"), fine.failure_rate) == ("fine", 2, 2, 0.0)
+    assert (broken.task, broken.count("failed"), broken.failure_rate) == ("broken", 1, 1.0)
+    assert fine.run is not None
+    assert fine.run.count == 2
+    every = Op(lambda tx: rollup.task_totals(tx, shop.clock.now() - 2 * TASKS_KEPT, shop.clock.now()))
+    shop.clock.advance(TASKS_KEPT / 1e6 - 300)
+    await keeper.run_once()
+    assert len(shop.app.open().read(every)) == 2
+    shop.clock.advance(600)
+    await keeper.run_once()
+    assert shop.app.open().read(every) == []
+
+
+@live
+async def test_more_than_a_day_of_tasks_is_refused(shop: Shop) -> None:
+    with pytest.raises(InvalidInput, match="use 1 to 1,440"):
+        shop.app.stats.tasks(1441)
+    with pytest.raises(InvalidInput, match="use 1 to 1,440"):
+        await shop.app.stats.atasks(0)
+
+
 # -- vitals
 
 
@@ -218,3 +270,26 @@ async def test_the_runs_of_a_process_are_tallied_by_queue_task_and_outcome(shop:
     found = {task: tally.outcomes for (_, task), tally in shop.app.tally.tasks.items()}
     assert found == {"fine": {"succeeded": 2}, "broken": {"failed": 1}}
     assert sum(shop.app.tally.tasks["default", "fine"].counts) == 2
+
+
+# -- health
+
+
+@live
+async def test_the_health_of_each_minute_is_kept_for_thirty_days(shop: Shop) -> None:
+    tasks(shop)
+    keeps = meter(shop)
+    async with shop.working(meter_interval=0) as worker:
+        for _ in range(2):
+            await shop.pass_time(60, worker)
+            await beaten(shop, worker)
+            await keeps.run_once()
+            await keeps.run_once()
+        shop.clock.advance(1)
+        first, second = shop.app.stats.health(minutes=5)
+        assert second.minute - first.minute == 60_000_000
+        assert (second.workers, second.rss > 1_000_000, second.bytes > 0) == (1, True, True)
+        assert shop.app.stats.health(minutes=5, before=second.minute) == [first]
+    shop.clock.advance(31 * 86_400)
+    await keeps.run_once()
+    assert [point.workers for point in shop.app.stats.health(minutes=2_000, before=second.minute + 1)] == []

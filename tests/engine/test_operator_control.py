@@ -44,6 +44,31 @@ async def test_the_handler_of_a_revoked_job_is_stopped_and_the_job_runs_again(re
 
 
 @live
+async def test_every_action_on_a_job_leaves_a_record_whoever_acts(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def work() -> None: ...
+
+    first, second = [await work.options(delay=100).aenqueue() for _ in range(2)]
+    await app.jobs.arun_now(first.id)
+    await first.acancel()
+    await app.jobs.aretry(first.id)
+    await app.jobs.adelete(first.id)
+    await app.jobs.acancel(second.id, actor="ann")
+    # Nothing is done any more.
+    await second.acancel()
+    records = [(one.action, one.actor, one.target) for one in reversed(app.audit.list())]
+    done = [(f"job.{action}", "app", first.id) for action in ("run_now", "cancel", "retry", "delete")]
+    assert records == [*done, ("job.cancel", "ann", second.id)]
+    told = [event.kind for event in app.events.read(job=first.id)]
+    assert told == [
+        "operator.job.run_now", "job.cancelled", "operator.job.cancel", "operator.job.retry", "job.cancelled",
+        "operator.job.delete",
+    ]  # fmt: skip
+
+
+@live
 async def test_a_worker_that_is_declared_dead_stops_its_handlers_and_goes_on_under_a_new_identity(
     real_shop: Shop,
 ) -> None:

@@ -13,7 +13,7 @@ from holdfast.clock import ManualClock
 from holdfast.engine.meter import Meter
 from holdfast.engine.pruner import Pruner
 from holdfast.engine.settings import WorkerSettings
-from holdfast.storage.ops import counting, events, retention
+from holdfast.storage.ops import counting, events, retention, routes
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
 from tests.postgres_server import url_of
@@ -354,3 +354,23 @@ async def test_sessions_go_when_they_cannot_be_good_any_more_and_tokens_with_the
     shop.clock.advance(366 * DAY)
     await pruning.run_once()
     assert await shop.app.access.alist() == []
+
+
+# -- names that jobs made
+
+
+@live
+async def test_lanes_and_routes_that_no_job_uses_any_more_go(shop: Shop) -> None:
+    @shop.app.task
+    def work(n: int) -> None: ...
+
+    shop.app.limits.set_concurrency(3, queue="other")
+    shop.app.enqueue_many([work.options(concurrency_key=str(n), concurrency=1).job(n) for n in range(250)])
+    shop.app.enqueue_many([work.options(affinity=f"model-{n}").job(n) for n in range(20)])
+    await shop.app.adrain()
+    assert len(shop.app.limits.show().lanes) == 251
+    await pruner(shop).run_once()
+    assert [lane.key for lane in shop.app.limits.show().lanes] == ["queue:other"]
+    assert len(await shop.store.aread(Op(routes.special_routes))) == 20
+    shop.clock.advance(3601)
+    assert await shop.store.aread(Op(routes.special_routes)) == []

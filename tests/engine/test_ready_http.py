@@ -8,6 +8,7 @@ import base64
 import pytest
 
 from holdfast import InvalidInput
+from holdfast.model.limits import keyed_scope
 from holdfast.outbound.policy import Policy
 from holdfast.ready import HttpResult, http_request
 from tests.patience import SOON
@@ -33,6 +34,19 @@ async def test_a_request_is_sent_and_its_answer_is_the_result(real_shop: Shop) -
     seen = server.seen[0]
     assert (seen.body, seen.headers["content-type"], seen.headers["x-mine"]) == (b'{"n":1}', "application/json", "yes")
     assert seen.headers["idempotency-key"] == job.id.lower()
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+@live
+async def test_a_429_empties_the_rate_of_the_task(real_shop: Shop, key: str | None) -> None:
+    app = real_shop.app
+    call = http_request(app, policy=OPEN, rate=app.rate("api", per_second=0.01, capacity=5))
+    async with serving(answer(429, Retry_After="120")) as server:
+        job = await call.options(rate_key=key).aenqueue(server.url)
+        await app.adrain()
+        assert (await job.astatus()).reason == "throttle"
+
+    assert await app.limits.aacquire("api" if key is None else keyed_scope("api", "", key)) > 0
 
 
 @live

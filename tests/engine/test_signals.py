@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -129,7 +130,7 @@ async def test_a_signal_to_a_job_that_has_ended_is_an_error_that_says_so(shop: S
         ("", {}, InvalidInput),
         ("x" * 200, {}, InvalidInput),
         ("a\nb", {}, InvalidInput),
-        ("go", {"payload": "x" * 65_535}, PayloadTooLarge),
+        ("go", {"payload": "x" * 300_000}, PayloadTooLarge),
         ("go", {"payload": object()}, InvalidInput),
         ("go", {"key": ""}, InvalidInput),
         ("go", {"source": "a\x00b"}, InvalidInput),
@@ -138,16 +139,19 @@ async def test_a_signal_to_a_job_that_has_ended_is_an_error_that_says_so(shop: S
 def test_what_cannot_be_a_signal_is_refused_before_anything_is_looked_at(
     small_shop: Shop, name: str, fields: dict[str, Any], error: type[Exception]
 ) -> None:
+    small_shop.app.config = replace(small_shop.app.config, max_value_bytes=300_000)
     with pytest.raises(error):
         small_shop.app.signal("nobody", name, **fields)
 
 
-def test_a_payload_of_64_kib_is_taken(small_shop: Shop) -> None:
+def test_a_payload_that_is_just_small_enough_is_taken(small_shop: Shop) -> None:
+    small_shop.app.config = replace(small_shop.app.config, max_value_bytes=300_000)
+
     @small_shop.app.task
     async def waits() -> None: ...
 
     job = waits.enqueue()
-    assert small_shop.app.signal(job, "go", "x" * (65_536 - 2)).effect == "stored"
+    assert small_shop.app.signal(job, "go", "x" * (300_000 - 2)).effect == "stored"
 
 
 @live

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,7 +125,7 @@ def test_a_file_that_cannot_be_read_is_put_aside_and_the_others_go_on(moody: Moo
     moody.is_away = True
     first = moody.task.enqueue(n=1)
     broken = moody.spill.folder / f"{moody.spill.waiting()[0].stem}-later.json"
-    broken.write_text('[{"id": "half')
+    broken.write_text('{"jobs": [{"id": "half')
     last = moody.task.enqueue(n=2)
     moody.is_away = False
 
@@ -182,14 +184,17 @@ def test_a_file_that_another_program_has_locked_is_a_store_that_is_away(tmp_path
     app.migrate()
     task = app.declare("work")
     task.enqueue(n=0)
-    stranger = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
-    stranger.execute("begin immediate")
-    try:
+    lock = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('begin immediate');"
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", lock, str(tmp_path / "jobs.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == b"locked\n"
         job = task.enqueue(n=1)
         assert len(list((tmp_path / "spill").glob("*.json"))) == 1
-    finally:
-        stranger.execute("rollback")
-        stranger.close()
+        stranger.communicate()
     later = task.enqueue(n=2)
     assert {found.id for found in app.jobs.find()} >= {job.id, later.id}
     app.close()
@@ -199,3 +204,83 @@ def test_without_a_spill_the_error_reaches_the_caller(tmp_path: Path) -> None:
     app = holdfast.App("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
     with pytest.raises(StorageUnavailable):
         app.declare("work").enqueue(n=1)
+
+
+# -- outboxes
+
+
+class Cloud:
+    """A destination that delivers in order, and the events that it got."""
+
+    def __init__(self, moody: Moody, cap: int | None = 10_000) -> None:
+        self.got: list[int] = []
+
+        @moody.app.destination("cloud", ordered=True, cap=cap)
+        def deliver(events: list[holdfast.OutboxEvent]) -> None:
+            self.got += [event.data["n"] for event in events]
+
+        self.outbox = moody.app.outbox("cloud")
+        self.outbox._store = moody.store
+        self._app = moody.app
+
+    def deliver(self) -> list[int]:
+        self._app.drain()
+        return self.got
+
+
+@pytest.mark.parametrize("key", [None, "order-7"])
+def test_an_event_is_kept_while_the_store_is_away_and_delivered_in_order_when_it_is_back(
+    moody: Moody, key: str | None
+) -> None:
+    cloud = Cloud(moody)
+    moody.is_away = True
+    assert cloud.outbox.put({"n": 1}, key=key) is not None
+    asyncio.run(cloud.outbox.aput({"n": 2}, key=key))
+    cloud.outbox.put_many([holdfast.Outgoing({"n": 3}, key=key), holdfast.Outgoing({"n": 4}, key=key)])
+    assert len(moody.spill.waiting()) == 3
+
+    moody.is_away = False
+    cloud.outbox.put({"n": 5}, key=key)
+
+    assert moody.spill.waiting() == []
+    assert cloud.deliver() == [1, 2, 3, 4, 5]
+
+
+def test_the_first_put_of_a_process_is_kept_too_where_the_store_cannot_be_reached(moody: Moody, tmp_path: Path) -> None:
+    # Nothing listens on port 1.
+    app = holdfast.App("postgresql://nobody@127.0.0.1:1/none", spill=str(tmp_path / "spill"))
+    app.declare_destination("cloud")
+    spill = app._enqueuer.spill
+    assert spill is not None
+    spill._try_later = lambda: None  # type: ignore[method-assign]
+
+    job = app.outbox("cloud").put({"n": 1}, key="a")
+    assert job is not None
+    assert len(spill.waiting()) == 1
+    app.close()
+
+    assert moody.spill.replay() == 1
+    assert moody.app.jobs.get(job.id).task == "outbox.cloud"
+
+
+def test_an_event_in_the_callers_transaction_is_never_kept_apart_from_it(moody: Moody) -> None:
+    cloud = Cloud(moody)
+    connection = moody.app.connect()
+    moody.is_away = True
+    with pytest.raises(StorageUnavailable):
+        cloud.outbox.put({"n": 1}, connection=connection)
+    connection.close()
+    assert moody.spill.waiting() == []
+
+
+def test_a_forgotten_connection_is_the_callers_mistake_and_is_not_kept(tmp_path: Path) -> None:
+    app = holdfast.App(tmp_path / "jobs.db", spill=str(tmp_path / "spill"))
+    app.migrate()
+    task = app.declare("work")
+    own = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
+    own.execute("begin immediate")
+    with pytest.raises(holdfast.SelfLocked):
+        task.enqueue(n=1)
+    own.close()
+    app.close()
+    assert list((tmp_path / "spill").glob("*.json")) == []

@@ -170,7 +170,7 @@ async def test_cursors_and_jobs_that_make_no_sense_are_refused(small_shop: Shop)
     with pytest.raises(NotFound):
         streams.read("nobody")
     with pytest.raises(NotFound):
-        next(small_shop.app.stream("nobody"))
+        next(small_shop.app.stream("nobody", timeout=0))
     for limit in (0, 10_001, True):
         with pytest.raises(InvalidInput, match="limit"):
             streams.read(job, limit=limit)

@@ -76,6 +76,8 @@ async def test_what_was_said_is_stored_once_though_the_store_failed_meanwhile(sm
     troubles = [StorageUnavailable("away"), OutcomeUnknown("perhaps"), None]
 
     class Unreliable:
+        outage = small_shop.app.open().outage
+
         def write(self, op: Op[Any]) -> Any:
             trouble = troubles.pop(0) if troubles else None
             if isinstance(trouble, StorageUnavailable):

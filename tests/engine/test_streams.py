@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, StreamFull, SyncContext
+from holdfast import App, Context, StreamFull, SyncContext
 from holdfast.errors import (
     FrameTooLarge,
     InvalidInput,
@@ -246,3 +246,54 @@ def test_a_drained_job_has_its_stream(small_shop: Shop) -> None:
     job = speaks.enqueue()
     small_shop.app.drain()
     assert [frame.data for frame in small_shop.app.stream(job)] == ["drained"]
+
+
+# -- where frames came from, and ranges of them
+
+
+@live
+async def test_frames_keep_their_source_and_correlation_id(shop: Shop) -> None:
+    @shop.app.task
+    async def speaks(ctx: Context) -> None:
+        await ctx.emit("a", source="search", correlation_id="call-7")
+        await ctx.emit("b")
+
+    @shop.app.task
+    def speaks_too(ctx: SyncContext) -> None:
+        ctx.emit("a", source="search", correlation_id="call-7")
+        ctx.emit("b")
+
+    async with shop.working():
+        for task in (speaks, speaks_too):
+            frames = await follow(shop, await task.aenqueue())
+            assert [(f.source, f.correlation_id) for f in frames] == [("search", "call-7"), (None, None)]
+
+
+@live
+async def test_a_page_can_end_at_a_cursor(shop: Shop) -> None:
+    @shop.app.task
+    async def counts(ctx: Context) -> None:
+        for n in range(5):
+            await ctx.emit(n)
+
+    job = counts.enqueue()
+    await shop.app.adrain()
+    streams = shop.app.streams
+    page = streams.read(job, after="1.0", until="3.0")
+    assert ([frame.data for frame in page.frames], page.cursor, page.closed) == ([1, 2], "3.0", False)
+    assert await streams.aread(job, after="1.0", until="3.0") == page
+    assert streams.read(job, until="5.0").closed
+
+
+def test_frames_of_inline_jobs_have_them_too() -> None:
+    app = App(":memory:")
+
+    @app.task
+    def speaks(ctx: SyncContext) -> None:
+        ctx.emit("a", source="search")
+        ctx.emit("b")
+
+    with app.inline():
+        job = speaks.enqueue()
+        page = app.streams.read(job, until="1.0")
+        assert [(frame.data, frame.source) for frame in page.frames] == [("a", "search")]

@@ -158,8 +158,9 @@ async def test_steps_on_threads_are_for_the_tenant_of_their_job(real_shop: Shop)
 async def test_a_job_in_a_process_of_its_own_runs_for_its_tenant(small_shop: Shop) -> None:
     app = small_shop.borrow(tenant_tasks.app)
     async with small_shop.working():
-        for task in (tenant_tasks.whose, tenant_tasks.awhose):
-            assert await (await app.aenqueue(task.options(tenant="acme").job())).aresult(SOON) == "acme"
+        for tenant in ("acme", "beta"):
+            for task in (tenant_tasks.whose, tenant_tasks.awhose):
+                assert await (await app.aenqueue(task.options(tenant=tenant).job())).aresult(SOON) == tenant
 
 
 def test_an_inline_job_runs_for_its_tenant() -> None:

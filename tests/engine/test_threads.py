@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast.engine import threads
-from holdfast.engine.threads import HandlerExit, ThreadPool
+from holdfast.engine.threads import ThreadPool
+from holdfast.middleware import HandlerExit
 from tests.patience import SOON
 
 from .programs import ENV, python

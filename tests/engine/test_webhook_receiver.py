@@ -84,6 +84,19 @@ async def test_a_message_becomes_a_job_once_however_often_it_comes(shop: Shop) -
 
 
 @live
+async def test_a_body_that_only_parses_like_the_signed_one_is_refused(small_shop: Shop) -> None:
+    @small_shop.app.task
+    async def paid(event: dict[str, Any]) -> None: ...
+
+    sender = Sender(small_shop, receiver(small_shop.app, SECRET, task=paid))
+    at = small_shop.clock.now() // 1_000_000
+    headers = signed(SECRET, "msg_1", b'{"amount": 1}', now=at)
+    assert (await sender.ask("POST", headers, b'{"amount": 900, "amount": 1}'))[0] == 401
+    assert (await sender.ask("POST", headers, b'{"amount":1}'))[0] == 401
+    assert (await sender.ask("POST", headers, b'{"amount": 1}'))[0] == 202
+
+
+@live
 async def test_the_same_message_sent_ten_times_at_once_is_one_job(shop: Shop) -> None:
     @shop.app.task
     async def paid(event: dict[str, Any]) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from holdfast import Context
 from holdfast.engine.worker import Worker
 from holdfast.errors import Conflict, InvalidInput, UrlRefused
 from holdfast.model.webhook import Delivery, Endpoint
@@ -136,6 +137,28 @@ async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real
     assert [one.job for one in log] == [job.id]
     body = verified(endpoint.secret, seen[0])
     assert (body["data"]["job"], body["data"]["tags"]) == (job.id, [])
+
+
+@live
+async def test_a_job_is_told_of_from_its_start_by_its_own_webhook_with_the_stages_it_reports(real_shop: Shop) -> None:
+    open_up(real_shop)
+
+    @real_shop.app.task
+    async def generate(ctx: Context) -> str:
+        await ctx.progress(stage="loading")
+        await ctx.progress(50, stage="working")
+        return "done"
+
+    kinds = ["job.enqueued", "job.started", "job.stage", "job.succeeded"]
+    async with serving(OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
+        job = await generate.options(webhook=server.url, webhook_events=kinds).aenqueue()
+        seen = await heard(server, 5)
+    told = [json.loads(one.body) for one in seen]
+    stages = {one["data"]["stage"]: one["data"] for one in told if one["type"] == "job.stage"}
+    assert sorted(one["type"] for one in told) == sorted([*kinds, "job.stage"])
+    assert {one["data"]["job"] for one in told} == {job.id}
+    assert stages["loading"]["previous_stage"] is None
+    assert (stages["working"]["previous_stage"], stages["working"]["attempt"]) == ("loading", 1)
 
 
 @live

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from holdfast import Context, Retry, Snooze, SyncContext
 from holdfast.engine.process import is_gone
 from tests.patience import SOON
 
-from . import isolated_tasks
+from . import gated_tasks, isolated_tasks
 from .worker_kit import AT_ONCE, Shop, heard, key_of, live
 
 
@@ -84,6 +85,32 @@ async def test_processes_that_heed_a_cancel_end_within_the_grace(small_shop: Sho
         await job.acancel()
         await small_shop.beat(worker)
         assert (await small_shop.until_ended(job)).state == "cancelled"
+
+
+@live
+@pytest.mark.parametrize("colour", ["def", "async"])
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_a_handler_does_not_begin_in_its_process_after_a_cancel_was_answered(
+    shop: Shop, pipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, colour: str, is_heard: bool
+) -> None:
+    app = shop.borrow(gated_tasks.app)
+    task = gated_tasks.touches if colour == "def" else gated_tasks.touches_async
+    gate, effect = tmp_path / "gate", tmp_path / "effect"
+    os.mkfifo(gate)
+    monkeypatch.setenv("HOLDFAST_TEST_GATE", f"{pipe}:{gate}")
+    async with shop.working() as worker:
+        job = await app.aenqueue(task.job(str(effect)))
+        assert await heard(pipe) == "importing"
+        if is_heard:
+            assert await job.acancel() == "requested"
+            await shop.beat(worker)
+        else:
+            # As where the worker has not heard of it yet: nobody rings.
+            shop.alter("update holdfast_job set cancel_at = 1, cancel_reason = 'cancelled'")
+        await asyncio.to_thread(gate.write_text, "")
+        record = await shop.until_ended(job)
+    assert (record.state, record.reason, record.attempts) == ("cancelled", "cancelled", 1)
+    assert not effect.exists()
 
 
 @live

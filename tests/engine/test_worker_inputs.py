@@ -17,7 +17,7 @@ from tests.patience import SOON
 from . import isolated_flows
 from .worker_kit import AT_ONCE, Shop, live
 
-Fill = Callable[[Claimed], Coroutine[Any, Any, Claimed]]
+Fill = Callable[[Claimed, int], Coroutine[Any, Any, Claimed]]
 
 
 def _pair(shop: Shop) -> holdfast.Member[int]:
@@ -46,7 +46,7 @@ async def test_results_are_there_when_the_handler_starts(shop: Shop) -> None:
 async def test_a_run_that_is_stopped_before_its_arguments_are_there_never_starts(shop: Shop) -> None:
     begun = asyncio.Event()
 
-    async def never(job: Claimed) -> Claimed:
+    async def never(job: Claimed, limit: int) -> Claimed:
         begun.set()
         await asyncio.Event().wait()
         return job
@@ -64,12 +64,12 @@ async def test_a_store_that_is_away_while_results_are_fetched_costs_a_retry(shop
     tries = 0
     fetch = Inputs(shop.app.open())
 
-    async def shaky(job: Claimed) -> Claimed:
+    async def shaky(job: Claimed, limit: int) -> Claimed:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise StorageUnavailable("away")
-        return await fetch.fill(job)
+        return await fetch.fill(job, limit)
 
     member = _pair(shop)
     async with shop.working() as worker:
@@ -84,9 +84,9 @@ async def test_a_result_that_was_pruned_fails_the_job_by_name(shop: Shop) -> Non
     async with shop.working(concurrency=1) as worker:
         fetch = Inputs(shop.app.open())
 
-        async def pruned(job: Claimed) -> Claimed:
+        async def pruned(job: Claimed, limit: int) -> Claimed:
             shop.alter("update holdfast_job set result = null where state = 'succeeded'")
-            return await fetch.fill(job)
+            return await fetch.fill(job, limit)
 
         _fetch(worker.floor.executor, pruned)
         with pytest.raises(holdfast.JobFailed, match="inputs_missing: .* was pruned"):

@@ -76,7 +76,7 @@ async def test_a_thread_is_asked_to_end_at_its_timeout(shop: Shop) -> None:
     app = shop.app
     begun = threading.Event()
 
-    @app.task(timeout=30, max_attempts=1)
+    @app.task(timeout=20, max_attempts=1)
     def slow(ctx: SyncContext) -> None:
         assert not ctx.cancelled
         begun.set()
@@ -87,7 +87,7 @@ async def test_a_thread_is_asked_to_end_at_its_timeout(shop: Shop) -> None:
     async with shop.working() as worker:
         job = await slow.aenqueue()
         await asyncio.to_thread(begun.wait)
-        await shop.pass_time(30, worker)
+        await shop.pass_time(20, worker)
         record = await shop.until_ended(job)
     assert (record.state, record.reason) == ("failed", "timeout")
 

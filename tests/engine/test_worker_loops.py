@@ -136,7 +136,7 @@ async def test_an_interval_of_zero_turns_rescuer_and_expirer_off(small_shop: Sho
 @live
 async def test_the_expirer_ends_jobs_that_wait_past_their_deadline(shop: Shop) -> None:
     task = shop.app.declare("elsewhere")
-    job = await task.options(deadline=60, delay=100).aenqueue()
+    job = await task.options(deadline=60, queue="unserved").aenqueue()
     async with shop.working() as worker:
         assert await worker.chores.expire() is None
         assert (await job.astatus()).state == "ready"

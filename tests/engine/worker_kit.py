@@ -64,9 +64,10 @@ class Shop:
         return self._clock
 
     def borrow(self, other: App) -> App:
-        """Take the tasks of an app that a child process can import."""
+        """Take the tasks and the middleware of an app that a child process can import."""
         for task in other.tasks.values():
             self.app._keep(task)
+        self.app._middleware += other._middleware
         return self.app
 
     def worker(

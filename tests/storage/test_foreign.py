@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import aiosqlite
 import psycopg
 import pytest
 import sqlalchemy
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.pool import NullPool
 
 from holdfast.clock import ManualClock
-from holdfast.errors import NotInTransaction, StorageError
+from holdfast.errors import ConfigError, NotInTransaction, StorageError
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore
+from holdfast.storage.postgres.place import LentPlaces, Place
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.statements import Statement, sql
 from tests.patience import SOON
@@ -277,6 +280,89 @@ def test_a_connection_to_the_other_database_is_refused_by_name(
     lenders.through_psycopg(noted_dsn, swap_postgres, True)
     lenders.through_sqlite3(sqlite_path, swap_sqlite, True)
     lenders.through_session(sqlite_path, swap_sqlite, True)
+
+
+@pytest.fixture
+def other_dsn(noted_dsn: str) -> Iterator[str]:
+    """Another database of the same server, with Holdfast's tables in it."""
+    name = f"{conninfo_to_dict(noted_dsn)['dbname']}_other"
+    with psycopg.connect(noted_dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        other = make_conninfo(noted_dsn, dbname=name)
+        opened = PostgresStore(other)
+        opened.migrate()
+        opened.close()
+        yield other
+        connection.execute(f"drop database {name} with (force)")
+
+
+@blocking_postgres
+def test_a_connection_to_another_postgres_database_is_refused_and_both_are_named(
+    store: PostgresStore, noted_dsn: str, other_dsn: str, lender: Lender
+) -> None:
+    def lend(connection: Any) -> None:
+        with pytest.raises(ConfigError, match="writes to database '.*_other', schema 'public', and the app's store is"):
+            store.within(connection, kit.insert("a"))
+
+    with psycopg.connect(other_dsn) as connection:
+        connection.execute(kit.TABLE)
+    lender(other_dsn, lend, True)
+    assert store.read(kit.names()) == []
+
+
+@awaiting_postgres
+def test_an_awaiting_connection_to_another_postgres_database_is_refused(
+    store: PostgresStore, noted_dsn: str, other_dsn: str, lender: Lender
+) -> None:
+    async def lend(connection: Any) -> None:
+        with pytest.raises(ConfigError, match="writes to database '.*_other'"):
+            await store.awithin(connection, kit.insert("a"))
+
+    with psycopg.connect(other_dsn) as connection:
+        connection.execute(kit.TABLE)
+    lender(other_dsn, lend, True)
+
+
+def test_a_connection_to_another_schema_or_to_a_database_without_tables_is_refused(noted_dsn: str) -> None:
+    store = PostgresStore(noted_dsn, schema="jobs45")
+    store.migrate()
+    with psycopg.connect(noted_dsn) as connection:
+        with pytest.raises(ConfigError, match=r"schema 'public', and the app's store is database .* schema 'jobs45'"):
+            store.within(connection, kit.insert("a"))
+        assert connection.execute("select 1").fetchone() == (1,)
+    with psycopg.connect(make_conninfo(noted_dsn, dbname="template1")) as connection:
+        with pytest.raises(ConfigError, match="writes to database 'template1'"):
+            store.within(connection, kit.insert("a"))
+    with psycopg.connect(noted_dsn, options="-c search_path=jobs45,public") as connection:
+        store.within(connection, kit.insert("a"))
+    store.close()
+
+
+def test_a_lent_connection_is_asked_once_where_it_writes_and_again_only_where_the_server_was_restarted() -> None:
+    class Driver: ...
+
+    asked: list[Place] = []
+    own = Place("shop", "public", 1, 7)
+    places = LentPlaces(lambda: asked.append(own) or own)  # type: ignore[func-returns-value]
+    first, second = Driver(), Driver()
+    places.require(first, own)
+    assert places.is_checked(first) and not places.is_checked(second)
+    assert places.accept(second, own) and len(asked) == 1
+    with pytest.raises(ConfigError, match="database 'shop' of another server"):
+        places.require(Driver(), own._replace(server_started_at=8))
+    restarted = own = own._replace(server_started_at=9)
+    places.require(Driver(), restarted)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_a_known_connection_costs_no_further_question(store: PostgresStore, noted_dsn: str, pipeline: bool) -> None:
+    with psycopg.connect(noted_dsn) as connection:
+        with connection.pipeline() if pipeline else nullcontext():
+            store.within(connection, kit.insert("a"))
+            places = store._host.places
+            assert places is not None and places.is_checked(connection)
+            store.within(connection, kit.insert("b"))
+    assert store.read(kit.names()) == ["a", "b"]
 
 
 def test_anything_else_is_refused_with_what_may_be_lent(store: PostgresStore) -> None:

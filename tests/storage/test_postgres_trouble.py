@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from holdfast.errors import (
     ConfigError,
     OutcomeUnknown,
     StorageBusy,
+    StorageError,
     StorageUnavailable,
 )
 from holdfast.storage.port import Op, Tx
@@ -153,6 +156,32 @@ def test_an_unreadable_dsn_is_not_quoted() -> None:
         PostgresStore("postgresql://me:hunter2@host:notaport/x?bad=hunter2")
     assert "hunter2" not in str(refused.value)
     assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://host/x?sslmod=off", "host=h sslmod=off"])
+def test_a_misspelt_parameter_of_the_dsn_is_named(dsn: str) -> None:
+    with pytest.raises(ConfigError, match="no parameter 'sslmod'; is sslmode meant"):
+        PostgresStore(dsn)
+
+
+def test_what_may_be_part_of_a_password_is_not_named() -> None:
+    with pytest.raises(ConfigError) as refused:
+        PostgresStore("host=h password=hunter2 zebra=7")
+    assert "zebra" not in str(refused.value)
+
+
+def test_a_role_without_rights_is_told_which_it_needs(blank_postgres_dsn: str) -> None:
+    role = f"nobody_{os.getpid()}"
+    with psycopg.connect(blank_postgres_dsn, autocommit=True) as owner:
+        owner.execute(f"create role {role} login")
+    store = PostgresStore(make_conninfo(blank_postgres_dsn, user=role))
+    try:
+        with pytest.raises(StorageError, match=r'owner of the schema run "holdfast db migrate", and grant this role'):
+            store.migrate()
+    finally:
+        store.close()
+        with psycopg.connect(blank_postgres_dsn, autocommit=True) as owner:
+            owner.execute(f"drop role {role}")
 
 
 def test_a_closed_store_refuses(store: PostgresStore) -> None:

@@ -49,7 +49,7 @@ def test_a_role_that_there_is_not_is_refused_by_naming_those_there_are(given: st
 
 @pytest.mark.parametrize("given", [["read", "write"], [], ["viewer"], [None], [["read"]], (b"read",)])
 def test_a_scope_that_there_is_not_is_refused_by_naming_those_there_are(given: Any) -> None:
-    with pytest.raises(InvalidInput, match="read, payload, enqueue, signal, work, operate, admin"):
+    with pytest.raises(InvalidInput, match="read, payload, enqueue, publish, signal, work, operate, admin"):
         access.scopes_of(given)
 
 

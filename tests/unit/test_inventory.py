@@ -6,10 +6,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast import App, Inventory, ManualClock, NotInInventory
+from holdfast.clock import SECOND
 from holdfast.errors import InvalidInput
 
 
@@ -117,6 +119,20 @@ def test_everything_is_accepted_while_the_source_is_away_and_that_is_said_once(
     assert len(said) == 2
     assert "cannot be reached" in said[0]
     assert "again" in said[1]
+
+
+def test_an_inventory_tells_when_its_source_last_answered(stock: Stock, source: Source, clock: ManualClock) -> None:
+    assert stock.inventory.last_poll is None
+    stock.check("qwen")
+    answered = datetime.fromtimestamp(clock.now() / SECOND, UTC)
+    source.down = True
+    clock.advance(60)
+    stock.check("qwen")
+    assert (stock.inventory.degraded, stock.inventory.last_poll) == (True, answered)
+    source.down = False
+    clock.advance(60)
+    stock.check("qwen")
+    assert stock.inventory.last_poll == answered + timedelta(seconds=120)
 
 
 def test_a_source_that_is_away_is_not_asked_for_every_job(stock: Stock, source: Source) -> None:

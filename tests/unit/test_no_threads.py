@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.errors import StorageUnavailable
 from holdfast.storage.postgres.connect import Address
+from holdfast.storage.postgres.deadlines import Deadlines
 from holdfast.storage.postgres.hands import Hands
 from holdfast.storage.postgres.listen import ListenThread
 from holdfast.storage.postgres.notify import NotifyThread
@@ -88,7 +89,7 @@ def test_tasks_on_postgres_lose_no_place(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_notification_goes_out_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    thread = NotifyThread(_nowhere(), "holdfast")
+    thread = NotifyThread(_nowhere(), "holdfast", Deadlines(5.0))
     with no_threads(monkeypatch):
         thread.send(["queue:a"])
     assert thread._topics == {"queue:a"}
@@ -101,7 +102,7 @@ def test_a_notification_goes_out_with_the_next(monkeypatch: pytest.MonkeyPatch) 
 def test_who_listens_polls_and_is_heard_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    thread = ListenThread(_nowhere(), "holdfast", lambda *_: None)
+    thread = ListenThread(_nowhere(), "holdfast", lambda *_: None, Deadlines(5.0))
     with no_threads(monkeypatch):
         thread.ensure_running()
     assert "by polling alone" in caplog.text

@@ -64,6 +64,9 @@ def test_the_page_parses_and_tells_what_happened(app: holdfast.App) -> None:
     assert value(page, "holdfast_queue_slots", queue="mail") == 20
     assert value(page, "holdfast_workers", state="alive") == 1
     assert value(page, "holdfast_store_bytes") > 0
+    assert value(page, "holdfast_store_operation_seconds_count", operation="enqueue_many", outcome="ok") == 1
+    assert value(page, "holdfast_store_operation_seconds_bucket", operation="enqueue", outcome="ok", le="+Inf") == 1
+    assert value(page, "holdfast_store_operation_seconds_sum", operation="enqueue", outcome="ok") > 0
 
 
 def test_every_sample_belongs_to_a_family_of_the_list(app: holdfast.App) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.rules import redaction
 from holdfast.rules.answers import describe
-from holdfast.rules.redaction import redact
+from holdfast.rules.redaction import LOGGERS, hiding, redact, redact_logs, secret_values
 
 SECRET = "hunter2hunter2"
 
@@ -33,6 +37,21 @@ SECRET = "hunter2hunter2"
         f"ghp_{SECRET}{SECRET}",
         f"eyJhbGciOi.{SECRET}.{SECRET}",
         f'"token": "{SECRET}',
+        f"redis://:{SECRET}@cache:6379/0",
+        f"postgresql://shop:p@{SECRET}@db/shop",
+        f"Authorization: Token {SECRET}",
+        f"Cookie: a=b; session={SECRET}",
+        f"('password', '{SECRET}')",
+        f"(b'authorization', b'{SECRET}')",
+        f"{{'password': b'{SECRET}'}}",
+        f"{{'password': 'it\\'s {SECRET}'}}",
+        f"Command '['mysql', '--password', '{SECRET}']' returned 1",
+        f"mysql --password {SECRET} -h db",
+        f"pwd={SECRET}",
+        f"AccountKey={SECRET}",
+        f"https://s3/x?X-Amz-Signature={SECRET}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
+        f"github_pat_{SECRET}",
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
@@ -48,6 +67,9 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
         "see https://example.com/a?b=c",
         "basic rules apply",
         "tokens were used up",
+        "max_tokens=4096 is more than the 2048 tokens that are left",
+        "InvalidTokenError: expired yesterday",
+        'File "/srv/secrets/token.py", line 3, in token',
         "",
     ],
 )
@@ -75,8 +97,13 @@ def test_only_the_value_is_hidden_wherever_the_name_stands_in_its_word(text: str
 
 
 @pytest.mark.parametrize(
-    "piece", ["token", "a", "A1b2", "token ", "token=", 'token"', "bearer ", "eyJ-", "eyJaaaa.", "sk-", "://a:", "\\"]
-)
+    "piece",
+    [
+        "token", "a", "A1b2", "token ", "token=", 'token"', "bearer ", "eyJ-", "eyJaaaa.", "sk-", "://a:", "\\",
+        "-", "--token ", "token',", "cookie:", "cookie: ", "://", "a:@", "-----BEGIN PRIVATE KEY-----", "'", "b'",
+        "Error", "tokenError", "AKIA", "hfr1.",
+    ],
+)  # fmt: skip
 def test_a_text_that_is_made_to_take_long_does_not(piece: str) -> None:
     text = (piece * 16_384)[:16_384]
     began = time.thread_time()
@@ -88,6 +115,44 @@ def test_a_text_that_is_made_to_take_long_does_not(piece: str) -> None:
 def test_an_answer_is_described_without_its_secrets() -> None:
     said = json.loads(describe(401, f'{{"refresh_token": "{SECRET * 30}"}}'.encode()))["message"]
     assert said == '401: {"refresh_token": "[redacted]"}'
+
+
+def test_a_key_of_amazon_is_known_by_its_form() -> None:
+    assert redact("denied for AKIAIOSFODNN7EXAMPLE at s3") == "denied for [redacted] at s3"
+
+
+@pytest.mark.parametrize("name", sorted(LOGGERS))
+def test_what_the_package_logs_has_no_secret(name: str) -> None:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(logging.Formatter().format(record))  # type: ignore[method-assign]
+    redact_logs()
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    try:
+        try:
+            raise ConnectionError(f"postgresql://shop:{SECRET}@db/shop")
+        except ConnectionError as error:
+            logger.error("no store (%s)", error, exc_info=error)
+    finally:
+        logger.removeHandler(handler)
+    assert lines and SECRET not in lines[0] and "ConnectionError" in lines[0]
+
+
+def test_every_logger_of_the_package_is_redacted() -> None:
+    source = Path(redaction.__file__).parents[1].rglob("*.py")
+    named = {name for file in source for name in re.findall(r'getLogger\("(holdfast[^"]*)"\)', file.read_text())}
+    assert named - {"holdfast.job"} == set(LOGGERS)
+
+
+def test_the_values_of_secret_arguments_are_hidden_wherever_they_stand() -> None:
+    payload = json.dumps({"user": "annabel", "login": [{"password": SECRET, "pin_token": "12"}], "api_key": 7})
+    assert secret_values(payload) == (SECRET,)
+    with hiding(payload):
+        assert redact(f"annabel cannot log in with {SECRET}!") == "annabel cannot log in with [redacted]!"
+    assert SECRET in redact(f"with {SECRET}!")
+    assert secret_values("no json, token") == ()
+    assert secret_values('{"token": "' + "[" * 100_000) == ()
 
 
 @given(st.text(max_size=400))

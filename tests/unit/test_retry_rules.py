@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
+from holdfast import Park, Snooze, Throttle
 from holdfast.clock import SECOND
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, InvalidInput
+from holdfast.model.outcome import Failed, Snoozed
 from holdfast.rules import retry
+from holdfast.rules.failure import Failure, FailureClass, classify, decide
 from holdfast.rules.retry import RetryPolicy, age_limit, is_aged_out, is_exhausted
+
+
+@dataclass
+class Claim:
+    attempt: int
+    max_attempts: int
+    crashes: int
+    created_at: int
 
 
 def delays(policy: RetryPolicy, u: float = 0.5) -> list[float]:
@@ -66,6 +79,30 @@ def test_a_stored_policy_comes_back_and_an_unreadable_one_is_the_default() -> No
     policy = RetryPolicy(kind="fixed", initial=3, max_age=60)
     assert retry.decode(policy.encode()) == policy
     assert [retry.decode(text) for text in (None, "{", '{"initial": -1}')] == [retry.DEFAULT] * 3
+
+
+@pytest.mark.parametrize("kind", [FailureClass.RATE_LIMITED, FailureClass.CRASH, FailureClass.TRANSIENT])
+def test_no_failure_leads_beyond_the_age_limit(kind: FailureClass) -> None:
+    policy, failure = RetryPolicy(kind="fixed", initial=5, jitter="none", max_age=10), Failure(kind, "{}", 5 * SECOND)
+    job = Claim(attempt=1, max_attempts=9, crashes=0, created_at=0)
+    assert not isinstance(decide(failure, job, policy, now=5 * SECOND, u=0), Failed)
+    assert decide(failure, job, policy, now=5 * SECOND + 1, u=0) == Failed(
+        "aged_out", "{}", convicts=kind is FailureClass.CRASH
+    )
+
+
+@pytest.mark.parametrize("delay", [0, 0.25, 1, 3])
+def test_a_snooze_and_a_throttle_last_at_least_a_second(delay: float) -> None:
+    wanted = round(max(1, delay) * SECOND)
+    assert classify(Snooze(delay)) == Snoozed(wanted)
+    failure = classify(Throttle(after=delay))
+    assert isinstance(failure, Failure) and failure.after == wanted
+
+
+@pytest.mark.parametrize("reason", ["dependencies", "budget_exhausted", "quota", "route", "operator", "order"])
+def test_a_reason_that_holdfast_uses_itself_cannot_be_given(reason: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{reason}.*choose another"):
+        Park("no", reason=reason)
 
 
 def test_only_a_policy_is_a_policy() -> None:

@@ -76,3 +76,17 @@ def test_bytes_of_a_header_that_are_no_text_are_a_wrong_signature() -> None:
 def test_a_path_that_no_file_can_have_is_refused_in_our_words(path: str, tmp_path: Path) -> None:
     with pytest.raises(HoldfastError):
         inspect(locate(str(tmp_path / path)), allow_unsafe_fs=True)
+
+
+@pytest.mark.parametrize(
+    ("store", "given", "poll"),
+    [
+        ("postgresql://localhost/jobs", {}, 2.0),
+        ("postgresql://localhost/jobs", {"notify": False}, 0.5),
+        ("postgres://localhost/jobs", {"notify": False}, 0.5),
+        ("postgresql://localhost/jobs", {"notify": False, "poll": 3}, 3.0),
+        ("jobs.db", {"notify": False}, 2.0),
+    ],
+)
+def test_workers_that_nothing_wakes_look_for_work_more_often(store: str, given: dict[str, Any], poll: float) -> None:
+    assert load({"store": store, **given}, environment={}).worker.poll == poll

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,15 @@ store = SqliteStore(sys.argv[1])
 store.describe()
 print("ready", flush=True)
 for line in sys.stdin:
-    store.write(add(line.strip(), topic="job"))
+    how, text = line.split(maxsplit=1)
+    if how == "lent":
+        connection = store.connect()
+        connection.execute("begin immediate")
+        store.within(connection, add(text, topic="job"))
+        connection.commit()
+        connection.close()
+    else:
+        store.write(add(text, topic=None if how == "quiet" else how))
     print("written", flush=True)
 """
 
@@ -50,10 +60,11 @@ def stranger(store: SqliteStore, tmp_path: Path) -> Iterator[subprocess.Popen[st
     process.communicate(timeout=SOON)
 
 
-def tell(stranger: subprocess.Popen[str], text: str) -> None:
+def tell(stranger: subprocess.Popen[str], text: str, *, how: str = "job") -> None:
+    """Have it write: under a topic, `quiet`, or `lent` in a transaction of its own."""
     assert stranger.stdin is not None
     assert stranger.stdout is not None
-    stranger.stdin.write(f"{text}\n")
+    stranger.stdin.write(f"{how} {text}\n")
     stranger.stdin.flush()
     assert stranger.stdout.readline() == "written\n"
 
@@ -171,6 +182,112 @@ def test_a_stranger_is_noticed_at_our_own_commit(store: SqliteStore, stranger: s
     tell(stranger, "theirs")
     store.write(add("ours"))
     assert ear.wait(0)
+    ear.close()
+
+
+def test_another_process_wakes_those_who_listen_to_what_it_rings_and_nobody_else(
+    store: SqliteStore, stranger: subprocess.Popen[str]
+) -> None:
+    mine, other = store.bell.listen(["job"]), store.bell.listen(["else"])
+    assert not mine.wait(0.05)
+    tell(stranger, "a heartbeat", how="quiet")
+    assert not mine.wait(0.2)
+    tell(stranger, "a job")
+    assert mine.wait(SOON)
+    assert not other.wait(0.05)
+    mine.close()
+    other.close()
+
+
+def test_who_waits_asks_the_database_nothing_while_others_commit(
+    stranger: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **options)
+        connection.set_trace_callback(asked.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    idle = SqliteStore(tmp_path / "jobs.db")
+    ear = idle.bell.listen(["job"])
+    assert not ear.wait(0.05)
+    asked.clear()
+    for n in range(20):
+        tell(stranger, f"{n}", how="quiet")
+    tell(stranger, "the last")
+    assert ear.wait(SOON)
+    assert asked == []
+    ear.close()
+    idle.close()
+
+
+def test_a_transaction_that_another_process_lends_wakes_too(
+    store: SqliteStore, stranger: subprocess.Popen[str]
+) -> None:
+    ear = store.bell.listen(["job"])
+    assert not ear.wait(0.05)
+    for n in range(3):
+        tell(stranger, f"{n}", how="lent")
+        assert ear.wait(SOON)
+        while ear.wait(0.2):  # a commit that carries no topic may be told of twice
+            pass
+    ear.close()
+
+
+def test_a_deleted_file_of_notices_is_made_anew(
+    store: SqliteStore, stranger: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    ear = store.bell.listen(["job"])
+    assert not ear.wait(0.05)
+    tell(stranger, "before")
+    assert ear.wait(SOON)
+    (tmp_path / "jobs.db-notify").unlink()
+    # Each side finds out by itself; until then a ring may be lost.
+    patient = time.monotonic() + SOON
+    n = 0
+    while not ear.wait(0.1):
+        assert time.monotonic() < patient
+        tell(stranger, f"after {n}")
+        n += 1
+    ear.close()
+
+
+def test_without_the_file_of_notices_every_commit_of_another_process_wakes(
+    tmp_path: Path, stranger: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "jobs.db-notify").unlink()
+    (tmp_path / "jobs.db-notify").mkdir()
+    other = SqliteStore(tmp_path / "jobs.db")
+    ear = other.bell.listen(["job"])
+    assert not ear.wait(0.05)
+    tell(stranger, "unheard", how="quiet")
+    assert ear.wait(SOON)
+    assert "jobs.db-notify cannot be used" in caplog.text
+    ear.close()
+    other.close()
+
+
+def test_a_forked_childs_ring_wakes_its_parent(store: SqliteStore) -> None:
+    ear = store.bell.listen(["job"])
+    store.write(add("the parent's", topic="job"))
+    heard, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.read(heard, 1)
+            store.write(add("the child's", topic="job"))
+        finally:
+            os._exit(0)
+    while ear.wait(0.2):  # the fork itself rings
+        pass
+    os.write(go, b"x")
+    assert ear.wait(SOON)
+    os.waitpid(child, 0)
+    os.close(heard)
+    os.close(go)
     ear.close()
 
 

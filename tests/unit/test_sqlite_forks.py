@@ -25,7 +25,7 @@ STRANGER = """
 import sys
 from holdfast.storage.sqlite import SqliteStore
 from tests.unit.sqlite_kit import add
-SqliteStore(sys.argv[1]).write(add("stranger"))
+SqliteStore(sys.argv[1]).write(add("stranger", topic="job"))
 """
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ConfigError, NotInTransaction, SchemaMismatch, StorageBusy, StorageError
+from holdfast.errors import ConfigError, NotInTransaction, SchemaMismatch, SelfLocked, StorageBusy, StorageError
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import SqliteStore, work
 from tests.patience import SOON
@@ -119,7 +119,7 @@ def test_writing_past_ones_own_open_transaction_is_an_error_that_says_so(
     # Nobody waits for so long for what cannot come.
     monkeypatch.setattr(work, "PATIENCE", 600.0)
     connection.execute("begin immediate")
-    with pytest.raises(StorageBusy, match="pass that connection as connection="):
+    with pytest.raises(SelfLocked, match="pass it as connection="):
         store.write(add("x"))
     connection.rollback()
     assert store.write(add("x")) == 1
@@ -152,7 +152,7 @@ def test_a_task_waits_for_a_transaction_that_another_task_of_its_loop_ends(
     async def main() -> int:
         connection.execute("begin immediate")
         writing = asyncio.create_task(store.awrite(add("x")))
-        assert await asyncio.wait([writing], timeout=2 * work._SELF_LOCKED) == (set(), {writing})
+        assert await asyncio.wait([writing], timeout=2 * work.SUSPICIOUS) == (set(), {writing})
         connection.rollback()
         return await writing
 
@@ -164,7 +164,7 @@ def test_a_task_that_waits_for_a_transaction_of_its_own_is_told_in_the_end(
 ) -> None:
     monkeypatch.setattr(work, "PATIENCE", 0.01)
     connection.execute("begin immediate")
-    with pytest.raises(StorageBusy, match="pass that connection as connection="):
+    with pytest.raises(StorageBusy, match="pass it as connection="):
         asyncio.run(store.awrite(add("x")))
     connection.rollback()
 

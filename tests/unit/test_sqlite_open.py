@@ -70,7 +70,7 @@ def test_a_file_on_a_network_file_system_is_refused_unless_allowed(
 def test_a_new_file_is_readable_for_its_owner_only_and_uses_wal(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     store = prepare(SqliteStore(path))
-    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
+    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-notify"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     facts = store.describe()
     assert (facts["journal_mode"], facts["synchronous"], facts["path"]) == ("wal", "full", str(path))

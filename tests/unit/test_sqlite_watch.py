@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.storage.sqlite import watch as module
+from holdfast.storage.sqlite.notices import Notices
 from holdfast.storage.sqlite.watch import Watch
 from tests.patience import SOON
 
@@ -27,7 +28,7 @@ class SlowToStart(threading.Thread):
 def test_closing_while_somebody_begins_to_wait_waits_for_the_thread(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    watch = Watch(lambda: False, lambda: 0, str(tmp_path_factory.mktemp("watch") / "jobs.db-wal"))
+    watch = Watch(lambda: False, lambda: 0, Notices(None), str(tmp_path_factory.mktemp("watch") / "jobs.db-wal"))
     failures: list[BaseException] = []
 
     def wait() -> None:
@@ -55,7 +56,7 @@ def test_closing_while_somebody_begins_to_wait_waits_for_the_thread(
 
 
 def test_nobody_starts_it_once_it_is_closed() -> None:
-    watch = Watch(lambda: False, lambda: 0, "jobs.db-wal")
+    watch = Watch(lambda: False, lambda: 0, Notices(None), "jobs.db-wal")
     watch.close()
     before = threading.active_count()
     with watch.attended():
@@ -76,7 +77,7 @@ def test_a_strangers_commit_beside_our_own_is_found_though_its_event_was_heard_w
             found.set()
         return looks > 3
 
-    watch = Watch(look, lambda: ours, str(log))
+    watch = Watch(look, lambda: ours, Notices(None), str(log))
     try:
         with watch.attended():
             while looks == 0:

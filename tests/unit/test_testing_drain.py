@@ -241,6 +241,10 @@ def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own
     app, renewed = holdfast.App(":memory:"), threading.Event()
 
     class Told(Heartbeat):
+        def start(self, registered_at: float) -> None:
+            super().start(registered_at)
+            self.beat_now()
+
         def run_once(self) -> bool:
             if told := super().run_once():
                 renewed.set()

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.clock import SECOND
+from holdfast.model.lease import Problem, Retry
 from holdfast.testing import assert_enqueued, drain, inline, isolated
 from tests.patience import SOON
 
@@ -118,3 +120,49 @@ def test_a_failed_assertion_says_that_nothing_was_enqueued_or_how_much_more(app:
         app.enqueue_many([tidy.job() for _ in range(1_030)])
         with pytest.raises(AssertionError, match="found 1030\n(.*\n){21}  … and 1,010 more$"):
             assert_enqueued(app, tidy, count=1)
+
+
+def test_one_source_of_randomness_decides_every_delay() -> None:
+    clock, asked = holdfast.ManualClock(), list[float]()
+
+    def random() -> float:
+        asked.append(0.25)
+        return 0.25
+
+    app = holdfast.App(":memory:", clock=clock, random=random)
+    policy = holdfast.RetryPolicy(initial=40.0, jitter="full")
+
+    @app.task(retry=policy)
+    def fails() -> None:
+        raise ValueError
+
+    @app.task
+    def steps(ctx: holdfast.SyncContext) -> None:
+        tried: list[int] = []
+
+        def once() -> None:
+            tried.append(1)
+            if len(tried) == 1:
+                raise ValueError
+
+        ctx.options(max_attempts=2, retry=holdfast.RetryPolicy(initial=0.0, jitter="full")).step("s", once)
+
+    app.migrate()
+    drained = fails.enqueue().id
+    app.drain()
+    assert app.jobs.get(drained).not_before == clock.now() + 10 * SECOND
+    leased = fails.enqueue().id
+    worker = app.leases.register("w", ["default"], ["fails"]).worker
+    (lease,) = app.leases.claim(worker, 1)
+    app.leases.finish(lease.handle, Retry(Problem("no")))
+    assert app.jobs.get(leased).not_before == clock.now() + 10 * SECOND
+    asked.clear()
+    stepped = steps.enqueue()
+    app.drain()
+    assert (stepped.result(0), asked) == (None, [0.25])
+    with isolated(app, random=lambda: 0.5):
+        app.migrate()
+        again = fails.enqueue().id
+        app.drain()
+        assert app.jobs.get(again).not_before == clock.now() + 20 * SECOND
+    app.close()

@@ -92,6 +92,20 @@ def test_a_changed_body_and_a_missing_header_are_refused() -> None:
             verify(NEW, {key: value for key, value in headers.items() if key != name}, BODY)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type": "invoice.paid", "amount": 900, "amount": 1}', b'{"type": "invoice.paid", "amount": 1} ',
+        b'{"type":"invoice.paid","amount":1}', b'{"amount": 1, "type": "invoice.paid"}',
+        b'{"type": "invoice.paid", "amount": 1.0}', b'{"type": "invoice.p\\u0061id", "amount": 1}',
+    ],
+)  # fmt: skip
+def test_the_bytes_are_verified_and_not_what_they_mean(body: bytes) -> None:
+    headers = signed(NEW, body=b'{"type": "invoice.paid", "amount": 1}')
+    with pytest.raises(InvalidSignature):
+        verify(NEW, headers, body)
+
+
 def test_a_header_that_comes_twice_is_refused() -> None:
     headers = [(name.encode(), value.encode()) for name, value in signed(NEW).items()]
     assert verify(NEW, headers, BODY).id == "msg_1"

@@ -41,7 +41,14 @@ def endpoint(**fields: Any) -> Endpoint:
 
 
 def told(**fields: Any) -> Told:
-    known = {"state": "succeeded", "reason": None, "error": None, "result": '"fine"', "result_size": 6}
+    known: dict[str, Any] = {
+        "id": "j",
+        "state": "succeeded",
+        "reason": None,
+        "error": None,
+        "result": '"fine"',
+        "result_size": 6,
+    }
     return Told(**{**known, **fields})
 
 
@@ -87,20 +94,21 @@ def test_our_own_tags_are_not_told() -> None:
 
 
 def test_what_does_not_fit_is_left_out_and_says_so() -> None:
-    large = json.dumps("ä" * 9_000, ensure_ascii=False)
-    body = message("m", DONE, told(result=large, error=error_json("E", "x" * 9_000)))
-    assert len(body.encode()) <= BODY_LIMIT
-    data = json.loads(body)["data"]
-    # The error is short, so the result fits beside it only without a further kilobyte.
-    assert data["error"]["message"] == "x" * 2048
-    assert (data["result"], data.get("result_omitted")) == (None, True)
+    large = json.dumps("ä" * (BODY_LIMIT // 2 - 10), ensure_ascii=False)
+    for known in (told(result=large, result_size=1_000), told(result=None, result_size=1_000)):
+        body = message("m", DONE, known)
+        assert len(body.encode()) <= BODY_LIMIT
+        data = json.loads(body)["data"]
+        assert (data["result"], data["result_omitted"], data["result_bytes"]) == (None, True, 1_000)
+        assert data["result_path"] == "/api/v1/jobs/j/result"
 
-    absent = json.loads(message("m", DONE, told(result=None, result_size=200_000)))["data"]
-    assert (absent["result"], absent["result_omitted"], absent["result_bytes"]) == (None, True, 200_000)
+    failed = Event(cursor="1-0", at=0, kind="job.failed", job="j", state="failed")
+    said = json.loads(message("m", failed, told(state="failed", error=error_json("E", "x" * 9_000))))["data"]
+    assert said["error"]["message"] == "x" * 2048
 
 
 def test_even_absurd_events_stay_small() -> None:
-    event = Event(cursor="1-0", at=0, kind="operator.x", job="j", detail={"target": "x" * 30_000})
+    event = Event(cursor="1-0", at=0, kind="operator.x", job="j", detail={"target": "x" * 300_000})
     assert len(message("m", event, None)) <= BODY_LIMIT
 
 

@@ -42,6 +42,12 @@ def test_artifacts_are_listed_with_the_result_first(site: Site, job: str) -> Non
     assert found[2]["sha256"] == hashlib.sha256(CONTENT).hexdigest()
 
 
+def test_a_job_is_shown_with_its_artifacts(site: Site, job: str) -> None:
+    assert site.get(f"/jobs/{job}")["artifacts"] == site.get(f"/jobs/{job}/artifacts")["items"]
+    (_, empty, _) = site.as_role("viewer").get(f"/jobs/{job}")["artifacts"]
+    assert (empty["name"], empty["content_type"], empty["size"], empty["sha256"]) == ("empty", "text/plain", 0, None)
+
+
 def test_one_is_described_without_its_bytes(site: Site, job: str) -> None:
     assert site.get(f"/jobs/{job}/artifacts/empty")["content_type"] == "text/plain"
     assert site.call("GET", f"/api/v1/jobs/{job}/artifacts/nothing").status_code == 404

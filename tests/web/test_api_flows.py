@@ -186,6 +186,24 @@ def test_the_failed_part_runs_again_and_a_member_with_all_that_follows(site: Sit
     assert site.call("POST", f"/api/v1/flows/{flow['id']}/members/zz/replay", json={}).status_code == 404
 
 
+def test_a_join_is_changed_while_its_member_waits_and_not_after_it_has_fired(site: Site, app: holdfast.App) -> None:
+    flow = made(site, {"a": double(1), "b": double(2), "c": double(3, after=["a", "b"])})
+    where = f"/flows/{flow['id']}/members/c/join"
+    assert site.post(where, {"needs": "quorum", "needed": 1, "reason": "b is slow"}) == {
+        "id": flow["id"], "job": flow["members"]["c"], "needs": "quorum", "needed": 1, "rest": "run", "upstreams": 2,
+        "state": "blocked", "changed": True,
+    }  # fmt: skip
+    assert app.audit.list()[0].action == "flow.set_join"
+    assert site.refused("POST", where, {"needs": "quorum", "needed": 3})[0] == 422
+    assert site.refused("POST", where, {"needs": "quorum"})[0] == 422
+    assert site.refused("POST", where, {"needs": "most"})[0] == 400
+    assert site.as_role("viewer").refused("POST", where, {"needs": "any"})[0] == 403
+    assert site.as_role("operator", tenant="acme").refused("POST", where, {"needs": "any"})[0] == 404
+    app.drain()
+    status, message = site.refused("POST", where, {"needs": "any"})
+    assert (status, "its join has fired" in message) == (409, True)
+
+
 def test_a_tenants_flow_is_not_there_for_others(site: Site, app: holdfast.App) -> None:
     acme, globex = site.as_role("operator", tenant="acme"), site.as_role("operator", tenant="globex")
     flow = made(acme, {"a": double(1)})

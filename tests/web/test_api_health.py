@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,35 @@ def test_a_schema_that_is_too_new_to_be_written_is_not_ready(tmp_path: Path) -> 
         assert (answer.status_code, answer.json()["status"]) == (503, "down")
         site.close()
     app.close()
+
+
+def test_the_last_delivery_is_told(site: Site, app: holdfast.App) -> None:
+    @app.destination("cloud")
+    def deliver(events: list[holdfast.OutboxEvent]) -> None: ...
+
+    assert site.get("/health")["last_delivery"] is None
+    app.outbox("cloud").put(1)
+    app.drain()
+    checkup.check_up.__self__._last.clear()  # type: ignore[attr-defined]
+    assert site.as_nobody().get("/health")["last_delivery"] is not None
+
+
+def test_an_inventory_that_cannot_be_reached_is_told(site: Site, app: holdfast.App) -> None:
+    def fetch() -> list[str]:
+        raise ConnectionError("no answer")
+
+    app.task(name="paint", inventory=app.inventory("models", fetch))(lambda: None)
+    app.tasks["paint"].options(affinity="m").enqueue()
+    codes = {one["code"]: one["message"] for one in site.get("/health")["reasons"]}
+    assert "models" in codes["inventory_degraded"]
+
+
+def test_the_last_answer_of_an_inventory_is_told(site: Site, app: holdfast.App) -> None:
+    models = app.inventory("models", lambda: ["m"])
+    app.task(name="paint", inventory=models)(lambda: None)
+    assert site.get("/health")["last_poll"] is None
+    app.tasks["paint"].options(affinity="m").enqueue()
+    checkup.check_up.__self__._last.clear()  # type: ignore[attr-defined]
+    told = site.as_nobody().get("/health")["last_poll"]
+    assert models.last_poll is not None
+    assert datetime.fromisoformat(told) == models.last_poll

@@ -32,7 +32,24 @@ def test_a_twin_is_answered_with_the_earlier_job(site: Site) -> None:
     body = {"task": "double", "arguments": {"n": 1}, "options": {"dedupe_key": "k"}}
     first, second = send(site, body), send(site, body)
     assert (first.status_code, second.status_code) == (201, 200)
-    assert second.json() == {"id": first.json()["id"], "created": False}
+    assert second.json() == {"id": first.json()["id"], "created": False, "result_key": None}
+
+
+def test_null_is_without_and_what_is_left_out_stays_as_the_task_says(site: Site, app: holdfast.App) -> None:
+    app.task(name="three", max_attempts=3, timeout=9)(lambda: None)
+    left = send(site, {"task": "three", "options": {"priority": 1}}).json()["id"]
+    given = send(site, {"task": "three", "options": {"max_attempts": None, "timeout": None}}).json()["id"]
+    assert (app.jobs.get(left).max_attempts, app.jobs.get(left).timeout) == (3, 9_000_000)
+    assert (app.jobs.get(given).max_attempts, app.jobs.get(given).timeout) == (0, None)
+
+
+def test_tags_by_key_are_taken_shown_and_filtered_by(site: Site) -> None:
+    send(site, {"task": "double", "arguments": [1], "options": {"id": "a", "tags": {"order": "4711", "n": 2}}})
+    send(site, {"task": "double", "arguments": [1], "options": {"id": "b", "tags": {"order": "4712"}}})
+    assert site.get("/jobs/a")["tags"] == ["order=4711", "n=2"]
+    assert [job["id"] for job in site.get("/jobs?tag=order%3D4711")["items"]] == ["a"]
+    status, text = problem(send(site, {"task": "double", "arguments": [1], "options": {"tags": "abc"}}))
+    assert (status, "tags" in text) == (400, True)
 
 
 def test_every_option_of_a_call_is_taken(site: Site, app: holdfast.App) -> None:
@@ -48,6 +65,23 @@ def test_every_option_of_a_call_is_taken(site: Site, app: holdfast.App) -> None:
     assert {name: job[name] for name in expected} == expected
     assert (job["dedupe_key"], job["dedupe_scope"], job["dedupe_until"]) == ("k", "s", "window")
     assert job["retry"]["kind"] == "fixed"
+
+
+def test_the_token_enqueues_and_nobody_can_say_otherwise(site: Site, app: holdfast.App) -> None:
+    body = {"task": "double", "arguments": {"n": 1}}
+    shop = site.with_token(app.access.create("shop", role="admin").secret)
+    one = send(shop, body).json()["id"]
+    many = send(shop, {"jobs": [body, body]}, "/jobs/bulk").json()["ids"]
+    told = shop.call("POST", "/api/v1/jobs/run", json=body | {"wait": 0}).json()["id"]
+    flow = shop.post("/flows", {"name": "f", "members": {"m": body}})["id"]
+    member = app.flows.graph(flow).members[0].id
+    for job_id in (one, *many, told, member):
+        assert shop.get(f"/jobs/{job_id}")["created_by"] == "token:shop"
+    local = send(site, body).json()["id"]
+    assert site.get(f"/jobs/{local}")["created_by"] == "local"
+    assert [job["id"] for job in site.get("/jobs?created_by=local")["items"]] == [local]
+    status, text = problem(send(shop, body | {"options": {"created_by": "ada"}}))
+    assert (status, "created_by" in text) == (400, True)
 
 
 def test_a_job_may_be_for_an_instant(site: Site) -> None:
@@ -114,7 +148,7 @@ def test_a_site_may_take_any_task_and_keeps_none_of_them(site: Site, app: holdfa
     status, message = problem(send(open_site, {"task": "elsewhere", "arguments": [1]}))
     assert (status, "by name" in message) == (422, True)
     status, message = problem(send(open_site, {"task": "webhook.deliver", "arguments": {}}))
-    assert (status, "own" in message) == (422, True)
+    assert (status, "reserved" in message) == (422, True)
 
 
 def test_many_jobs_are_stored_in_their_order(site: Site, app: holdfast.App) -> None:
@@ -165,6 +199,7 @@ def test_a_body_that_is_too_large_or_of_another_type_is_refused(site: Site) -> N
     assert site.call("POST", "/api/v1/jobs", content=large, headers=json).status_code == 413
     assert site.call("POST", "/api/v1/jobs", content=b"task=double").status_code == 415
     assert site.call("POST", "/api/v1/jobs", content=b"{", headers=json).status_code == 400
+    site.app.tasks["double"].signature.limit = 300_000
     assert send(site, {"task": "double", "arguments": ["x" * 300_000]}).status_code == 413
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -52,12 +53,32 @@ def test_filters_narrow_the_list(site: Site, app: holdfast.App) -> None:
         ("text=ValueError", [failed]),
         ("min_attempts=1&state=succeeded", [tagged, plain]),
         ("created_after=2100-01-01T00:00:00Z", []),
+        ("label=delayed", [waiting]),
+        ("label=retrying", []),
         ("created_before=2100-01-01T00:00:00%2B00:00&task=broken", [failed]),
         ("older_than=86400", []),
         ("flow=none", []),
         ("worker=none", []),
     ):
         assert ids(site.get(f"/jobs?{query}")) == expected, query
+
+
+def test_ended_jobs_are_paged_by_when_they_ended(site: Site, app: holdfast.App) -> None:
+    (later,) = add(app, delay=60)
+    (failed,) = add(app, task="broken")
+    run_all(app)
+    assert app.jobs.run_now(later)
+    run_all(app)
+    first = site.get("/jobs?order=ended&limit=1")
+    rest = site.get(f"/jobs?order=ended&limit=1&after={first['next']}")
+    assert (ids(first), ids(rest)) == ([later], [failed])
+    at = quote(first["items"][0]["finished_at"])
+    assert ids(site.get(f"/jobs?order=ended&finished_after={at}")) == [later]
+    assert ids(site.get(f"/jobs?order=ended&finished_before={at}&state=failed")) == [failed]
+    # A cursor of one order is none of the other.
+    assert site.refused("GET", f"/jobs?after={first['next']}")[0] == 422
+    assert site.refused("GET", f"/jobs?order=ended&after={site.get('/jobs?limit=1')['next']}")[0] == 422
+    assert site.refused("GET", "/jobs?order=size")[0] == 400
 
 
 def test_a_search_without_an_index_goes_on_page_by_page(

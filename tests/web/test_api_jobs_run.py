@@ -66,6 +66,8 @@ def test_a_call_is_followed_to_its_end(app: holdfast.App) -> None:
     assert [data["data"] for name, data in found if name == "frame"] == ["one", "two"]
     assert found[-1][1]["result"] == "done"
     assert found[-1][1]["id"] == found[0][1]["id"]
+    # The job is enqueued while the answer is sent, and still knows who asked.
+    assert app.jobs.get(found[0][1]["id"]).created_by == "local"
 
 
 def test_a_call_that_fails_ends_with_its_error(app: holdfast.App) -> None:

@@ -45,10 +45,9 @@ def test_settings_that_are_left_out_stay_and_null_is_the_default(site: Site) -> 
 
 
 def test_what_cannot_be_set_is_named(site: Site) -> None:
-    assert site.refused("PATCH", "/queues/mail", {"colour": 1}) == (
-        400,
-        "the body: Object contains unknown field `colour`",
-    )
+    status, message = site.refused("PATCH", "/queues/mail", {"colour": 1})
+    assert status == 400
+    assert message.startswith("the body: Object contains unknown field `colour`; known are retry, timeout, ")
     status, message = site.refused("PATCH", "/queues/mail", {"events": "loud"})
     assert (status, "events" in message) == (400, True)
     assert site.refused("PATCH", "/queues/mail", {})[0] == 422

@@ -30,3 +30,31 @@ def test_a_name_with_a_slash_is_one_name(site: Site) -> None:
     site.put("/breakers/a%2Fb", {})
     assert site.get("/breakers/a%2Fb")["scope"] == "a/b"
     assert site.refused("GET", "/breakers/a/b")[0] == 404
+
+
+def test_a_value_that_is_none_of_several_is_answered_with_those(site: Site) -> None:
+    status, message = site.refused("GET", "/jobs?state=done")
+    assert (status, "use one of ready, blocked, running" in message) == (400, True)
+    status, message = site.refused("POST", "/jobs", {"task": "double", "options": {"retry": {"kind": "x"}}})
+    assert (status, "use one of " in message) == (400, True)
+
+
+def test_a_post_without_a_body_is_told_what_to_send(site: Site) -> None:
+    bare = site.call("POST", "/api/v1/jobs/nope/cancel")
+    assert bare.status_code == 415
+    assert "send the header content-type: application/json, and a body, {} at least" in bare.json()["error"]["message"]
+    empty = site.call("POST", "/api/v1/jobs", content=b"", headers={"content-type": "application/json"})
+    assert (empty.status_code, empty.json()["error"]["message"]) == (
+        400,
+        "the body is empty; send a JSON object, {} at least",
+    )
+
+
+def test_a_token_without_the_word_bearer_is_told_so(site: Site) -> None:
+    guarded, secret = site.with_settings(auth="required"), site.app.access.create("ci", role="admin").secret
+    bare = guarded.call("GET", "/api/v1/jobs", headers={"authorization": secret})
+    assert bare.status_code == 401
+    assert "Authorization: Bearer TOKEN" in bare.json()["error"]["message"]
+    assert secret not in bare.text
+    wrong = guarded.call("GET", "/api/v1/jobs", headers={"authorization": "Bearer nonsense"})
+    assert "not valid" in wrong.json()["error"]["message"]

@@ -14,8 +14,8 @@ from holdfast.web.wire.operation import Needs, Operation
 from .web_kit import Site
 
 ALL = [operation for group in GROUPS for operation in group.operations]
-OPEN = {"live", "ready", "health", "openapi", "send_by_token"}
-"""The last one takes a signed token of a waitpoint, which says itself what it is good for."""
+OPEN = {"live", "ready", "health", "openapi", "send_by_token", "get_keyed_result"}
+"""The last two take a signed token of a waitpoint or a key of a job, which say themselves what they are good for."""
 
 
 def test_every_operation_says_what_it_needs() -> None:

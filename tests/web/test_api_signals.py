@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
+from holdfast.web.wire.failures import refusal_of
 
 from .web_kit import Site
 
@@ -71,6 +72,24 @@ def test_a_waitpoints_token_needs_nothing_else(site: Site, app: holdfast.App, to
     assert site.get(f"/jobs/{job}")["result"] is True
 
 
+def test_nobody_sends_much_by_a_token(site: Site, app: holdfast.App, tokens: list[str]) -> None:
+    job = suspended(app)
+    large = {"token": tokens[0], "payload": "x" * 256 * 1024}
+    status, message = site.as_nobody().refused("POST", "/signals", large)
+    assert (status, "262,144" in message) == (413, True)
+    status, _ = site.refused("POST", f"/jobs/{job}/cancel", {"reason": "x" * 256 * 1024})
+    assert status == 413
+    own = {"name": "other", "payload": "x" * 256 * 1024}
+    assert site.post(f"/jobs/{job}/signals", own)["job_id"] == job
+    site.as_nobody().post("/signals", {"token": tokens[0], "payload": True})
+
+
+def test_a_full_mailbox_and_a_changed_graph_are_worth_a_repeat() -> None:
+    full = refusal_of(holdfast.TooManySignals("j", 1))
+    assert (full.status, full.problem.retryable, full.headers) == (429, True, {"retry-after": "1"})
+    assert refusal_of(holdfast.StaleRevision("read it again")).problem.retryable
+
+
 def test_tokens_that_are_no_good_are_all_answered_alike(site: Site, app: holdfast.App, tokens: list[str]) -> None:
     suspended(app, tenant="acme")
     suspended(app)
@@ -116,6 +135,14 @@ def test_open_waitpoints_are_listed_without_their_tokens(site: Site, app: holdfa
     acme = site.as_role("viewer", tenant="acme")
     assert [one["job_id"] for one in acme.get("/waitpoints")["items"]] == [theirs]
     assert acme.get(f"/waitpoints?job={jobs[0]}")["items"] == []
+
+
+def test_a_name_that_a_job_waits_for_is_listed_and_answered(site: Site, app: holdfast.App, tokens: list[str]) -> None:
+    job = suspended(app, "listen")
+    (one,) = site.get("/waitpoints")["items"]
+    assert (one["job_id"], one["id"], one["kid"]) == (job, f"{job},{one['name']}", "")
+    assert site.post(f"/jobs/{job}/signals", {"name": one["name"], "payload": "go"})["effect"] == "resumed"
+    assert site.get("/waitpoints")["items"] == []
 
 
 def test_what_a_job_received_is_listed_newest_first_by_page(site: Site, app: holdfast.App, tokens: list[str]) -> None:

@@ -41,7 +41,12 @@ def test_a_job_is_claimed_and_finished(site: Site, app: holdfast.App, worker: Si
     job = claimed(worker, app)
     assert (job["task"], job["arguments"], job["attempt"]) == ("double", {"n": 21}, 1)
     end = {"handle": job["handle"], "end": {"outcome": "done", "result": 42}}
-    assert worker.post("/work/finish", end) == {"job_id": job["id"], "state": "succeeded", "again": False}
+    assert worker.post("/work/finish", end) == {
+        "job_id": job["id"],
+        "state": "succeeded",
+        "again": False,
+        "delay": None,
+    }
     assert worker.post("/work/finish", end)["again"] is True
     assert site.get(f"/jobs/{job['id']}")["result"] == 42
 
@@ -126,10 +131,23 @@ def test_a_run_waits_for_a_signal_and_is_claimed_again_with_the_answer(
     asked = {"name": "approval", "waitpoint": True, "schema": {"type": "boolean"}, "timeout": 3600}
     waited = worker.post("/work/suspend", {"handle": job["handle"], **asked})
     assert waited["state"] == "suspended"
+    assert worker.post("/work/suspend", {"handle": job["handle"], **asked}) == {**waited, "again": True}
     site.post("/signals", {"token": waited["token"], "payload": True})
     (again,) = worker.post("/work/claim", {"worker": job["worker"], "wait": 5})["jobs"]
     answer = worker.post("/work/suspend", {"handle": again["handle"], **asked})
     assert (answer["state"], answer["how"], answer["value"]) == ("running", "signals", True)
+
+
+def test_a_wait_over_http_is_for_several_names_and_waitpoints(app: holdfast.App, site: Site, worker: Site) -> None:
+    job = claimed(worker, app)
+    place = worker.post("/work/waitpoint", {"handle": job["handle"], "name": "review"})
+    asked = {"names": ["legal", "finance"], "waitpoints": [place["id"]], "needed": "all"}
+    assert worker.post("/work/suspend", {"handle": job["handle"], **asked})["state"] == "suspended"
+    app.signal(job["id"], "finance", 2)
+    site.post("/signals", {"token": place["token"], "payload": 3})
+    app.signal(job["id"], "legal", 1)
+    (again,) = worker.post("/work/claim", {"worker": job["worker"], "wait": 5})["jobs"]
+    assert worker.post("/work/suspend", {"handle": again["handle"], **asked})["value"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("damage", ["", "nonsense", "x{}", "{}x", "hf9{}"])

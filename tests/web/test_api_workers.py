@@ -15,6 +15,16 @@ def test_workers_are_listed_and_shown(site: Site, app: holdfast.App) -> None:
         assert site.get(f"/workers/{worker['id']}")["id"] == worker["id"]
 
 
+def test_workers_tell_what_they_run(site: Site, app: holdfast.App) -> None:
+    worker = app.leases.register("rusty", ["default"], ["double"], concurrency=3).worker
+    jobs = [app.enqueue(app.tasks["double"].job(n)).id for n in range(2)]
+    app.leases.claim(worker, 2)
+    for path in ("/workers", "/stats/workers"):
+        (told,) = site.get(path)["items"]
+        assert (told["running"], sorted(told["oldest"])) == (2, jobs), path
+    assert site.get(f"/workers/{worker}")["running"] == 2
+
+
 def test_a_worker_is_declared_dead_once(site: Site, app: holdfast.App) -> None:
     with app.worker(name="bench"):
         (worker,) = site.get("/workers")["items"]

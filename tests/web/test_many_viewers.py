@@ -48,7 +48,8 @@ def asked(app: holdfast.App, monkeypatch: pytest.MonkeyPatch) -> Asked:
 def test_many_viewers_cost_the_store_no_more_than_a_few(app: holdfast.App, asked: Asked) -> None:
     few, many = rates(app, asked, (8, 200), seconds=3.0)
     assert many.heard == 200
-    assert many.queries <= max(1.5 * few.queries, few.queries + 5)
+    # Viewers who asked for themselves would cost 25 times as much; a machine that stands still for a while does not.
+    assert many.queries <= 4 * few.queries + 5
 
 
 @pytest.mark.proof

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from enum import Enum
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -83,6 +84,24 @@ def test_an_answer_lets_the_job_go_on_and_is_audited(site: Site, app: holdfast.A
     entry = next(entry for entry in app.audit.list() if entry.action == "job.answer")
     assert (entry.actor, entry.target, entry.reason) == ("token:operator-all", job, "fine")
     assert app.signals.received(job)[0].source == "token:operator-all"
+
+
+def test_a_job_that_waits_for_a_name_is_answered_like_one_with_a_waitpoint(site: Site, app: holdfast.App) -> None:
+    @app.task
+    async def listen(ctx: holdfast.Context, name: str) -> object:
+        return await ctx.wait_for(name, type=bool)
+
+    operator = site.as_role("operator")
+    for name in ("approval", "legal/approval, of all"):
+        job = listen.enqueue(name).id
+        app.drain()
+        text = shown(site, "/approvals")
+        assert ">Approve<" in text.replace("</svg>Approve", ">Approve")
+        assert "never" in text
+        path = f"/approvals/{quote(f'{job},{name}', safe='')}"
+        assert "the job goes on" in said(submit(operator, path, job=job, value="yes", reason="fine"))
+        assert result(app, job) is True
+        assert "answered already, by token:operator-all" in said(submit(operator, path, job=job, value="no"))
 
 
 def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app: holdfast.App) -> None:

@@ -63,6 +63,23 @@ def waiting_report(app: holdfast.App) -> str:
     return job_id
 
 
+def test_the_page_counts_the_attempts_from_before_a_retry_too(site: Site, app: holdfast.App) -> None:
+    job_id = failed(app)
+    assert "Total attempts" not in words(opened(site, f"/jobs/{job_id}"))
+    assert app.jobs.retry(job_id)
+    app.drain()
+    assert "Total attempts 2" in words(opened(site, f"/jobs/{job_id}"))
+    job = site.get(f"/jobs/{job_id}")
+    assert (job["attempts"], job["total_attempts"], job["generation"]) == (1, 2, 1)
+
+
+def test_the_page_and_the_search_line_know_who_enqueued_a_job(site: Site, app: holdfast.App) -> None:
+    made, other = enqueue(app, created_by="user:ada"), enqueue(app)
+    assert "Created by user:ada" in words(opened(site, f"/jobs/{made}"))
+    found = opened(site, "/jobs?q=created_by:user:ada")
+    assert (made in found, other in found) == (True, False)
+
+
 def test_every_tab_opens_in_every_state_for_everybody(site: Site, app: holdfast.App) -> None:
     jobs = {"ready": enqueue(app, delay=3600), "failed": failed(app), "suspended": waiting_report(app)}
     jobs["blocked"] = enqueue(app, delay=3600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from importlib import import_module
 from urllib.parse import quote
 
@@ -42,6 +44,23 @@ def test_jobs_are_listed_newest_first_with_their_arguments(site: Site, app: hold
     assert "n: 1" in words(page)
 
 
+def test_ended_jobs_are_listed_by_when_they_ended(
+    site: Site, app: holdfast.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("holdfast.web.pages.jobs"), "SHOWN", 1)
+    first, second = enqueue(app, delay=60)[0], enqueue(app)[0]
+    app.drain()
+    assert app.jobs.run_now(first)
+    app.drain()
+    page = search(site, "state:succeeded ended_since:1h")
+    assert (f'data-key="{first}"' in page, f'data-key="{second}"' in page) == (True, False)
+    (older,) = re.findall(r'rel="next" href="([^"]+)"', page)
+    page = opened(site, unescape(older))
+    assert (f'data-key="{first}"' in page, f'data-key="{second}"' in page) == (False, True)
+    assert "No job matches" in search(site, "ended_until:1h")
+    assert "before" in words(opened(site, "/jobs?q=ended_since:1h&before=nonsense", 422))
+
+
 def test_a_viewer_sees_neither_arguments_nor_actions(site: Site, app: holdfast.App) -> None:
     app.enqueue(app.tasks["broken"].job("a secret"))
     page = opened(site.as_role("viewer"), "/jobs")
@@ -57,11 +76,12 @@ def test_a_viewer_who_acts_nevertheless_is_refused(site: Site, app: holdfast.App
 
 
 def test_jobs_are_found_by_what_is_written(site: Site, app: holdfast.App) -> None:
-    (tagged,) = enqueue(app, tags=["vip"], priority=7)
+    (tagged,) = enqueue(app, tags={"vip": "yes", "order": 4711}, priority=7)
     (other,) = enqueue(app)
     broken = app.enqueue(app.tasks["broken"].job("needle in the hay")).id
     for line, found in [
-        ("tag:vip", [tagged]),
+        ("tag:order=4711", [tagged]),
+        ("tag:vip", []),
         ("priority:>5", [tagged]),
         ("queue:mail", [broken]),
         ('"needle in"', [broken]),
@@ -132,6 +152,17 @@ def test_states_are_counted_where_counting_is_cheap(site: Site, app: holdfast.Ap
     assert "Ready 4" in words(opened(site, "/jobs"))
     assert "Ready 3" in words(search(site, "queue:default"))
     assert "Ready 3" not in words(search(site, "task:double"))
+
+
+def test_jobs_that_are_scheduled_for_later_have_a_list_of_their_own(site: Site, app: holdfast.App) -> None:
+    enqueue(app, 2)
+    (later,) = enqueue(app, delay=3600)
+    assert "Scheduled 1" in words(opened(site, "/jobs"))
+    listed = search(site, "label:delayed")
+    assert later in listed and "1 job" in words(listed)
+    assert later in opened(site, "/jobs?label=delayed&queue=default")
+    assert "label=delayed" in opened(site, "/queues/default")
+    assert "no label" in words(opened(site, "/jobs?label=waiting", status=400))
 
 
 def test_an_estimated_count_says_so() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -44,6 +46,24 @@ def test_where_nothing_ran_that_is_said_instead_of_drawn(site: Site) -> None:
     assert site.call("GET", "/?window=9y").status_code == 400
 
 
+def test_tasks_are_listed_with_their_runs_failure_rate_and_times(site: Site, app: holdfast.App) -> None:
+    assert 'aria-label="Tasks"' not in open_page(site, "/?window=4h")
+    figures = {
+        "counts": {"enqueued": 9, "started": 8, "succeeded": 6, "failed": 2},
+        "run": {"sum": 8, "max": 2_500_000, "counts": {"2500000": 8}},
+    }
+    at = SYSTEM_CLOCK.now() // MINUTE * MINUTE - 3 * MINUTE
+    row = {"minute": at, "task": "shop.double", "count": 25, "figures": json.dumps(figures)}
+    app.open().write(Op(lambda tx: rollup.put(tx, rollup.Rolled([], [row]))))
+    page = open_page(site, "/?window=1h")
+    assert "/jobs?task=shop.double" in page
+    cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td[^>]*>.*?</td>", page, re.DOTALL)]
+    place = cells.index("shop.double")
+    assert cells[place + 1 : place + 7] == ["9", "8", "6", "2", "0", "25.0 %"]
+    assert "2.5 s" in cells[place + 7]
+    assert site.call("GET", "/jobs?task=shop.double").status_code == 200
+
+
 def test_what_ran_is_drawn(site: Site, app: holdfast.App) -> None:
     at = SYSTEM_CLOCK.now() // MINUTE * MINUTE - 3 * MINUTE
     wait = {"count": 7, "sum": 7_000_000, "p50": 1_000_000, "p95": 2_000_000, "p99": 2_000_000, "max": 2_000_000}
@@ -51,7 +71,7 @@ def test_what_ran_is_drawn(site: Site, app: holdfast.App) -> None:
         {"queue": "mail", "metric": "succeeded", "minute": at, **dict.fromkeys(wait), "count": 7},
         {"queue": "mail", "metric": "wait", "minute": at, **wait},
     ]
-    app.open().write(Op(lambda tx: rollup.put(tx, rows)))
+    app.open().write(Op(lambda tx: rollup.put(tx, rollup.Rolled(rows, []))))
     for path in ("/", "/queues/mail"):
         page = open_page(site, path)
         assert "data-chart=" in page
@@ -60,7 +80,7 @@ def test_what_ran_is_drawn(site: Site, app: holdfast.App) -> None:
 
 def test_each_of_its_parts_can_be_followed(site: Site, app: holdfast.App) -> None:
     app.enqueue(app.tasks["double"].job(1))
-    assert live_parts(site, "/") == 5
+    assert live_parts(site, "/") == 6
 
 
 def test_a_viewer_sees_it_and_a_tenant_only_what_is_his(site: Site, app: holdfast.App) -> None:

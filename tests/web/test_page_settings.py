@@ -46,6 +46,13 @@ def test_a_worker_token_may_work_and_nothing_else(site: Site, app: holdfast.App)
     assert identity is not None and identity.scopes == {"work"} and identity.tenant == "acme"
 
 
+def test_a_token_is_confined_to_queues_and_tasks(site: Site, app: holdfast.App) -> None:
+    form = {"name": "mailer", "role": "worker", "queues": "mail, sms", "tasks": "broken"}
+    assert "queues mail, sms; tasks broken" in answer_of(site, "/settings/tokens", **form)[1]
+    assert (app.access.get("mailer").queues, app.access.get("mailer").tasks) == (("mail", "sms"), ("broken",))
+    assert "confined" in answer_of(site, "/settings/tokens", **{**form, "name": "boss", "role": "admin"})[1]
+
+
 def test_a_token_is_revoked_after_a_question_and_once(site: Site, app: holdfast.App) -> None:
     made = app.access.create("ci", role="viewer")
     path = f"/settings/tokens/{made.token.id}/revoke"

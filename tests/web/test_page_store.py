@@ -18,7 +18,9 @@ def test_it_says_what_the_store_is_and_can_do(site: Site, app: holdfast.App) -> 
     assert ("SQLite" if backend == "sqlite" else "Postgres") in page
     assert "Survives power loss" in page
     assert "Nobody runs jobs" in page
-    assert live_parts(site, "/store") == 4
+    assert live_parts(site, "/store") == 5
+    assert "Operations of this server" in page
+    assert "stats.workers" in open_page(site, "/store")
 
 
 def test_a_worker_that_leads_is_named(site: Site, app: holdfast.App) -> None:
@@ -29,6 +31,14 @@ def test_a_worker_that_leads_is_named(site: Site, app: holdfast.App) -> None:
         page = open_page(site, "/store")
     assert 'data-key="tea"' in page
     assert "w1" in page
+
+
+def test_its_size_is_drawn_minute_by_minute(site: Site, app: holdfast.App) -> None:
+    assert '"series": []' in open_page(site, "/store")
+    app.stats.roll()
+    page = open_page(site, "/store")
+    assert 'id="chart-size"' in page
+    assert '"label": "database"' in page
 
 
 def test_no_password_is_shown_and_viewers_may_look(site: Site) -> None:

@@ -95,21 +95,28 @@ class Site:
 
 
 @contextlib.contextmanager
-def served(app: holdfast.App, **settings: Any) -> Iterator[str]:
+def served(app: holdfast.App, *, http: Any = "auto", **settings: Any) -> Iterator[str]:
     """The site on a free port of loopback, in a thread of its own; its address."""
-    config = uvicorn.Config(asgi(app, **settings), port=0, log_level="warning", timeout_graceful_shutdown=1)
+    with listening(asgi(app, **settings), http) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def listening(application: Any, http: Any = "auto") -> Iterator[str]:
+    """Any ASGI application on a free port of loopback, in a thread of its own; its address."""
+    config = uvicorn.Config(application, port=0, log_level="warning", timeout_graceful_shutdown=1, http=http)
     server = uvicorn.Server(config)
-    listening = threading.Event()
+    started = threading.Event()
     startup = server.startup
 
     async def announce(*args: Any, **kwargs: Any) -> None:
         await startup(*args, **kwargs)
-        listening.set()
+        started.set()
 
     server.startup = announce  # type: ignore[method-assign]
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert listening.wait(SOON), "the server did not start"
+    assert started.wait(SOON), "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}"

@@ -37,6 +37,7 @@ SUITES: Final = (
 
 LONG: Final = (
     Suite("model, by dice", (f"{CHAOS}/test_model.py", "-k", "dice"), 90),
+    Suite("event logs of both databases", (f"{CHAOS}/test_event_logs.py",), 60),
     Suite("load", (f"{CHAOS}/load",), 1_300, grows=False),
     Suite("flows under kills", ("tests/acceptance/test_flows.py",), 200, grows=False),
     Suite("steps under kills", ("tests/acceptance/test_durable_steps.py",), 120, grows=False),
@@ -46,6 +47,7 @@ LONG: Final = (
     Suite("artifacts under kills", ("tests/acceptance/test_artifacts.py",), 120, grows=False),
     Suite("outbox through outages", ("tests/acceptance/test_outbox.py",), 200, grows=False),
     Suite("webhooks through kills", ("tests/acceptance/test_webhooks.py",), 400, grows=False),
+    Suite("callers of a Postgres that stands still", ("tests/acceptance/test_outage.py",), 160, grows=False),
     Suite("dashboard", ("tests/web/test_many_viewers.py", "tests/conformance/test_stats.py"), 300, grows=False),
 )
 """What takes longer, besides."""

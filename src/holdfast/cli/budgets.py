@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 
 from ..client.budgets import Budgets
 from ..model.budget import Budget
-from ..shapes.budgets import of_budget
+from ..shapes.budgets import of_budget, of_job_spent
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, for_people, reason_option, tenant_option
@@ -150,6 +150,34 @@ def delete(
     """Forget a budget. Jobs that name it fail from then on."""
     removed = _budgets(app_name, store, tenant).delete(name, **who)
     say({"removed": removed}, "removed" if removed else "there was no such budget", as_json)
+
+
+@budgets.command(cls=Command)
+@click.argument("job", metavar="JOB")
+@json_option
+@target_options
+def spent(job: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """What a job has spent, by budget."""
+    _tell_spent(job, find_app(app_name, store).budgets.spent_by(job), "spent", as_json)
+
+
+@budgets.command("give-back", cls=Command)
+@click.argument("job", metavar="JOB")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def give_back(job: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Take what an ended job has spent off its budgets. Repeated, it takes nothing more."""
+    _tell_spent(job, find_app(app_name, store).budgets.give_back(job, **who), "given back", as_json)
+
+
+def _tell_spent(job: str, spent: Mapping[str, Mapping[str, Decimal]], what: str, as_json: bool) -> None:
+    if as_json:
+        print_json(plain(of_job_spent(job, spent)))
+        return
+    rows = [(budget, name, f"{n:f}") for budget, amounts in spent.items() for name, n in amounts.items()]
+    print_table(("budget", "dimension", f"{what}#"), rows, empty=f"nothing is {what}")
 
 
 def budget_data(budget: Budget) -> dict[str, Any]:

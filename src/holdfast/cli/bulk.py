@@ -112,7 +112,7 @@ def _tell(app: App, report: BulkReport) -> None:
 
 
 def _standing(app: App, job_id: str) -> str:
-    job = app.jobs.get(job_id)
+    job = app.jobs.get(job_id, whole=False)
     return f"{job.state} ({job.reason})" if job.reason else str(job.state)
 
 

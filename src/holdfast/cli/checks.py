@@ -12,9 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal
 
-from ..config import known_settings
+from ..config import unknown_variables
 from ..database import Database
 from ..errors import HoldfastError
+from ..model.grant import Stranded
 from ..model.worker import Worker
 from ..opening import filesystem_of
 from ..shapes.workers import worker_state
@@ -23,20 +24,6 @@ from ..version import VERSION
 Weight = Literal["ok", "note", "problem"]
 Facts = Mapping[str, object]
 
-_OTHER_VARIABLES: Final = frozenset(
-    {
-        "ACTOR",
-        "APP",
-        "CONFIG",
-        "PROCESSES",
-        "LOG_FORMAT",
-        "LOG_LEVEL",
-        "WORKER_ID",
-        "SUPERVISOR",
-        "DEMO_LEDGER",
-        "TEST_POSTGRES",
-    }
-)
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
 _MUCH_SKEW: Final = 2.0
 _LONG_TRANSACTION: Final = 300.0
@@ -72,10 +59,8 @@ def check_runtime() -> Iterator[Check]:
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[Check]:
-    known = {name.upper() for name in known_settings()} | _OTHER_VARIABLES
-    for name in sorted(environment):
-        if name.startswith("HOLDFAST_") and name.removeprefix("HOLDFAST_") not in known:
-            yield Check("settings", "problem", f"{name} is set, but there is no such setting; is it misspelt?")
+    for text in unknown_variables(environment).values():
+        yield Check("settings", "problem", text)
 
 
 def check_schema(database: Database) -> Iterator[Check]:
@@ -152,6 +137,12 @@ def check_workers(workers: Sequence[Worker]) -> Iterator[Check]:
     if lost:
         doing = "a live one will rescue their jobs" if alive else "their jobs wait for a live one to rescue them"
         yield Check("workers", "note", f"{len(lost)} lost: {', '.join(w.name for w in lost[:5])}; {doing}")
+
+
+def check_stranded(stranded: Sequence[Stranded]) -> Iterator[Check]:
+    for item in stranded:
+        first = f"{item.job_id} and others like it: " if item.job_id else ""
+        yield Check("queues", "note", f"{item.queue}: {first}{item.text}")
 
 
 def _number(facts: Facts, name: str, default: float = 0.0) -> float:

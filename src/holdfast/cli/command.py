@@ -10,6 +10,7 @@ from typing import IO, Any, Final, TypeVar
 import click
 
 from ..errors import ConfigError, Conflict, HoldfastError, InvalidInput, NotFound, StorageError
+from ..rules.redaction import redact
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +49,7 @@ class Command(click.Command):
             raise
         except Exception as error:
             if ctx.params.get("debug"):
-                traceback.print_exc()
+                click.echo(redact(traceback.format_exc()), err=True, nl=False)
             _print(error, as_json=bool(ctx.params.get("as_json")), debug=bool(ctx.params.get("debug")))
             ctx.exit(exit_code(error))
 
@@ -78,7 +79,7 @@ def as_data(error: Exception) -> dict[str, str]:
 
 def describe(error: Exception) -> str:
     """One line for people."""
-    text = " ".join(str(error).split())
+    text = redact(" ".join(str(error).split()))
     return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 

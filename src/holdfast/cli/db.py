@@ -25,7 +25,7 @@ def db() -> None:
 @target_options
 def migrate(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Bring the schema up to date. Safe to run from many machines at once."""
-    with _database(app_name, store, may_create=True) as database:
+    with _database(app_name, store, create=False) as database:
         applied = database.migrate()
     _tell_applied(applied, as_json=as_json)
 
@@ -84,7 +84,7 @@ def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, de
 @target_options
 def create(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Make the file or the Postgres database where it is missing, and its schema."""
-    app = find_app(app_name, store, may_create=True)
+    app = find_app(app_name, store, create=False)
     with Database(app.config) as database:
         made, applied = database.create()
     if as_json:
@@ -125,13 +125,13 @@ def reset(app_name: str | None, store: str | None, force: bool, as_json: bool, d
         click.echo("reset: the store is empty")
 
 
-def _database(app_name: str | None, store: str | None, *, may_create: bool = False) -> Database:
-    return Database(find_app(app_name, store, may_create=may_create).config)
+def _database(app_name: str | None, store: str | None, *, create: bool = True) -> Database:
+    return Database(find_app(app_name, store, create=create).config)
 
 
 def _dialect(app_name: str | None, store: str | None) -> Any:
     if app_name:
-        return dialect_of(find_app(app_name, store, may_create=True).config)
+        return dialect_of(find_app(app_name, store, create=False).config)
     use_store(store)
     return dialect_of(load({}))
 

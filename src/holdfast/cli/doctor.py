@@ -73,6 +73,7 @@ def _examine(app: App, report: Report) -> None:
             if all(check.weight == "ok" for check in schema):
                 report.checks += checks.check_write(database)
                 report.checks += checks.check_workers(app.workers.list())
+                report.checks += checks.check_stranded(app.queues.stranded())
     except HoldfastError as error:
         report.checks.append(Check("store", "problem", redacted(describe(error))))
 

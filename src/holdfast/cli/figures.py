@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..client.stats import Throughput
-from ..model.stats import ErrorGroup, QueueStats, StoreStats, WorkerStats
+from ..model.stats import ErrorGroup, QueueStats, StoreStats, TaskStats, WorkerStats
 from ..model.webhook import QUEUE as WEBHOOKS
-from ..shapes.figures import of_error, of_error_whole, of_throughput
+from ..shapes.figures import of_error, of_error_whole, of_task_stats, of_throughput
 from ..shapes.queues import of_queue_stats
 from .output import plain
 
@@ -64,6 +64,10 @@ def queue_data(queue: QueueStats) -> dict[str, Any]:
 
 def throughput_data(rate: Throughput) -> dict[str, Any]:
     return plain(of_throughput(rate))
+
+
+def task_data(stats: TaskStats) -> dict[str, Any]:
+    return plain(of_task_stats(stats))
 
 
 def store_data(health: StoreStats) -> dict[str, Any]:

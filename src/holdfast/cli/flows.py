@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from ..app import App
 from ..errors import NotFound, ResultTimeout
-from ..model.flow import CancelPolicy, FlowFilter, FlowState
+from ..model.flow import CancelPolicy, FlowFilter, FlowState, Mode, Rest
+from ..shapes.flows import of_join_change
 from .command import EXIT_CODES, NOT_SO, Command, json_option, target_options
 from .flowview import dot, flow_data, graph_data, mermaid, print_flow, print_flows, print_graph
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
-from .output import print_json
+from .output import plain, print_json
 
 
 @click.group(epilog=EXIT_CODES)
@@ -106,10 +107,21 @@ def cancel(
     for flow in ids:
         done = app.flows.cancel(flow, policy, reason=reason or "cancelled", actor=actor)
         ended = _ended(app, flow, wait)
-        told.append({"id": flow, "policy": str(done.policy), "reason": done.reason, "again": done.again} | ended)
+        told.append(
+            {
+                "id": flow,
+                "policy": str(done.policy),
+                "reason": done.reason,
+                "again": done.again,
+                "members": list(done.members),
+            }
+            | ended
+        )
         if not as_json:
             how = "was cancelled before" if done.again else "is cancelled"
-            click.echo(f"flow {flow} {how} ({done.policy}); it is {ended['state']}")
+            click.echo(
+                f"flow {flow} {how} ({done.policy}); it reached {len(done.members):,} jobs; it is {ended['state']}"
+            )
     if as_json:
         print_json({"flows": told})
     ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else NOT_SO)
@@ -146,6 +158,39 @@ def retry(
     else:
         many = "1 member runs" if len(again) == 1 else f"{len(again):,} members run"
         click.echo(f"flow {flow}: {many} again" if again else f"flow {flow}: nothing to run again")
+
+
+@flows.command("set-join", cls=Command)
+@click.argument("flow", metavar="FLOW")
+@click.argument("member", metavar="MEMBER")
+@click.option("--needs", type=click.Choice(get_args(Mode)), required=True, help="How many of its upstreams it needs.")
+@click.option("--needed", type=int, metavar="N", help="With --needs quorum: how many.")
+@click.option("--rest", type=click.Choice(get_args(Rest)), default="run", help="What the others do. [default: run]")
+@actor_option
+@reason_option
+@json_option
+@target_options
+def set_join(
+    flow: str,
+    member: str,
+    *,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **change: Any,
+) -> None:
+    """Change how many upstreams a member needs that still waits for them, such as 7 of 10 instead of all."""
+    app = find_app(app_name, store)
+    done = app.flows.set_join(_job_of(app, flow, member), **change)
+    if as_json:
+        print_json(plain(of_join_change(flow, done)))
+    else:
+        many = {"all": f"all {done.upstreams:,}", "any": f"one of {done.upstreams:,}"}.get(
+            done.join.mode, f"{done.join.needed:,} of {done.upstreams:,}"
+        )
+        how = "now needs" if done.changed else "already needed"
+        click.echo(f"member {member} {how} {many} upstreams; it is {done.state}")
 
 
 def _ended(app: App, flow: str, wait: float | None) -> dict[str, str]:

@@ -82,7 +82,8 @@ def grants(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 def warn_of(stranded: Sequence[Stranded]) -> None:
     """Say below a list what nobody can run."""
     for item in stranded:
-        click.echo(f"warning: {item.job_id} of queue {item.queue}, and others like it: {item.text}", err=True)
+        subject = f"{item.job_id} of queue {item.queue}, and others like it" if item.job_id else f"queue {item.queue}"
+        click.echo(f"warning: {subject}: {item.text}", err=True)
 
 
 def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from ..app import App
+from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError
-from ..model.answers import CancelResult, DeleteResult, JobFilter
+from ..model.answers import LATER, CancelResult, DeleteResult, JobFilter
 from ..model.job import JobState
 from ..shapes.explaining import of_explanation
 from .acting import Answer, act_on_each, failed
@@ -26,10 +27,11 @@ from .command import (
     target_options,
 )
 from .control import replay, revoke
+from .enqueue import enqueue
 from .grants import grant, grants, reason_data, withdraw
 from .jobview import print_explanation, print_job, print_jobs
 from .locate import find_app
-from .operator import actor_option, reason_option
+from .operator import Duration, actor_option, reason_option
 from .output import plain, print_json
 from .shapes import job_brief, job_whole
 from .steps import fork, print_steps, step_data
@@ -43,24 +45,51 @@ def jobs() -> None:
 
 @jobs.command("list", cls=Command)
 @click.option("--state", type=click.Choice([str(state) for state in JobState]))
+@click.option("--label", type=click.Choice(LATER), help="Ready jobs whose time has not come, by what they wait for.")
 @click.option("--queue", metavar="NAME")
 @click.option("--task", metavar="NAME")
 @click.option("--tenant", metavar="NAME")
+@click.option("--affinity", metavar="NAME", help="Only jobs that ask for this to be loaded, such as a model.")
+@click.option("--tag", metavar="TAG", help="Such as invoice, or order=4711.")
+@click.option("--created-by", metavar="NAME", help="Who enqueued it, such as token:shop or schedule:nightly.")
+@click.option(
+    "--ended-since", type=Duration(), metavar="DURATION", help="Ended within this time, such as 1h; last first."
+)
+@click.option("--ended-before", type=Duration(), metavar="DURATION", help="Ended longer ago than this; last first.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
-@click.option("--before", metavar="ID", help="Only jobs older than this one: the `next` of the page before.")
+@click.option("--before", metavar="NEXT", help="Only jobs after this place: the `next` of the page before.")
 @json_option
 @target_options
-def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, **wanted: Any) -> None:
-    """Jobs, newest first."""
+def list_(
+    app_name: str | None,
+    store: str | None,
+    ended_since: float | None,
+    ended_before: float | None,
+    as_json: bool,
+    debug: bool,
+    **given: Any,
+) -> None:
+    """Jobs, newest first; with --ended-since or --ended-before ended jobs, those that ended last first."""
     app = find_app(app_name, store)
-    found = app.jobs.find(JobFilter(**wanted))
+    by_end = ended_since is not None or ended_before is not None
+    wanted = JobFilter(
+        order="ended" if by_end else "created",
+        finished_after=_ago(ended_since),
+        finished_before=_ago(ended_before),
+        **given,
+    )
+    found = app.jobs.find(wanted)
     unrunnable = app.jobs.unrunnable(found)
-    more = found[-1].id if len(found) == wanted["limit"] else None
+    more = wanted.place(found[-1]) if len(found) == wanted.limit else None
     if as_json:
         shown = [job_brief(job) | {"unrunnable": reason_data(unrunnable, job.id)} for job in found]
         print_json({"jobs": shown, "next": more})
     else:
-        print_jobs(found, more, unrunnable)
+        print_jobs(found, more, unrunnable, by_end=by_end)
+
+
+def _ago(seconds: float | None) -> int | None:
+    return None if seconds is None else SYSTEM_CLOCK.now() - round(seconds * SECOND)
 
 
 @jobs.command(cls=Command)
@@ -72,13 +101,18 @@ def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: b
     app = find_app(app_name, store)
 
     def one(job_id: str) -> dict[str, Any]:
-        job, attempts, steps = app.jobs.get(job_id), app.jobs.attempts(job_id), app.jobs.steps(job_id)
-        progress = app.streams.progress(job_id)
+        # Large values are of use to programs only.
+        job, steps = app.jobs.get(job_id, whole=as_json), app.jobs.steps(job_id, whole=as_json)
+        attempts, progress, demands = (
+            app.jobs.attempts(job_id),
+            app.streams.progress(job_id),
+            app.jobs.demands(job_id),
+        )
         if not as_json:
-            print_job(job, attempts, progress)
+            print_job(job, attempts, progress, demands)
             print_steps(steps)
         found = {"steps": [step_data(step) for step in steps], "progress": progress_data(progress)}
-        return job_whole(job, attempts) | found
+        return job_whole(job, attempts, demands, app.artifacts.list(job_id)) | found
 
     _look(ids, one, "jobs", as_json=as_json)
 
@@ -233,7 +267,21 @@ def run_now(
     act_on_each(app, ids, one, as_json=as_json)
 
 
-for _command in (priority, move, hold, release, revoke, replay, fork, tail, artifacts, grant, withdraw, grants):
+for _command in (
+    enqueue,
+    priority,
+    move,
+    hold,
+    release,
+    revoke,
+    replay,
+    fork,
+    tail,
+    artifacts,
+    grant,
+    withdraw,
+    grants,
+):
     jobs.add_command(_command)
 
 

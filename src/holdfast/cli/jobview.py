@@ -10,16 +10,18 @@ import click
 from rich.text import Text
 
 from ..clock import SECOND
-from ..model.job import Attempt, JobRecord
+from ..model.job import Attempt, Demands, JobRecord
 from ..model.stream import Progress
 from ..rules.explain import Explanation, Reason
 from ..rules.webhooks import own_tags
 from .output import STATE_STYLES, console_for, instant, print_facts, print_table
-from .shapes import decoded, error_line, last_error
+from .shapes import decoded, error_line
 from .streams import progress_line
 
 
-def print_jobs(jobs: Sequence[JobRecord], more: str | None, unrunnable: Mapping[str, Reason]) -> None:
+def print_jobs(
+    jobs: Sequence[JobRecord], more: str | None, unrunnable: Mapping[str, Reason], *, by_end: bool = False
+) -> None:
     rows = [
         (
             job.id,
@@ -28,12 +30,12 @@ def print_jobs(jobs: Sequence[JobRecord], more: str | None, unrunnable: Mapping[
             str(job.state),
             job.priority,
             f"{job.attempts}/{job.max_attempts or '∞'}",
-            instant(job.created_at, exact=False),
-            _lack(unrunnable.get(job.id)) or error_line(last_error(job)) or job.reason,
+            instant(job.finished_at if by_end else job.created_at, exact=False),
+            _lack(unrunnable.get(job.id)) or error_line(job.error) or job.reason,
         )
         for job in jobs
     ]
-    columns = ("id", "task", "queue", "state", "prio#", "tries#", "created", "why…")
+    columns = ("id", "task", "queue", "state", "prio#", "tries#", "ended" if by_end else "created", "why…")
     print_table(columns, rows, empty="no jobs")
     if unrunnable:
         for text, n in Counter(reason.text for reason in unrunnable.values()).items():
@@ -47,7 +49,7 @@ def _lack(reason: Reason | None) -> str | None:
     return None if reason is None or reason.code == "no_worker" else reason.text
 
 
-def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -> None:
+def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress, demands: Demands) -> None:
     print_facts(
         [
             ("id", job.id),
@@ -60,7 +62,9 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -
             ("progress", progress_line(progress)),
             ("priority", job.priority),
             ("attempts", f"{job.attempts} of {job.max_attempts or 'any number'}"),
+            ("total attempts", job.total_attempts if job.past_attempts else None),
             ("created", instant(job.created_at)),
+            ("created by", job.created_by),
             ("not before", instant(job.not_before)),
             ("started", instant(job.started_at)),
             ("finished", instant(job.finished_at)),
@@ -69,18 +73,43 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress) -
             ("worker", job.owner and f"{job.owner}, under epoch {job.epoch}"),
             ("cancel", job.cancel_at and f"requested {instant(job.cancel_at)}: {job.cancel_reason}"),
             ("dedupe", job.dedupe_key and f"{job.dedupe_key!r} in {job.dedupe_scope!r} until {job.dedupe_until}"),
+            ("requires", ", ".join(demands.requires)),
+            ("affinity", demands.affinity),
+            ("version", demands.version),
+            ("concurrency key", _key(demands)),
+            ("rate", demands.rate),
+            ("breaker", demands.breaker),
+            ("quota", demands.quota),
+            ("reserves", _reserved(demands)),
+            ("webhook", demands.webhook),
             ("crashes", job.crashes or None),
-            ("suspect", "yes: its worker was lost, so it runs apart" if job.suspect else None),
+            (
+                "suspect",
+                "yes: lost with its worker twice, or took its process down; runs apart" if job.suspect else None,
+            ),
             ("generation", job.generation or None),
             ("tags", ", ".join(own_tags(decoded(job.tags) or []))),
             ("arguments", _json(job.payload)),
             ("result", _json(job.result)),
-            ("error", error_line(last_error(job))),
+            ("error", error_line(job.error)),
         ]
     )
     if attempts:
         _print_attempts(attempts)
     click.echo()
+
+
+def _key(demands: Demands) -> str | None:
+    if demands.concurrency_key is None or demands.concurrency is None:
+        return demands.concurrency_key
+    return f"{demands.concurrency_key}, {demands.concurrency} at a time"
+
+
+def _reserved(demands: Demands) -> str:
+    return "; ".join(
+        f"{budget}: " + ", ".join(f"{amount} {name}" for name, amount in amounts.items())
+        for budget, amounts in demands.reserve.items()
+    )
 
 
 def print_explanation(found: Explanation) -> None:

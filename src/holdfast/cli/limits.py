@@ -42,7 +42,10 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @target_options
 def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
     """Let at most N jobs of a task or of a queue run at once."""
-    find_app(app_name, store).limits.set_concurrency(n, **what)
+    app = find_app(app_name, store)
+    app.limits.set_concurrency(n, **what)
+    if app.tasks and what["task"] is not None and what["task"] not in app.tasks:
+        click.echo(f"warning: the app has no task {what['task']!r}; it has {', '.join(sorted(app.tasks))}", err=True)
     say({"most": n}, f"at most {n} at once", as_json)
 
 
@@ -113,11 +116,13 @@ def total(
 
 @limits.command(cls=Command)
 @click.argument("scope")
+@actor_option
+@reason_option
 @json_option
 @target_options
-def drain(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def drain(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Empty the token bucket of a scope, after the other side has refused."""
-    find_app(app_name, store).limits.drain(scope)
+    find_app(app_name, store).limits.drain(scope, **who)
     say({"scope": scope}, f"rate {scope} is empty", as_json)
 
 
@@ -126,7 +131,13 @@ def _rows(view: LimitsView) -> list[tuple[str, ...]]:
     return [
         *((lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes),
         *(
-            (f"rate:{one.scope}", f"{one.tokens:.1f} left", f"{one.capacity:g}", f"{one.refill:g}/s", one.origin)
+            (
+                f"rate:{one.scope}",
+                f"{one.tokens:.1f} left" + (f", {one.keys:,} keys" if one.keys else ""),
+                f"{one.capacity:g}",
+                f"{one.refill:g}/s",
+                one.origin,
+            )
             for one in view.buckets
         ),
         *((f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()),

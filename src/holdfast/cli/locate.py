@@ -5,39 +5,56 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import click
 
 from ..app import App
 from ..config import load, origins
-from ..errors import ConfigError, NotFound
-from ..opening import database_file
+from ..database import Database
+from ..errors import ConfigError
+from ..opening import database_file, foreign_tables
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
 
 
-class DatabaseMissing(NotFound):
-    """The file that was named is not there."""
+def find_app(
+    app_name: str | None,
+    store: str | None,
+    *,
+    create: bool = True,
+    adds: bool = False,
+    say: Callable[[str], object] | None = None,
+) -> App:
+    """Return the app by its name, or one without tasks on the store that was named.
 
-    def __init__(self, path: str) -> None:
-        super().__init__("database", path)
-        self.args = (f'there is no database {path}; "holdfast db create" makes one',)
-
-
-def find_app(app_name: str | None, store: str | None, *, may_create: bool = False) -> App:
-    """The app by its name, or one without tasks on the store that was named.
-
-    A file that does not exist is refused unless `may_create`: a mistyped path must not become an empty database.
+    Creates a SQLite file that does not exist, unless `create` is off, and says so: the path may be mistyped. To a file
+    of others, without Holdfast's tables, only a command that `adds` them does so; all else refuses it.
     """
     use_store(store)
     app = load_app(app_name) if app_name else App(_store_without_app())
     if context := click.get_current_context(silent=True):
         context.call_on_close(app.close)
     file = database_file(app.config)
-    if file is not None and not may_create and not file.exists():
-        raise DatabaseMissing(str(file))
+    if not create or file is None:
+        return app
+    others = foreign_tables(file) if file.exists() else 0
+    if others and not adds:
+        raise ConfigError(
+            f"{file} has {_tables(others)}, none of them Holdfast's, so there is nothing here to read or change;"
+            f" if it is the right file, add them with: holdfast db migrate --store {file}"
+        )
+    if others or not file.exists():
+        with Database(app.config) as database:
+            database.create()
+        added = f"added Holdfast's tables to {file}, which had {_tables(others)} before"
+        (say or _say)(added if others else f"created a new SQLite database: {file}")
     return app
+
+
+def _tables(n: int) -> str:
+    return f"{n:,} table{'' if n == 1 else 's'}"
 
 
 def load_app(name: str) -> App:
@@ -61,6 +78,10 @@ def use_store(store: str | None) -> None:
     # A variable, not an argument: a password in an argument could be read by every user of the machine.
     if store is not None:
         os.environ[STORE_VARIABLE] = store
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _store_without_app() -> str:

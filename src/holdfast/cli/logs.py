@@ -13,18 +13,26 @@ from ..telemetry import JobFilter, JsonFormatter
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO    holdfast.engine: message  [job=… task=… attempt=…]`."""
 
-    converter = staticmethod(time.gmtime)
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self._second = (-1, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        second, text = self._second
+        if second != (now := int(record.created)):
+            # Made once a second: it took half of the time of a line.
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+            self._second = now, text
+        return f"{text}.{int(record.msecs):03d}Z"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
+        line, job = super().formatMessage(record), getattr(record, "job", "")
+        if job and job in record.message:
+            return line  # What is said about a job names it already.
         bound = " ".join(
             f"{name}={value}" for name in ("job", "task", "attempt") if (value := getattr(record, name, ""))
         )
-        return super().formatMessage(record) + (f"  [{bound}]" if bound else "")
+        return line + (f"  [{bound}]" if bound else "")
 
 
 def set_up_logs(form: Literal["text", "json"], level: str) -> None:

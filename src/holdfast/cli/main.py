@@ -15,6 +15,7 @@ from .command import EXIT_CODES, UsageAsJson
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _AS_JSON: Final = "holdfast.as_json"
+_OF_COMMANDS: Final = ("--store", "--app", "--json", "--debug")
 _COMMANDS: Final = {
     "worker": "worker:worker",
     "serve": "serve:serve",
@@ -82,9 +83,18 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except click.ClickException as wrong:
+        wrong = _misplaced(wrong)
         if not ctx.meta[_AS_JSON] or isinstance(wrong, UsageAsJson):
-            raise
+            raise wrong
         raise UsageAsJson(wrong) from wrong
+
+
+def _misplaced(wrong: click.ClickException) -> click.ClickException:
+    """Say where an option belongs that every command has and a group has not."""
+    if not isinstance(wrong, click.NoSuchOption) or wrong.option_name not in _OF_COMMANDS:
+        return wrong
+    where = f"holdfast jobs list {wrong.option_name} …"
+    return click.UsageError(f"put {wrong.option_name} behind the command, such as: {where}", ctx=wrong.ctx)
 
 
 def main() -> None:

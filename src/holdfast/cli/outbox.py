@@ -51,8 +51,8 @@ def retry(
 
 @outbox.command(cls=Command)
 @click.argument("name")
-@click.option("--older-than", type=Duration(), default="0", help="Only those put so long ago, such as 30d.")
-@click.option("--apply", is_flag=True, help="Do it; otherwise it is only shown.")
+@click.option("--older-than", type=Duration(), help="Only those put so long ago, such as 30d; 0 is all.")
+@click.option("--apply", is_flag=True, help="Do it; otherwise it is only shown. Needs --older-than.")
 @view_option
 @actor_option
 @reason_option
@@ -61,7 +61,7 @@ def retry(
 def drain(
     *,
     name: str,
-    older_than: float,
+    older_than: float | None,
     apply: bool,
     tenant: str | None,
     app_name: str | None,
@@ -71,6 +71,8 @@ def drain(
     **who: str,
 ) -> None:
     """Show abandoned entries by kind; with --apply they are tried again."""
+    if apply and older_than is None:
+        raise click.UsageError("--apply needs --older-than: the age of the entries, such as 30d, or 0 for all of them")
     report = _outboxes(find_app(app_name, store), tenant).drain(name, older_than=older_than, apply=apply, **who)
     if as_json:
         print_json({"outbox": name, "applied": apply, "kinds": dict(report.by_kind), "left": report.left})
@@ -78,7 +80,8 @@ def drain(
     rows = [(kind or "(none)", n) for kind, n in report.by_kind.items()]
     print_table(("kind", "abandoned#"), rows, empty=f"nothing of {name} is abandoned")
     if report.total:
-        click.echo("they are pending again" if apply else "nothing was changed; repeat with --apply")
+        again = "--apply" if older_than is not None else "--older-than 0 --apply"
+        click.echo("they are pending again" if apply else f"nothing was changed; repeat with {again}")
     if report.left:
         click.echo(f"{report.left:,} were replayed too often and stay abandoned")
 

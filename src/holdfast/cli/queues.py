@@ -8,10 +8,12 @@ from typing import Any, Final
 import click
 import msgspec
 
+from ..app import App
 from ..client.queues import QueueView, seconds
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound
 from ..model.queue import QueueSettings
 from ..names import check_queue
+from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy
 from ..shapes.queues import of_queue_brief, of_queue_settings
 from .command import EXIT_CODES, Command, json_option, target_options
@@ -58,6 +60,8 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
     """A queue's state and settings."""
     app = find_app(app_name, store)
     settings = app.queues.get(name)
+    if name not in _there(app):
+        raise NotFound("queue", name)
     if as_json:
         print_json(settings_data(settings))
         return
@@ -144,6 +148,13 @@ def set_(
         click.echo(f"queue {name}: {', '.join(key.replace('_', ' ') for key in changes)} set")
 
 
+def _there(app: App) -> set[str]:
+    """Return the queues that have jobs, settings, a task or a worker, and the default one."""
+    used = {task.task_options.queue for task in app.tasks.values()}
+    served = {queue for worker in app.workers.list() for queue in worker.queues}
+    return {"default", *used, *served, *(view.name for view in app.queues.list())}
+
+
 def settings_data(settings: QueueSettings) -> dict[str, Any]:
     """A queue's settings for programs; durations in seconds."""
     return plain(of_queue_settings(settings))
@@ -160,7 +171,7 @@ def _policy(text: str) -> RetryPolicy:
     try:
         return msgspec.json.decode(text, type=RetryPolicy)
     except msgspec.DecodeError as wrong:
-        raise InvalidInput(f"the retry policy is wrong: {wrong}") from wrong
+        raise InvalidInput(f"the retry policy is wrong: {wrong}{allowed_values(RetryPolicy, str(wrong))}") from wrong
 
 
 def _view_data(view: QueueView) -> dict[str, Any]:

@@ -72,10 +72,11 @@ def _state(queue: QueueStats) -> str:
 
 
 def _workers(view: View, most: int) -> Table:
-    table = _table("worker", "state", "queues", "slots#", "cpu#", "memory#", "claim p99#", "last beat#")
+    table = _table("worker", "state", "queues", "running#", "slots#", "cpu#", "memory#", "claim p99#", "last beat#")
     for worker in view.workers[:most]:
         cpu, memory, claim = worker_vitals(worker)
-        cells = (queue_names(worker.queues), str(worker.slots), cpu, memory, claim, f"{age(worker.beat_age)} ago")
+        slots = (str(worker.running), str(worker.slots))
+        cells = (queue_names(worker.queues), *slots, cpu, memory, claim, f"{age(worker.beat_age)} ago")
         table.add_row(cell(worker.name), cell(worker.state), *(Text(text) for text in cells))
     return _or_nothing(table, "no workers")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..errors import ConfigError
+from ..errors import MissingExtra
 from .command import Command, target_options
 from .locate import find_app
 
@@ -20,6 +20,13 @@ from .locate import find_app
 )
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A site whose pages may call the API, such as https://app.example.com; repeatable. [default: none]",
 )
 @click.option(
     "--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its certificate, for HTTPS."
@@ -38,6 +45,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
     port: int,
     auth: str | None,
     hosts: tuple[str, ...],
+    origins: tuple[str, ...],
     cert: str | None,
     key: str | None,
     behind_proxy: bool,
@@ -49,14 +57,17 @@ def serve(  # noqa: PLR0917 - click gives them by name
     """Serve the HTTP API and the dashboard until told to stop."""
     try:
         from ..web import serving
-    except ImportError as missing:
-        raise ConfigError(f'{missing.name} is missing; pip install "holdfast[web]"') from missing
+    except ModuleNotFoundError as missing:
+        if not MissingExtra.explains(missing, "web"):
+            raise
+        raise MissingExtra("holdfast serve", missing, "web") from missing
     named = where or app_name
-    app = find_app(named, store)
+    app = find_app(named, store, adds=True)
     settings = serving.settings_for(
         host,
         auth=auth,  # type: ignore[arg-type]
         hosts=hosts,
+        origins=origins,
         behind_proxy=behind_proxy,
         any_task=named is None,
         encrypted=cert is not None,

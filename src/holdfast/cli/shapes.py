@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.job import Attempt, JobRecord
+from ..model.artifact import Artifact
+from ..model.job import Attempt, Demands, JobRecord
 from ..model.worker import Worker
 from ..shapes.jobs import error_line as error_line
-from ..shapes.jobs import last_error as last_error
-from ..shapes.jobs import of_job, of_job_brief
+from ..shapes.jobs import of_job, of_job_brief, with_artifacts
 from ..shapes.values import decoded as decoded
 from ..shapes.workers import of_worker
 from .output import plain
@@ -19,9 +19,9 @@ def job_brief(job: JobRecord) -> dict[str, Any]:
     return plain(of_job_brief(job))
 
 
-def job_whole(job: JobRecord, attempts: list[Attempt]) -> dict[str, Any]:
+def job_whole(job: JobRecord, attempts: list[Attempt], demands: Demands, artifacts: list[Artifact]) -> dict[str, Any]:
     """Everything about a job."""
-    return plain(of_job(job, attempts))
+    return plain(with_artifacts(of_job(job, attempts, demands), artifacts))
 
 
 def worker_data(worker: Worker) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def send(
         click.echo(f"job {sent.job_id} had it already, as signal {sent.seq}")
     else:
         click.echo(f"job {sent.job_id} {'goes on' if sent.effect == 'resumed' else 'has it'}, as signal {sent.seq}")
+    if sent.waits_for and not as_json:
+        click.echo(f"it waits for {', '.join(sent.waits_for)}; this one is kept for a later wait")
 
 
 @signals.command(cls=Command)
@@ -53,7 +55,7 @@ def send(
 def pending(
     job: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any
 ) -> None:
-    """Waitpoints that take a signal, of one job or of all, without their tokens."""
+    """Waitpoints that take a signal, and names that jobs wait for, of one job or of all, without their tokens."""
     found = find_app(app_name, store).signals.pending(job, limit=limit, **more)
     more_after = found[-1].id if len(found) == limit else None
     if as_json:
@@ -61,12 +63,12 @@ def pending(
         return
     rows = [
         (one.id, one.name, one.job_id, one.task, "yes" if one.awaited else "not yet",
-         instant(one.expires_at, exact=False), one.refusals)
+         instant(one.expires_at, exact=False) if one.expires_at else "never", one.refusals)
         for one in found
     ]  # fmt: skip
     columns = ("waitpoint", "name", "job", "task…", "awaited", "expires", "refused#")
     print_table(
-        columns, rows, empty="no waitpoint is open; jobs that wait otherwise: holdfast jobs list --state suspended"
+        columns, rows, empty="nothing is pending; jobs that wait otherwise: holdfast jobs list --state suspended"
     )
     if more_after:
         click.echo(f"\nthere may be more: --after {more_after}")

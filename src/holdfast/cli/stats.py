@@ -1,28 +1,68 @@
-"""`holdfast stats`: how the queues fare, now and in the last minutes."""
+"""`holdfast stats`: how the queues and tasks fare, now and in the last minutes."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from ..client.stats import Throughput
-from ..model.stats import LABELS, QueueStats, StoreStats
+from ..app import App
+from ..client.stats import MOST_OF_TASKS, Throughput
+from ..model.stats import LABELS, Latency, QueueStats, StoreStats
 from .command import Command, json_option, target_options
-from .figures import age, number, queue_data, queue_name, share, size, store_data, throughput_data, worth_showing
+from .figures import (
+    age,
+    number,
+    queue_data,
+    queue_name,
+    share,
+    size,
+    store_data,
+    task_data,
+    throughput_data,
+    worth_showing,
+)
 from .locate import find_app
 from .output import console_for, print_json, print_table
 
+_EVENTS: Final = ("enqueued", "started", "succeeded", "failed", "retried")
+_NOTHING: Final = "nothing happened, or no worker keeps the numbers"
+
 
 @click.command(cls=Command)
+@click.option("--by", type=click.Choice(["queue", "task"]), default="queue", help="What is counted. [default: queue]")
 @click.option("--queue", metavar="QUEUE", help="Only this one.")
-@click.option("--minutes", type=click.IntRange(1, 240), default=5, help="How far the rates look back. [default: 5]")
+@click.option(
+    "--minutes",
+    type=click.IntRange(1, MOST_OF_TASKS),
+    help="How far the rates look back. [default: 5, up to 240; by task 60, up to 1440]",
+)
 @json_option
 @target_options
-def stats(queue: str | None, minutes: int, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def stats(
+    by: str,
+    queue: str | None,
+    minutes: int | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
     """How the queues fare: jobs by label, rates and latencies of the last closed minutes, the store's health.
 
-    ~ marks an estimate. Rates are per minute; of latencies the worst minute is shown.
+    ~ marks an estimate. Rates are per minute; of latencies the worst minute is shown. With --by task: what each task
+    did in the last closed minutes.
     """
+    if by == "task" and queue is not None:
+        raise click.UsageError("--queue cannot be given with --by task: a task is counted over all its queues")
     app = find_app(app_name, store)
+    if by == "task":
+        _by_task(app, minutes or 60, as_json=as_json)
+    else:
+        _by_queue(app, queue, minutes or 5, as_json=as_json)
+
+
+def _by_queue(app: App, queue: str | None, minutes: int, *, as_json: bool) -> None:
     queues = [app.stats.queue(queue)] if queue is not None else app.stats.queues()
     rates = [rate for rate in app.stats.throughput(minutes) if queue in (None, rate.queue)]
     health = app.stats.store()
@@ -39,6 +79,31 @@ def stats(queue: str | None, minutes: int, app_name: str | None, store: str | No
     _show_queues(worth_showing(queues) if queue is None else queues)
     _show_rates(rates, minutes)
     _show_store(health)
+
+
+def _by_task(app: App, minutes: int, *, as_json: bool) -> None:
+    found = app.stats.tasks(minutes)
+    if as_json:
+        print_json({"minutes": minutes, "tasks": [task_data(one) for one in found]})
+        return
+    console_for().print(f"the last {minutes} closed minutes", style="bold")
+    rows = [
+        (
+            one.task,
+            *(f"{one.count(name):,}" for name in _EVENTS),
+            share(one.failure_rate),
+            *(_times(latency) for latency in (one.run, one.wait)),
+        )
+        for one in found
+    ]
+    times = ("failure rate#", "run mean/p50/p95/p99#", "wait mean/p50/p95/p99#")
+    print_table(("task", *(f"{name}#" for name in _EVENTS), *times), rows, empty=_NOTHING)
+
+
+def _times(latency: Latency | None) -> str:
+    if latency is None:
+        return ""
+    return " / ".join(age(value) for value in (latency.mean, latency.p50, latency.p95, latency.p99))
 
 
 def _show_queues(queues: list[QueueStats]) -> None:
@@ -68,14 +133,14 @@ def _show_rates(rates: list[Throughput], minutes: int) -> None:
     rows = [
         (
             queue_name(rate.queue),
-            *(f"{rate.per_minute(name):.4g}" for name in ("enqueued", "started", "succeeded", "failed", "retried")),
+            *(f"{rate.per_minute(name):.4g}" for name in _EVENTS),
             *(_spread(rate, name) for name in ("wait", "run", "total")),
         )
         for rate in rates
     ]
-    columns = ("queue", "enqueued#", "started#", "succeeded#", "failed#", "retried#")
+    columns = ("queue", *(f"{name}#" for name in _EVENTS))
     latencies = ("wait p50/p95/p99#", "run p50/p95/p99#", "total p50/p95/p99#")
-    print_table((*columns, *latencies), rows, empty="nothing happened, or no worker keeps the numbers")
+    print_table((*columns, *latencies), rows, empty=_NOTHING)
 
 
 def _spread(rate: Throughput, name: str) -> str:

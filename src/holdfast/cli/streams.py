@@ -44,7 +44,7 @@ def tail(
     app = find_app(app_name, store)
     patience = 0 if no_follow else timeout
     said: list[str] = []
-    if not as_json and not no_follow and not app.jobs.get(job_id).attempts:
+    if not as_json and not no_follow and not app.jobs.get(job_id, whole=False).attempts:
         said = _say_where_it_is(app, job_id)
     last = ""
     for frame in app.stream(job_id, after=after, timeout=patience, best_effort=not durable):

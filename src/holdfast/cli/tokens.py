@@ -16,6 +16,15 @@ from .operator import Duration, actor_option, reason_option
 from .output import instant, plain, print_json, print_table, say
 
 
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names with commas between."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
+
+
 @click.group(epilog=EXIT_CODES)
 def tokens() -> None:
     """Make, see and revoke the tokens of the HTTP API and the dashboard."""
@@ -27,6 +36,8 @@ def tokens() -> None:
 @click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="What it is good for, one by one.")
 @click.option("--tenant", metavar="NAME", help="It reaches this tenant's part alone. [default: the whole store]")
 @click.option("--expires", type=Duration(), help="How long it is good for, such as 30d. [default: until it is revoked]")
+@click.option("--queues", type=Names(), default=(), help="Confine it to jobs of these queues. [default: all]")
+@click.option("--tasks", type=Names(), default=(), help="Confine it to jobs of these tasks. [default: all]")
 @actor_option
 @reason_option
 @json_option
@@ -103,4 +114,6 @@ def _all(access: Access) -> list[Token]:
 
 
 def _good_for(token: Token) -> str:
-    return role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)
+    scopes = role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)
+    queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
+    return scopes + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")

@@ -79,11 +79,13 @@ def rotate(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 
 @webhooks.command(cls=Command)
 @click.argument("endpoint")
+@actor_option
+@reason_option
 @json_option
 @target_options
-def test(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Send a message that tells of nothing; `webhooks log` shows what came of it."""
-    sent = find_app(app_name, store).webhooks.test(endpoint)
+def test(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+    """Send a test message; `webhooks log` shows what came of it."""
+    sent = find_app(app_name, store).webhooks.test(endpoint, **who)
     say(delivery_data(sent), f"delivery {sent.id} is on its way, as message {sent.message}", as_json)
 
 

@@ -95,7 +95,7 @@ def worker(
     name = where or app_name
     if name is None:
         raise ConfigError("which app? Name it, such as: holdfast worker shop.jobs:app (or set HOLDFAST_APP)")
-    app = find_app(name, store, may_create=True)
+    app = find_app(name, store, adds=True, say=logger.info)
     flags["queues"] = _queues(queues)
     config = app.settings(**flags)
     _warn(app, config)
@@ -112,6 +112,8 @@ def worker(
 def _queues(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
+    if len(text.split()) > 1 and "," not in text:
+        raise ConfigError(f"--queues is {text!r}; put a comma between queues: --queues {','.join(text.split())}")
     return tuple(dict.fromkeys(check_queue(part.strip()) for part in text.split(",")))
 
 

@@ -37,6 +37,8 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
             worker_state(worker),
             queue_names(worker.queues),
             worker.concurrency,
+            worker.running,
+            ", ".join(worker.oldest[:1]),
             instant(worker.started_at, exact=False),
             instant(worker.beat_at, exact=False),
             worker.version,
@@ -44,7 +46,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         )
         for worker in found
     ]
-    columns = ("name", "state", "queues…", "slots#", "started", "last beat", "version", "id")
+    columns = ("name", "state", "queues…", "slots#", "running#", "oldest job", "started", "last beat", "version", "id")
     print_table(columns, rows, empty="no workers")
 
 

@@ -8,16 +8,25 @@ from __future__ import annotations
 import builtins
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from ..errors import InvalidInput, QueueFull, StorageError
 from ..ids import ids
 from ..model.access import Identity, NewToken, Recognized, Token, identity_of
-from ..names import check_name
+from ..names import check_name, check_queue
 from ..options import Seconds
-from ..rules.access import SECRET_BYTES, SESSION_PREFIX, check_life, digest, is_secret, make_secret, scopes_of
+from ..rules.access import (
+    SECRET_BYTES,
+    SESSION_PREFIX,
+    check_confined,
+    check_life,
+    digest,
+    is_secret,
+    make_secret,
+    scopes_of,
+)  # fmt: skip
 from ..storage.ops import access
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store
@@ -25,6 +34,7 @@ from ..storage.port import Op, Store
 logger: Final = logging.getLogger("holdfast.access")
 
 _MOST: Final = 1_000
+_MOST_NAMES: Final = 256
 
 
 class Access:
@@ -44,6 +54,8 @@ class Access:
         scopes: Collection[str] | None = None,
         tenant: str | None = None,
         expires: Seconds | None = None,
+        queues: Sequence[str] = (),
+        tasks: Sequence[str] = (),
         actor: str = "app",
         reason: str = "",
     ) -> NewToken:
@@ -52,6 +64,9 @@ class Access:
         What it is good for is said by a `role` (viewer, operator, admin) or by `scopes`. With a `tenant` it reaches
         that tenant's part alone. It is good for `expires` seconds, or with None until it is revoked. TokenConflict
         where a token of that name is in force.
+
+        With `queues` or `tasks` it is confined to jobs of those: its workers serve no others, and it can enqueue and
+        read no others. Such a token has none of the scopes operate and admin.
         """
         secret, op = self._creating(**_given(locals()))
         return NewToken(self._store().write(op), secret)
@@ -64,6 +79,8 @@ class Access:
         scopes: Collection[str] | None = None,
         tenant: str | None = None,
         expires: Seconds | None = None,
+        queues: Sequence[str] = (),
+        tasks: Sequence[str] = (),
         actor: str = "app",
         reason: str = "",
     ) -> NewToken:
@@ -178,6 +195,8 @@ class Access:
         scopes: Collection[str] | None,
         tenant: str | None,
         expires: Seconds | None,
+        queues: Sequence[str],
+        tasks: Sequence[str],
         actor: str,
         reason: str,
     ) -> tuple[str, Op[Token]]:
@@ -189,7 +208,11 @@ class Access:
             "scopes": _scopes(role, scopes),
             "tenant": self._check_tenant(tenant),
             "expires": check_life(expires),
+            "queues": _names("queues", queues, check_queue),
+            "tasks": _names("tasks", tasks, lambda task: check_name("a task", task)),
         }
+        if fields["queues"] or fields["tasks"]:
+            check_confined(fields["scopes"])
         return secret, Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason))
 
 
@@ -242,6 +265,14 @@ def _scopes(role: str | None, scopes: Collection[str] | None) -> frozenset[str]:
     if isinstance(scopes, str):
         raise InvalidInput(f"scopes must be a list of texts, not one; write scopes=[{scopes!r}]")
     return scopes_of(scopes or ())
+
+
+def _names(what: str, given: object, check: Callable[[object], str]) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, (list, tuple, set, frozenset)):
+        raise InvalidInput(f"{what} must be a list of names; write {what}=[…]")
+    if len(given) > _MOST_NAMES:
+        raise InvalidInput(f"{what} has {len(given):,} names; give at most {_MOST_NAMES}")
+    return sorted({check(name) for name in given})
 
 
 @contextmanager

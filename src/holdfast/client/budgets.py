@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from ..durable.budgets import tell
 from ..errors import InvalidInput
+from ..handle import Job
 from ..model.budget import Budget, Place, Spent, place_of
 from ..names import check_duration, check_name
 from ..options import Seconds
-from ..rules.amounts import Amount, Amounts, check_amount, check_amounts
+from ..rules.amounts import Amount, Amounts, check_amount, check_amounts, exact
 from ..rules.cron import parse_cron
 from ..rules.durations import seconds_of
-from ..storage.ops import budgets
+from ..storage.ops import budgets, charging
 from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.ops.budgets import Terms
 from ..storage.port import Op, Store, Tx
+from .holding import id_of
 from .removal import removal
 from .scope import EVERYTHING, Scope
 
@@ -118,6 +121,38 @@ class Budgets:
         self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
     ) -> Spent:
         return _told(await self._store().awrite(self._spending(name, {**(amounts or {}), **more}, key)))
+
+    def spent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
+        """Return what a job has spent, by budget and dimension."""
+        return self._store().read(self._scope.sees(id_of(job), _spent_by(id_of(job))))
+
+    async def aspent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
+        return await self._store().aread(self._scope.sees(id_of(job), _spent_by(id_of(job))))
+
+    def give_back(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> dict[str, dict[str, Decimal]]:
+        """Take what an ended job has spent off its budgets, and let go the jobs that fit; what was taken off.
+
+        Repeated, it takes nothing more. What is counted for a budget's lifetime stays.
+        """
+        return self._store().write(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
+
+    async def agive_back(
+        self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
+    ) -> dict[str, dict[str, Decimal]]:
+        return await self._store().awrite(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
+
+    def _giving_back(self, job_id: str, actor: str, reason: str) -> Op[dict[str, dict[str, Decimal]]]:
+        tenant = self._scope.home
+
+        async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
+            done = _exact(await charging.give_back(tx, job_id))
+            if done:
+                after = {budget: {name: f"{n:f}" for name, n in amounts.items()} for budget, amounts in done.items()}
+                said = {"action": "budget.give_back", "target": job_id, "reason": reason}
+                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
+            return done
+
+        return Op(run)
 
     def _setting(self, name: str, terms: Terms, actor: str, reason: str) -> Op[bool]:
         tenant, budget, shares = self._scope.home, check_name("the budget's name", name), self._shares
@@ -244,3 +279,14 @@ def _shown(budget: Budget) -> dict[str, object]:
         "cron": budget.cron,
         "within": budget.within,
     }
+
+
+def _spent_by(job_id: str) -> Op[dict[str, dict[str, Decimal]]]:
+    async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
+        return _exact(await charging.spent_by(tx, job_id))
+
+    return Op(run)
+
+
+def _exact(charges: charging.Charges) -> dict[str, dict[str, Decimal]]:
+    return {budget: {name: exact(n) for name, n in amounts.items()} for budget, amounts in sorted(charges.items())}

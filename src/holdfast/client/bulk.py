@@ -12,10 +12,19 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from ..errors import InvalidInput
-from ..model.answers import JobFilter
+from ..model.answers import LATER, JobFilter
 from ..model.bulk import Action, BulkReport, Fate, Order
 from ..model.job import JobState
-from ..names import check_duration, check_instant, check_name, check_priority, check_queue
+from ..names import (
+    CREATOR_BYTES,
+    NAME_BYTES,
+    check_duration,
+    check_instant,
+    check_name,
+    check_priority,
+    check_queue,
+)
+from ..rules.reserved import check_open_queue
 from ..storage.ops import bulk as ops
 from ..storage.ops.finding import find_ids
 from ..storage.port import Op, Store
@@ -25,9 +34,12 @@ Steps: TypeAlias = Generator[tuple[bool, Op[Any]], Any, BulkReport]
 
 _PAGE: Final = 5_000
 _INSTANTS: Final = ("created_after", "created_before", "finished_after", "finished_before")
-FIELDS: Final = tuple(f.name for f in fields(JobFilter) if f.name not in ("before", "limit"))
+FIELDS: Final = tuple(f.name for f in fields(JobFilter) if f.name not in ("order", "before", "limit"))
 _NUMBERS: Final = (*_INSTANTS, "older_than", "priority", "min_attempts", "limit")
-_TEXTS: Final = ("queue", "task", "tenant", "reason", "id", "flow", "worker", "tag", "text", "before")
+_TEXTS: Final = (
+    "queue", "task", "tenant", "reason", "id", "flow", "worker", "affinity", "tag", "text", "created_by",
+    "before",
+)  # fmt: skip
 
 
 def run(store: Store, steps: Steps) -> BulkReport:
@@ -58,7 +70,7 @@ def steps(
     """Settle who is meant, then act in batches."""
     if ids is None:
         assert wanted is not None
-        only_states = wanted.states if wanted.state is None else (wanted.state,)
+        only_states = _states_of(wanted)
         order = replace(order, only_states=only_states, only_queue=wanted.queue)
         chosen = yield from _choose(wanted)
     else:
@@ -85,7 +97,7 @@ def order_of(action: str, *, priority: object, queue: object, force: bool) -> Or
     return Order(
         Action(action),
         None if priority is None else check_priority(priority),
-        None if queue is None else check_queue(queue),
+        None if queue is None else check_open_queue(check_queue(queue)),
         force,
     )
 
@@ -109,7 +121,7 @@ def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> J
         raise InvalidInput("no filter is given, which would mean every job; say so by all=True, or give a filter")
     if all and not is_empty:
         raise InvalidInput("all=True means every job, but a filter is given; leave one of them out")
-    return replace(wanted, before=None)
+    return replace(wanted, order="created", before=None)
 
 
 def all_of(wanted: JobFilter) -> bool:
@@ -123,13 +135,26 @@ def check_filter(wanted: JobFilter) -> None:
         _check_text(name, getattr(wanted, name))
     for name in _NUMBERS:
         _check_number(name, getattr(wanted, name))
+    if wanted.order not in ("created", "ended"):
+        raise InvalidInput(f"order is {wanted.order!r}; use 'created' or 'ended'")
     if wanted.state is not None and wanted.states is not None:
         raise InvalidInput("give either state or states, not both")
+    if isinstance(wanted.states, str):
+        raise InvalidInput(f"states is the text {str(wanted.states)!r}; give several, or one as state=")
     if wanted.states is not None and not wanted.states:
         raise InvalidInput("states is empty; name some, or leave it out")
+    if wanted.label is not None and wanted.label not in LATER:
+        raise InvalidInput(f"there is no label {wanted.label!r} here; use one of {', '.join(LATER)}, or a state")
     for state in wanted.states or (wanted.state,):
         if state is not None and state not in list(JobState):
             raise InvalidInput(f"there is no state {state!r}; use one of {', '.join(JobState)}")
+
+
+def _states_of(wanted: JobFilter) -> tuple[str, ...] | None:
+    """The states in which a chosen job is still meant."""
+    if wanted.state is not None:
+        return (wanted.state,)
+    return (str(JobState.READY),) if wanted.label is not None and wanted.states is None else wanted.states
 
 
 def _check_text(name: str, value: object) -> None:
@@ -161,15 +186,15 @@ def _choose(wanted: JobFilter) -> Generator[tuple[bool, Op[Any]], Any, list[str]
 
 
 def _page(wanted: JobFilter, before: str | None) -> Op[list[str]]:
-    return Op(lambda tx: find_ids(tx, wanted, before=before, n=_PAGE))
+    return Op(lambda tx: find_ids(tx, wanted, before=before, n=_PAGE), slow=True)
 
 
 def _batch(
     batch: Sequence[str], order: Order, target: str, *, dry_run: bool, actor: str, reason: str
 ) -> tuple[bool, Op[dict[str, Fate]]]:
     if dry_run:
-        return False, Op(lambda tx: ops.expect(tx, batch, order))
-    return True, Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target))
+        return False, Op(lambda tx: ops.expect(tx, batch, order), slow=True)
+    return True, Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target), slow=True)
 
 
 def _describe(wanted: JobFilter | None, n: int) -> str:
@@ -193,7 +218,8 @@ def _value(name: str, value: object) -> str | int | tuple[str, ...]:
         return _whole(name, value)
     if name == "states":
         return _states(value)
-    return check_name(f"the filter {name}", value) if value != "" else ""
+    limit = CREATOR_BYTES if name == "created_by" else NAME_BYTES
+    return check_name(f"the filter {name}", value, limit=limit) if value != "" else ""
 
 
 def _whole(name: str, value: object) -> int:

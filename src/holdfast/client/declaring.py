@@ -3,6 +3,7 @@ above it."""
 
 from __future__ import annotations
 
+from ..errors import ConfigError
 from ..options import Seconds
 from ..rules.amounts import Amount
 from ..storage.port import Op
@@ -21,12 +22,19 @@ class Declares:
         found: dict[str, Op[None]] = self.__dict__.setdefault("_declared", {})
         return found
 
-    def rate(self, scope: str, *, capacity: float, per_second: float) -> str:
+    @property
+    def _said(self) -> dict[str, tuple[object, ...]]:
+        said: dict[str, tuple[object, ...]] = self.__dict__.setdefault("_declared_as", {})
+        return said
+
+    def rate(self, scope: str, *, capacity: float | None = None, per_second: float) -> str:
         """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
 
+        Jobs with a `rate_key` have a bucket of that size for each key. `capacity`, how many may start at once, is
+        `per_second` unless given, and at least 1.
         Workers make it known when they start. What an operator set since is not overwritten.
         """
-        self._scopes[f"rate:{scope}"] = declare_rate(scope, capacity, per_second)
+        self._declare("rate", scope, (capacity, per_second), declare_rate(scope, capacity, per_second))
         return scope
 
     def breaker(self, scope: str, *, failures: int = 5, open_for: Seconds = 30) -> str:
@@ -35,7 +43,7 @@ class Declares:
         After so many failures in a row no job that names it runs for `open_for` seconds; then one tries. Workers make
         it known when they start. What an operator set since is not overwritten.
         """
-        self._scopes[f"breaker:{scope}"] = declare_breaker(scope, failures, open_for)
+        self._declare("breaker", scope, (failures, open_for), declare_breaker(scope, failures, open_for))
         return scope
 
     def budget(
@@ -53,12 +61,20 @@ class Declares:
         `soft` limits only warn, `every` says when it begins anew, `within` names the budget that it is a part of.
         Workers make it known when they start. What an operator set since is not overwritten.
         """
-        self._scopes[f"budget:{name}"] = declare_budget(name, limits, soft, every, zone, within)
+        said = (limits, soft, every, zone, within)
+        self._declare("budget", name, said, declare_budget(name, limits, soft, every, zone, within))
         return name
 
     def quota(
         self, name: str, *, limit: int | None = None, window: Seconds | None = None, concurrency: int | None = None
     ) -> str:
         """Declare a quota for the whole cluster: `@app.task(quota=app.quota("api", limit=100, window=60))`."""
-        self._scopes[f"quota:{name}"] = declare_quota(name, limit, window, concurrency)
+        said = (limit, window, concurrency)
+        self._declare("quota", name, said, declare_quota(name, limit, window, concurrency))
         return name
+
+    def _declare(self, kind: str, name: str, said: tuple[object, ...], op: Op[None]) -> None:
+        key = f"{kind}:{name}"
+        if self._said.setdefault(key, said) != said:
+            raise ConfigError(f"{kind} {name!r} is declared twice, with different numbers; declare it once")
+        self._scopes[key] = op

@@ -13,6 +13,7 @@ from ..model.job import Enqueued, JobSpec
 from ..storage.ops import enqueue as ops
 from ..storage.port import ListOp, Op, Store, Tx
 from ..tasks import JobRequest
+from ..transactions import joined
 from .jobs import Jobs
 from .specs import spec_of
 from .stock import acheck_stock, check_stock
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 MOST_AT_ONCE: Final = 10_000
+_ONE: Final = "enqueue"
+_MANY: Final = "enqueue_many"
+"""Under which they are timed: many at once take longer."""
 
 Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManager[str | None]]"
 """Entered around each enqueue; gives what is stored as the jobs' trace: JSON, or None."""
@@ -43,73 +47,75 @@ class Enqueuer:
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
         with self.around(check_stock((request,))) as trace:
-            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
-            if connection is not None:
+            spec = spec_of(request, tenant=tenant, trace=trace)
+            if (connection := joined(self._store, request.options.connection)) is not None:
                 answers = self._store().within(connection, _keyed([spec]))
             elif self.spill is not None:
-                answers = self.spill.put([spec], lambda: self._put(spec))
+                answers = self.spill.put([spec], lambda: self.write([spec]))
             else:
-                answers = self._put(spec)
+                answers = self.write([spec])
         return self._handle(request, answers[0])
 
-    def _put(self, spec: JobSpec) -> list[Enqueued]:
-        if spec.is_keyless:
-            return self._store().write_list(ListOp(ops.enqueue_keyless, [spec]))
-        return self._store().write(_keyed([spec]))
+    def write(self, specs: list[JobSpec]) -> list[Enqueued]:
+        """Store jobs in a transaction of our own."""
+        if len(specs) == 1 and specs[0].is_keyless:
+            return self._store().write_list(ListOp(ops.enqueue_keyless, specs, _ONE))
+        return self._store().write(_own(specs))
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
         with self.around(await acheck_stock((request,))) as trace:
-            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
-            if connection is not None:
+            spec = spec_of(request, tenant=tenant, trace=trace)
+            if (connection := joined(self._store, request.options.connection)) is not None:
                 answers = await self._store().awithin(connection, _keyed([spec]))
             elif self.spill is not None:
-                answers = await self.spill.aput([spec], lambda: self._aput(spec))
+                answers = await self.spill.aput([spec], lambda: self.awrite([spec]))
             else:
-                answers = await self._aput(spec)
+                answers = await self.awrite([spec])
         return self._handle(request, answers[0])
 
-    def _aput(self, spec: JobSpec) -> Coroutine[Any, Any, list[Enqueued]]:
-        if spec.is_keyless:
-            return self._store().awrite_list(ListOp(ops.enqueue_keyless, [spec]))
-        return self._store().awrite(_keyed([spec]))
+    def awrite(self, specs: list[JobSpec]) -> Coroutine[Any, Any, list[Enqueued]]:
+        """The async version of `write`."""
+        if len(specs) == 1 and specs[0].is_keyless:
+            return self._store().awrite_list(ListOp(ops.enqueue_keyless, specs, _ONE))
+        return self._store().awrite(_own(specs))
 
     def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """For a durable task: `record` enqueues, and writes in the same commit that it did."""
         with self.around(check_stock((request,))) as trace:
             op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
-            connection, store = request.options.connection, self._store()
+            connection, store = joined(self._store, request.options.connection), self._store()
             answer = store.write(op) if connection is None else store.within(connection, op)
         return self._handle(request, answer)
 
     async def arecorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         with self.around(await acheck_stock((request,))) as trace:
             op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
-            connection, store = request.options.connection, self._store()
+            connection, store = joined(self._store, request.options.connection), self._store()
             answer = await (store.awrite(op) if connection is None else store.awithin(connection, op))
         return self._handle(request, answer)
 
     def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
         with self.around(check_stock(requests)) as trace:
-            specs, connection = _bulk(requests, tenant, connection, trace)
-            if connection is not None:
+            specs, given = _bulk(requests, tenant, connection, trace)
+            if (connection := joined(self._store, given)) is not None:
                 answers = self._store().within(connection, _keyed(specs))
             elif self.spill is not None:
-                answers = self.spill.put(specs, lambda: self._store().write(_own(specs)))
+                answers = self.spill.put(specs, lambda: self.write(specs))
             else:
-                answers = self._store().write(_own(specs))
+                answers = self.write(specs)
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     async def amany(
         self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
         with self.around(await acheck_stock(requests)) as trace:
-            specs, connection = _bulk(requests, tenant, connection, trace)
-            if connection is not None:
+            specs, given = _bulk(requests, tenant, connection, trace)
+            if (connection := joined(self._store, given)) is not None:
                 answers = await self._store().awithin(connection, _keyed(specs))
             elif self.spill is not None:
-                answers = await self.spill.aput(specs, lambda: self._store().awrite(_own(specs)))
+                answers = await self.spill.aput(specs, lambda: self.awrite(specs))
             else:
-                answers = await self._store().awrite(_own(specs))
+                answers = await self.awrite(specs)
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
@@ -119,18 +125,19 @@ class Enqueuer:
 def _own(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
     """In a transaction of our own, which is never run again once it may have been committed."""
     if len(specs) > 1 and all(spec.is_keyless for spec in specs):
-        return Op(lambda tx: ops.enqueue_fresh(tx, specs))
+        return Op(lambda tx: ops.enqueue_fresh(tx, specs), name=_MANY)
     return _keyed(specs)
 
 
 def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
+    name = _ONE if len(specs) == 1 else _MANY
     if all(spec.is_keyless for spec in specs):
-        return Op(lambda tx: ops.enqueue_keyless(tx, specs), single=len(specs) == 1)
-    return Op(lambda tx: ops.enqueue(tx, specs))
+        return Op(lambda tx: ops.enqueue_keyless(tx, specs), single=len(specs) == 1, name=name)
+    return Op(lambda tx: ops.enqueue(tx, specs), name=name)
 
 
 def _recording(record: Record, spec: JobSpec) -> Op[Enqueued]:
-    return Op(lambda tx: record(tx, spec))
+    return Op(lambda tx: record(tx, spec), name=_ONE)
 
 
 def _bulk(

@@ -7,7 +7,19 @@ from typing import Final, TypeAlias
 
 from ..errors import InvalidInput
 from ..handle import explain_end
-from ..model.flow import CancelPolicy, Edge, FlowCancel, FlowEnd, FlowFilter, FlowGraph, FlowRecord, FlowState, Member
+from ..model.flow import (
+    CancelPolicy,
+    Edge,
+    FlowCancel,
+    FlowEnd,
+    FlowFilter,
+    FlowGraph,
+    FlowRecord,
+    FlowState,
+    Join,
+    JoinChange,
+    Member,
+)  # fmt: skip
 from ..model.job import JobState
 from ..names import check_name
 from ..storage.ops import flow_reads, insight
@@ -67,6 +79,11 @@ def cancel(flow_id: str, policy: CancelPolicy | str, reason: str, actor: str) ->
     return Op(lambda tx: ops.cancel_flow(tx, flow_id_of(flow_id), policy, reason=reason, actor=actor))
 
 
+def cancelled_members(flow_id: str, at: int) -> Op[tuple[str, ...]]:
+    """The jobs that a cancel of that time reached."""
+    return Op(lambda tx: ops.cancelled_members(tx, flow_id, at), single=True)
+
+
 def retry(flow_id: str, actor: str, reason: str) -> Op[list[str]]:
     """Run the failed part again."""
     return Op(lambda tx: ops.retry_flow(tx, flow_id_of(flow_id), actor=actor, reason=reason))
@@ -76,6 +93,12 @@ def replay(job_id: str, downstream: bool, actor: str, reason: str) -> Op[list[st
     """Run a member again."""
     job_id = check_name("the id", job_id)
     return Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
+
+
+def set_join(job_id: str, join: Join, actor: str, reason: str) -> Op[JoinChange]:
+    """Change the join of a member that still waits."""
+    job_id = check_name("the id", job_id)
+    return Op(lambda tx: ops.set_join(tx, job_id, join, actor=actor, reason=reason))
 
 
 def add(flow_id: str, members: Sequence[Member]) -> Op[FlowRecord]:

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import FlowNotFound, FlowNotSucceeded
 from ..flows.flow import Extension, Flow
 from ..flows.handle import FlowHandle
+from ..handle import Job
 from ..ids import ids
 from ..model.flow import (
     CancelPolicy,
@@ -22,17 +23,23 @@ from ..model.flow import (
     FlowSpec,
     FlowState,
     FlowStatus,
+    JoinChange,
+    Mode,
+    Rest,
 )  # fmt: skip
 from ..model.job import Ended, JobState
 from ..names import check_id, check_name
+from ..rules.graph import join_of
 from ..storage.ops import flow_reads, insight, tenancy
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest
+from ..transactions import joined
 from . import flowops
 from .enqueuer import Enqueuer
 from .flowops import check_filter, flow_id_of
 from .flowplans import plan_edges, plan_extension, plan_flow, plan_staged
+from .holding import id_of
 from .jobs import Jobs
 from .scope import EVERYTHING, Scope
 from .stock import acheck_stock, check_stock
@@ -123,14 +130,14 @@ class Flows:
         policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
         *,
         reason: str = "cancelled",
-        actor: str = "",
+        actor: str = "app",
     ) -> FlowCancel:
         """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
         store = self._store()
         done = store.write(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
         while store.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
-        return done
+        return replace(done, members=store.read(flowops.cancelled_members(flow_id, done.at)))
 
     async def acancel(
         self,
@@ -138,27 +145,56 @@ class Flows:
         policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
         *,
         reason: str = "cancelled",
-        actor: str = "",
+        actor: str = "app",
     ) -> FlowCancel:
         store = self._store()
         done = await store.awrite(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
         while await store.awrite(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
-        return done
+        return replace(done, members=await store.aread(flowops.cancelled_members(flow_id, done.at)))
 
-    def retry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
+    def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
         """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
         return self._store().write(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
 
-    async def aretry(self, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
+    async def aretry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
         return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
 
-    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
+    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
         """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
         return self._store().write(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
 
-    async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
+    async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
         return await self._store().awrite(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
+
+    def set_join(
+        self,
+        job: Job[Any] | str,
+        needs: Mode,
+        *,
+        needed: int | None = None,
+        rest: Rest = "run",
+        actor: str = "",
+        reason: str = "",
+    ) -> JoinChange:
+        """Change how many upstreams a member needs that still waits: `all`, `any`, or a `quorum` of `needed`.
+
+        If the new join is met already, the member starts; if it can no longer be met, the member is skipped.
+        IllegalMove once the join has fired, or where the job has none; InvalidFlow for a quorum that cannot be.
+        """
+        return self._store().write(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
+
+    async def aset_join(
+        self,
+        job: Job[Any] | str,
+        needs: Mode,
+        *,
+        needed: int | None = None,
+        rest: Rest = "run",
+        actor: str = "",
+        reason: str = "",
+    ) -> JoinChange:
+        return await self._store().awrite(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
 
     # -- piece by piece, for those who have no builder
 
@@ -208,15 +244,15 @@ class Flows:
         with self._enqueuer.around(check_stock(self._known(node.request for node in flow.nodes))) as trace:
             self._scope.of(flow.tenant)
             spec, store = plan_flow(flow, trace), self._store()
-            op = Op(lambda tx: ops.create_flow(tx, spec))
-            store.write(op) if flow.connection is None else store.within(flow.connection, op)
+            op, connection = Op(lambda tx: ops.create_flow(tx, spec)), joined(self._store, flow.connection)
+            store.write(op) if connection is None else store.within(connection, op)
 
     async def acreate(self, flow: Flow) -> None:
         with self._enqueuer.around(await acheck_stock(self._known(node.request for node in flow.nodes))) as trace:
             self._scope.of(flow.tenant)
             spec, store = plan_flow(flow, trace), self._store()
-            op = Op(lambda tx: ops.create_flow(tx, spec))
-            await (store.awrite(op) if flow.connection is None else store.awithin(flow.connection, op))
+            op, connection = Op(lambda tx: ops.create_flow(tx, spec)), joined(self._store, flow.connection)
+            await (store.awrite(op) if connection is None else store.awithin(connection, op))
 
     def extend(self, extension: Extension) -> None:
         """Add members to the flow of a running job."""
@@ -233,6 +269,12 @@ class Flows:
     def _wanted(self, wanted: FlowFilter | None) -> FlowFilter:
         wanted = check_filter(wanted or FlowFilter())
         return replace(wanted, tenant=self._scope.within(wanted.tenant))
+
+    def _setting_join(
+        self, job_id: str, needs: Mode, needed: int | None, rest: Rest, actor: str, reason: str
+    ) -> Op[JoinChange]:
+        join = join_of(needs, needed, rest, of=f"job {job_id}")
+        return self._scope.owns(job_id, flowops.set_join(job_id, join, actor, reason))
 
     def _begun(self, name: str, id: str | None, tenant: str | None) -> FlowSpec:
         whose = self._scope.of(tenant) or ""

@@ -14,6 +14,7 @@ from ..model.bulk import Action, Fate, Order
 from ..model.control import AlreadySatisfied, Held, Lease, Revoked
 from ..model.job import JobState
 from ..names import check_name, check_priority, check_queue
+from ..rules.reserved import check_open_queue
 from ..storage.ops import bulk, control, insight, leases
 from ..storage.port import Op, Store, Tx
 from .scope import Scope
@@ -115,7 +116,7 @@ def _prioritise(job: Job[Any] | str, priority: int, actor: str, reason: str) -> 
 
 
 def _move(job: Job[Any] | str, queue: str, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
-    job_id, target = id_of(job), check_queue(queue)
+    job_id, target = id_of(job), check_open_queue(check_queue(queue))
 
     async def run(tx: Tx) -> bool:
         before = await insight.get_job(tx, job_id)
@@ -124,7 +125,10 @@ def _move(job: Job[Any] | str, queue: str, actor: str, reason: str) -> Callable[
         order = Order(Action.MOVE, queue=target)
         fates = await bulk.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
         if fates[job_id] is not Fate.MOVED:
-            raise IllegalMove(f"job {job_id} is {before.state}; only a job that has not started can be moved")
+            raise IllegalMove(
+                f"job {job_id} is {before.state}; only a job that has not started can be moved; "
+                "enqueue it anew in the other queue"
+            )
         return True
 
     return run

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from ..context import Context, JobInfo, Stop, SyncContext
 from ..errors import ConfigError, HoldfastError, NotFound
-from ..ids import ids
 from ..model.answers import CancelResult
 from ..model.job import Ended, JobRecord, JobState
 from ..names import check_timeout
+from ..outcomes import Cancel
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
 from ..tenancy import working_for
+from .specs import spec_of
 
 T = TypeVar("T")
 
@@ -42,36 +43,41 @@ class InlineJobs:
         """The awaiting twin of `run`."""
         if not request.task.is_async:
             return self._run(request, tenant, lambda call: call())
-        info, call = self._prepare(request, tenant)
+        info, stop, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant):
+            with working_for(self._app, info.tenant, job_id):
                 value = await call()
+                stop.require_awaited()
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
     def _run(self, request: JobRequest[Any], tenant: str, run: Callable[[Callable[[], Any]], Any]) -> str:
-        info, call = self._prepare(request, tenant)
+        info, stop, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant):
+            with working_for(self._app, info.tenant, job_id):
                 value = run(call)
+                stop.require_awaited()
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
-    def _prepare(self, request: JobRequest[Any], tenant: str) -> tuple[JobInfo, Callable[[], Coroutine[Any, Any, Any]]]:
-        task = request.task
+    def _prepare(
+        self, request: JobRequest[Any], tenant: str
+    ) -> tuple[JobInfo, Stop, Callable[[], Coroutine[Any, Any, Any]]]:
+        task, stop = request.task, Stop()
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
-        job_id = request.options.id or ids.new()
-        info = JobInfo(job_id, task.name, task.task_options.queue, request.options.tenant or tenant, 1, 1, 0, 1, 0)
+        # What a store would refuse is refused here too.
+        spec = spec_of(request, tenant=tenant)
+        info = JobInfo(spec.id, task.name, task.task_options.queue, spec.tenant, 1, 1, 0, 1, 0)
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
-        args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, Stop()))
+        args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, stop))
         fn = task.fn
-        return info, lambda: fn(*args, **kwargs)
+        return info, stop, lambda: fn(*args, **kwargs)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:
@@ -82,6 +88,9 @@ class InlineJobs:
         return job_id
 
     def _failed(self, job_id: str, error: Exception) -> str:
+        if isinstance(error, Cancel):
+            self._ended[job_id] = Ended(job_id, JobState.CANCELLED, None, None, error.reason)
+            return job_id
         self._ended[job_id] = Ended(job_id, JobState.FAILED, None, error_text(error), "permanent")
         return job_id
 
@@ -108,6 +117,15 @@ class InlineJobs:
 
     async def acancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
         return CancelResult.FINISHED
+
+    def result_key(self, job_id: str) -> str:
+        raise ConfigError("inline jobs are not stored; no other program can ask for their results")
+
+    async def aresult_key(self, job_id: str) -> str:
+        return self.result_key(job_id)
+
+    def pickled_by(self, task: str | None) -> None:
+        return None
 
     def decode_result(self, ended: Ended, task: str | None) -> Any:
         return self._decode(ended, task)

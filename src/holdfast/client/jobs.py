@@ -8,12 +8,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ..errors import InvalidInput
+from ..handle import Job
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter
 from ..model.bulk import BulkReport, Order
 from ..model.control import Held
-from ..model.job import Attempt, Ended, JobRecord
+from ..model.job import Attempt, Demands, Ended, JobRecord
 from ..names import check_name
-from ..rules.explain import Explanation
+from ..rules.explain import Explanation, Reason
 from ..storage.ops import control, explaining, insight, steps, tenancy
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
@@ -21,6 +23,7 @@ from ..tasks import Task
 from . import bulk
 from .grants import JobGrants
 from .holding import JobControl
+from .resultkeys import ResultKeys
 from .scope import EVERYTHING, Scope
 from .searching import JobSearch
 from .steps import JobSteps
@@ -31,6 +34,11 @@ T = TypeVar("T")
 _NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, DeleteResult.NEEDED)
 """Answers after which nothing is as it was not before."""
 
+_IN_MEMORY: Final = (
+    "and no other process reaches a store in memory; run its jobs here: in a test by holdfast.testing.drain(app), "
+    "in a program inside of: with app.worker():"
+)
+
 
 class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
     """The jobs of one app, or of one tenant."""
@@ -39,20 +47,32 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         self._store = store
         self._tasks = tasks
         self._scope = scope
+        self._keys: Final = ResultKeys(store)
         self._watch = Watch(
             store,
             "job",
             lambda ids: Op(lambda tx: _ended(tx, ids, scope), single=scope.tenant is None),
             lambda ids: Op(lambda tx: tenancy.owned_of(tx, scope.tenant, ids), single=True),
-            lambda job_id: scope.sees(job_id, _existing(job_id)),
+            lambda job_id: scope.sees(job_id, _existing(job_id, whole=False)),
+            lambda job_id: first_reason(job_id, scope, in_memory=store().in_memory),
         )
 
-    def get(self, job_id: str) -> JobRecord:
-        """Everything the store knows about a job. NotFound if there is none."""
-        return self._store().read(self._scope.sees(job_id, _existing(_id(job_id))))
+    def get(self, job_id: str, *, whole: bool = True) -> JobRecord:
+        """Everything the store knows about a job. NotFound if there is none.
 
-    async def aget(self, job_id: str) -> JobRecord:
-        return await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id))))
+        Unless it is read `whole`, arguments or a result over 256 KiB are left out: a short reference stands for them.
+        """
+        return self._store().read(self._scope.sees(job_id, _existing(_id(job_id), whole=whole)))
+
+    async def aget(self, job_id: str, *, whole: bool = True) -> JobRecord:
+        return await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id), whole=whole)))
+
+    def demands(self, job_id: str) -> Demands:
+        """Return what a job asks of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
+        return self._store().read(self._scope.sees(job_id, _demands(job_id)))
+
+    async def ademands(self, job_id: str) -> Demands:
+        return await self._store().aread(self._scope.sees(job_id, _demands(job_id)))
 
     def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
@@ -92,12 +112,12 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         force: bool = False,
         owner: str | None = None,
         epoch: int | None = None,
-        actor: str | None = None,
+        actor: str = "app",
     ) -> CancelResult:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
         With an `owner` or an `epoch` only if it is in those hands; else the answer is MOVED and nothing is changed.
-        An `actor`, here and below, is an operator whose action goes into the audit.
+        The `actor`, here and below, is named by the record of the audit.
         """
         return self._store().write(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
 
@@ -109,37 +129,37 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         force: bool = False,
         owner: str | None = None,
         epoch: int | None = None,
-        actor: str | None = None,
+        actor: str = "app",
     ) -> CancelResult:
         return await self._store().awrite(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
 
-    def retry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
+    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
         """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key.
 
         A durable job goes on from the steps that it has recorded; a `fresh` one does them all again.
         """
         return self._store().write(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
 
-    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str | None = None, reason: str = "") -> bool:
+    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
         return await self._store().awrite(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
 
-    def run_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
+    def run_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> bool:
         """Make a delayed or retrying job due. False if it was."""
         return self._store().write(
             self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         )
 
-    async def arun_now(self, job_id: str, *, actor: str | None = None, reason: str = "") -> bool:
+    async def arun_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> bool:
         op = self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
         return await self._store().awrite(op)
 
-    def delete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
+    def delete(self, job_id: str, *, actor: str = "app", reason: str = "") -> DeleteResult:
         """Remove a job and its history; a running one is asked to stop instead."""
         return self._store().write(
             self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         )
 
-    async def adelete(self, job_id: str, *, actor: str | None = None, reason: str = "") -> DeleteResult:
+    async def adelete(self, job_id: str, *, actor: str = "app", reason: str = "") -> DeleteResult:
         op = self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
         return await self._store().awrite(op)
 
@@ -203,6 +223,21 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         text = "null" if ended.result is None else ended.result
         return known.signature.decode_result(text) if known else msgspec.json.decode(text)
 
+    def result_key(self, job_id: str) -> str:
+        """The key by which a client without a token asks for the result of this job."""
+        if self._scope.tenant is not None:
+            self._store().read(self._scope.sees(job_id, _existing(_id(job_id), whole=False)))
+        return self._keys.of(_id(job_id))
+
+    async def aresult_key(self, job_id: str) -> str:
+        if self._scope.tenant is not None:
+            await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id), whole=False)))
+        return await self._keys.aof(_id(job_id))
+
+    def pickled_by(self, task: str | None) -> Task[Any, Any] | None:
+        """The task by which another process finds these jobs; None for a tenant's, which would lose its scope."""
+        return self._tasks.get(task) if task and self._scope.tenant is None else None
+
     def renew(self) -> None:
         self._watch.renew()
 
@@ -220,7 +255,7 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
     def _explain(self, job_id: str) -> Op[Explanation]:
         return Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
 
-    def _cancel(self, job_id: str, reason: str, force: bool, held: Held, actor: str | None) -> Op[CancelResult]:
+    def _cancel(self, job_id: str, reason: str, force: bool, held: Held, actor: str) -> Op[CancelResult]:
         return self._audited(
             lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
             "cancel",
@@ -230,20 +265,20 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         )
 
     def _audited(
-        self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str | None, reason: str
+        self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
     ) -> Op[T]:
-        """An action, with a record in the same commit where somebody is named who did it and something was done."""
+        """An action, with a record in the same commit where something was done."""
 
         async def run(tx: Tx) -> T:
-            whose = None if actor is None else await tenancy.tenant_of(tx, job_id)
+            whose = await tenancy.tenant_of(tx, _id(job_id))
             done = await answer(tx)
-            if actor is not None and done not in _NOTHING_DONE:
+            if done not in _NOTHING_DONE:
                 after = {"answer": done if isinstance(done, bool) else str(done)}
                 said = {"action": f"job.{action}", "target": job_id, "reason": reason}
                 await audit(tx, actor=actor, **said, after=after, tenant=whose)
             return done
 
-        return self._scope.owns(job_id, Op(run))
+        return self._scope.owns(job_id, Op(run, name=f"jobs.{action}"))
 
 
 async def _ended(tx: Tx, job_ids: Sequence[str], scope: Scope) -> list[Ended]:
@@ -251,12 +286,36 @@ async def _ended(tx: Tx, job_ids: Sequence[str], scope: Scope) -> list[Ended]:
     return await insight.outcomes_of(tx, own)
 
 
-def _existing(job_id: str) -> Op[JobRecord]:
+def first_reason(job_id: str, scope: Scope, *, in_memory: bool = False) -> Op[Reason]:
+    """Read what holds a job, in one sentence."""
+
+    async def run(tx: Tx) -> Reason:
+        first = (await explaining.explain(tx, job_id, scope.tenant)).reasons[0]
+        if not (in_memory and first.code == "no_worker"):
+            return first
+        return Reason(first.code, f"{first.text.partition('; ')[0]}, {_IN_MEMORY}")
+
+    return Op(run)
+
+
+def _existing(job_id: str, *, whole: bool) -> Op[JobRecord]:
+    if whole:
+        return Op(lambda tx: insight.whole_job(tx, job_id), single=True)
     return Op(lambda tx: insight.get_job(tx, job_id), single=True)
 
 
 def _attempts(job_id: str) -> Op[list[Attempt]]:
-    return Op(lambda tx: insight.attempts_of(tx, _id(job_id)), single=True)
+    async def read(tx: Tx) -> list[Attempt]:
+        found = await insight.attempts_of(tx, _id(job_id))
+        if not found:
+            await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
+        return found
+
+    return Op(read)
+
+
+def _demands(job_id: str) -> Op[Demands]:
+    return Op(lambda tx: insight.demands(tx, _id(job_id)))
 
 
 def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
@@ -270,4 +329,6 @@ def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
 
 
 def _id(job_id: str) -> str:
+    if isinstance(job_id, Job):
+        raise InvalidInput("the id must be text, not a Job; pass job.id")
     return check_name("the id", job_id)

@@ -8,14 +8,13 @@ from typing import Final
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..ids import token
-from ..model.lease import LONGEST_WAIT, MOST_CLAIMED
-from ..model.outbox import PREFIX
-from ..model.webhook import QUEUE
-from ..model.webhook import TASK as DELIVER
+from ..model.lease import LONGEST_WAIT, MOST_CLAIMED, Caller
 from ..model.worker import WorkerSpec
 from ..names import check_affinity, check_capabilities, check_duration, check_limit, check_name, check_queue
 from ..options import Seconds
+from ..rules.access import check_within
 from ..rules.reach import RESERVED
+from ..rules.reserved import check_open_queue, check_open_task
 from ..rules.versions import check_version
 
 _MOST_NAMES: Final = 1_000
@@ -60,6 +59,13 @@ def introduction(
     )
 
 
+def check_confined(spec: WorkerSpec, caller: Caller) -> None:
+    """AccessDenied where a worker would serve what its caller is not confined to."""
+    for what, named, allowed in (("queue", spec.queues, caller.queues), ("task", spec.tasks, caller.tasks)):
+        for name in named:
+            check_within(what, name, allowed)
+
+
 def beat_every(lease: int) -> float:
     """Seconds between two beats: one may be lost, and the next too."""
     return lease / SECOND / 3
@@ -83,17 +89,11 @@ def check_handles(handles: object) -> Sequence[str]:
 
 
 def _queue(value: object) -> str:
-    name = check_queue(value)
-    if name == QUEUE or name.startswith(PREFIX):
-        raise InvalidInput(f"queue {name!r} is worked on by Holdfast itself; leave it out")
-    return name
+    return check_open_queue(check_queue(value))
 
 
 def _task(value: object) -> str:
-    name = check_name("a task", value)
-    if name == DELIVER:
-        raise InvalidInput(f"task {name!r} is Holdfast's own; leave it out")
-    return name
+    return check_open_task(check_name("a task", value))
 
 
 def _capabilities(values: object) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,24 +21,32 @@ from ..storage.ops.lookout import Lookout, look
 from ..storage.port import Op
 from .lease_reach import Line
 
-_POLL: Final = 2.0
 _SHORTEST: Final = 0.05
 _MOST_ROUNDS: Final = 100
 # Of its lease: a worker that waits for longer without a beat could be taken for lost.
 _LONGEST_SHARE: Final = 0.5
 
 
-async def claim(line: Line, tasks: Tasks, worker_id: str, limit: int, wait: float, token: str) -> list[Ready]:
-    """Jobs that may start now; nothing if none came within the wait."""
-    worker = await line.read(Op(lambda tx: lending.get_worker(tx, worker_id)))
-    claiming = _Claiming(line, tasks, worker, limit, token)
+async def claim(
+    line: Line,
+    tasks: Tasks,
+    worker: Worker,
+    limit: int,
+    wait: float,
+    token: str,
+    *,
+    random: Callable[[], float],
+    poll: float,
+) -> list[Ready]:
+    """Jobs that may start now; nothing if none came within the wait. It looks every `poll` seconds, heard or not."""
+    claiming = _Claiming(line, tasks, worker, limit, token, random)
     # Before the first look: what is enqueued from now on rings.
     listener = line.store.bell.listen([f"queue:{queue}" for queue in worker.queues])
     try:
         until = SYSTEM_CLOCK.monotonic() + min(wait, worker.lease / SECOND * _LONGEST_SHARE)
         found = await claiming.take(renew=True)
         while not found and (left := until - SYSTEM_CLOCK.monotonic()) > 0:
-            rang = await line.hear(listener, min(left, _rest(await claiming.look())))
+            rang = await line.hear(listener, min(left, _rest(await claiming.look(), poll)))
             if rang or (await claiming.look()).may_claim:
                 found = await claiming.take(renew=False)
         return found
@@ -81,13 +89,15 @@ class Ready:
 class _Claiming:
     """One claim, asked for as often as it takes, under one token."""
 
-    def __init__(self, line: Line, tasks: Tasks, worker: Worker, limit: int, token: str) -> None:
+    def __init__(
+        self, line: Line, tasks: Tasks, worker: Worker, limit: int, token: str, random: Callable[[], float]
+    ) -> None:
         self._line = line
         self._tasks = tasks
         self._worker = worker
         self._limit = limit
         self._token = token
-        self._preparing = Preparing(line, tasks)
+        self._preparing = Preparing(line, tasks, random)
 
     async def look(self) -> Lookout:
         me, served = self._worker.id, routes_of(self._worker).numbers
@@ -132,5 +142,5 @@ def _read(job: Claimed, now: int) -> Ready | Failed:
         return Failed("undecodable", error_text(error))
 
 
-def _rest(view: Lookout) -> float:
-    return _POLL if view.next_due is None else min(_POLL, max(_SHORTEST, view.next_due / SECOND))
+def _rest(view: Lookout, poll: float) -> float:
+    return poll if view.next_due is None else min(poll, max(_SHORTEST, view.next_due / SECOND))

@@ -29,6 +29,7 @@ from ..streams.drafts import draft_of, patch_of, progress_of
 from .lease_artifacts import store_artifact
 from .lease_base import LeaseBase
 from .lease_reach import Line
+from .steps import shown_steps
 
 Amounts = Mapping[str, Amount]
 _MOST_BYTES: Final = 4 * 1024 * 1024
@@ -154,13 +155,13 @@ class LeaseRuns(LeaseBase):
     async def _record_step(self, line: Line, handle: str, name: str, value: object) -> Step:
         lease = await self._lease(line, handle)
         named = check_call_name(check_name("the step's name", name))
-        text = encode(value, what=f"the value of step {named!r}")
+        text = encode(value, what=f"the value of step {named!r}", limit=self._limit())
         entry = Step(key=key_of("step", named, 1), kind="step", name=named, value=text)
         return await line.write(Op(lambda tx: lending.record_step(tx, lease, entry)))
 
     async def _steps(self, line: Line, handle: str) -> list[Step]:
         lease = await self._lease(line, handle)
-        return list((await line.read(Op(lambda tx: steps.read_journal(tx, lease.job_id)))).steps)
+        return shown_steps(await line.read(Op(lambda tx: steps.read_whole_journal(tx, lease.job_id))))
 
 
 def _batch(lease: Lease, drafts: tuple[Draft, ...], progress: Progress | None, batch: int | None) -> Batch:
@@ -176,13 +177,18 @@ def _batch(lease: Lease, drafts: tuple[Draft, ...], progress: Progress | None, b
         serial=batch or 1,
         drafts=drafts,
         progress=progress,
+        stages=(progress.stage,) if progress and progress.stage is not None else (),
     )
 
 
 def _drafts(frames: Sequence[FrameDraft]) -> tuple[Draft, ...]:
     if len(frames) > MOST_FRAMES:
         raise InvalidInput(f"{len(frames):,} frames are too many for one call; send at most {MOST_FRAMES:,}")
-    drafts = tuple(draft_of(frame.data, frame.kind, "", frame.best_effort) for frame in frames)
+    drafts = tuple(_draft(frame) for frame in frames)
     if (size := sum(len(draft.data) for draft in drafts)) > _MOST_BYTES:
         raise InvalidInput(f"the frames take {size:,} bytes; send at most {_MOST_BYTES:,} in one call")
     return drafts
+
+
+def _draft(frame: FrameDraft) -> Draft:
+    return draft_of(frame.data, frame.kind, "", frame.best_effort, frame.source, frame.correlation_id)

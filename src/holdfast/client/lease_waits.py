@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 from ..errors import InvalidInput
 from ..model.lease import Waited
-from ..model.wait import Answer, Condition, OnTimeout, Opened, Wait
+from ..model.wait import Answer, Condition, Distinct, OnTimeout, Opened, Wait
 from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.replay import check_call_name, key_of
 from ..rules.schemas import check_schema
+from ..rules.waiting import check_distinct, check_needed, check_on_timeout, in_order
 from ..storage.ops import lent_waits
 from ..storage.ops.lent_waits import Opening, Rest
 from ..storage.port import Op
@@ -22,7 +23,6 @@ from .lease_base import LeaseBase
 from .lease_reach import Line
 
 DAY: Final = 86_400.0
-_ON_TIMEOUT: Final = get_args(OnTimeout)
 
 
 class LeaseWaits(LeaseBase):
@@ -54,39 +54,50 @@ class LeaseWaits(LeaseBase):
     def suspend(
         self,
         handle: str,
-        name: str,
-        *,
+        *names: str,
         waitpoint: bool = False,
+        waitpoints: Sequence[Opened | str] = (),
+        needed: int | Literal["all"] | None = None,
+        distinct: Distinct = "signals",
         expires: Seconds = DAY,
         schema: Mapping[str, Any] | None = None,
         timeout: Seconds | None = None,
         on_timeout: OnTimeout = "fail",
+        delay: Seconds = 0,
         step_name: str | None = None,
     ) -> Waited:
-        """Wait for the signal `name`, or with `waitpoint` for the one that its token sends.
+        """Wait for signals by their names and at `waitpoints`; where nothing is named, for an operator or the timeout.
 
-        Where it has come already, the run goes on with it. Otherwise the job is suspended and no longer the worker's:
-        when it has come, the job is claimed again, and the same call gives the answer. A job that waits for the same
-        signal more than once names each wait by `step_name`.
+        With `waitpoint` it opens one of that name, and waits for the signal that its token sends. `needed` and
+        `distinct` are those of `ctx.wait_for`: the first signal ends the wait, or so many, or "all".
+
+        Where they have come already, the run goes on with them. Otherwise the job is suspended and no longer the
+        worker's: when they have come, the job is claimed again, and the same call gives the answer. A job that waits
+        for the same signal more than once names each wait by `step_name`.
         """
-        opening = _opening(name, expires, schema, True) if waitpoint else None
-        wait = _wait(name, step_name, opening, schema, timeout, on_timeout)
+        opening = _opening_of(names, waitpoints, needed, expires, schema) if waitpoint else None
+        condition = _condition(names, waitpoints, needed, distinct, opening)
+        wait = _wait(names, step_name, condition, schema, timeout, on_timeout, delay)
         return step(self._suspend(self._blocking, handle, wait, opening))
 
     async def asuspend(
         self,
         handle: str,
-        name: str,
-        *,
+        *names: str,
         waitpoint: bool = False,
+        waitpoints: Sequence[Opened | str] = (),
+        needed: int | Literal["all"] | None = None,
+        distinct: Distinct = "signals",
         expires: Seconds = DAY,
         schema: Mapping[str, Any] | None = None,
         timeout: Seconds | None = None,
         on_timeout: OnTimeout = "fail",
+        delay: Seconds = 0,
         step_name: str | None = None,
     ) -> Waited:
-        opening = _opening(name, expires, schema, True) if waitpoint else None
-        wait = _wait(name, step_name, opening, schema, timeout, on_timeout)
+        opening = _opening_of(names, waitpoints, needed, expires, schema) if waitpoint else None
+        condition = _condition(names, waitpoints, needed, distinct, opening)
+        wait = _wait(names, step_name, condition, schema, timeout, on_timeout, delay)
         return await self._suspend(self._awaiting, handle, wait, opening)
 
     async def _waitpoint(self, line: Line, handle: str, opening: Opening) -> Opened:
@@ -96,7 +107,7 @@ class LeaseWaits(LeaseBase):
     async def _suspend(self, line: Line, handle: str, wait: Wait, opening: Opening | None) -> Waited:
         lease = await self._lease(line, handle)
         rest = await line.write(Op(lambda tx: lent_waits.suspend(tx, lease, wait, opening)))
-        return _waited(lease.job_id, rest)
+        return _waited(lease.job_id, wait, rest)
 
 
 def _opening(name: object, expires: Seconds, schema: object, once: bool) -> Opening:
@@ -105,38 +116,74 @@ def _opening(name: object, expires: Seconds, schema: object, once: bool) -> Open
     return Opening(key_of("waitpoint", named, 1), named, lifetime, check_schema(schema), bool(once))
 
 
-def _wait(
-    name: object,
-    step_name: object,
+def _opening_of(names: Sequence[str], waitpoints: object, needed: object, expires: Seconds, schema: object) -> Opening:
+    if len(names) != 1 or waitpoints or needed is not None:
+        raise InvalidInput("waitpoint=True opens one, with one name; for more, open each and give them as waitpoints=")
+    return _opening(names[0], expires, schema, True)
+
+
+def _condition(
+    names: Sequence[str],
+    waitpoints: Sequence[Opened | str],
+    needed: object,
+    distinct: Distinct,
     opening: Opening | None,
-    schema: object,
-    timeout: Seconds | None,
-    on_timeout: OnTimeout,
-) -> Wait:
-    if on_timeout not in _ON_TIMEOUT:
-        raise InvalidInput(f"on_timeout is {on_timeout!r}; use one of {', '.join(_ON_TIMEOUT)}")
-    signal = check_name("the signal's name", name)
-    named = check_call_name(signal if step_name is None else check_name("the step's name", step_name))
-    return Wait(
-        key=key_of("wait", named, 1),
-        reason="signal",
-        condition=Condition() if opening is not None else Condition(names=(signal,)),
-        timeout=None if timeout is None else check_duration("timeout", timeout),
-        on_timeout=on_timeout,
-        schema=check_schema(schema),
+) -> Condition:
+    """The condition of a wait. That for a waitpoint which is yet to be opened gets its id in the transaction."""
+    named = tuple(check_name("the signal's name", name) for name in names)
+    if isinstance(waitpoints, str):
+        raise InvalidInput(f"waitpoints is {waitpoints!r}; give a list")
+    places = tuple(_id(place) for place in waitpoints)
+    asked = len(named) + len(places)
+    if needed == "all" and not asked:
+        raise InvalidInput("needed is 'all', and nothing is waited for; name what is needed")
+    return Condition(
+        names=() if opening is not None else named,
+        waitpoints=places,
+        needed=check_needed(needed, asked),
+        distinct=check_distinct(distinct),
     )
 
 
-def _waited(job_id: str, rest: Rest) -> Waited:
+def _id(place: Opened | str) -> str:
+    return place.id if isinstance(place, Opened) else check_name("the waitpoint's id", place)
+
+
+def _wait(
+    names: Sequence[str],
+    step_name: str | None,
+    condition: Condition,
+    schema: object,
+    timeout: Seconds | None,
+    on_timeout: OnTimeout,
+    delay: Seconds,
+) -> Wait:
+    first = next(iter((*names, *condition.waitpoints)), "operator")
+    named = check_call_name(first if step_name is None else check_name("the step's name", step_name))
+    return Wait(
+        key=key_of("wait", named, 1),
+        reason="signal" if names or condition.waitpoints else "operator",
+        condition=condition,
+        timeout=None if timeout is None else check_duration("timeout", timeout),
+        on_timeout=check_on_timeout(on_timeout),
+        schema=check_schema(schema),
+        delay=check_duration("delay", delay),
+    )
+
+
+def _waited(job_id: str, wait: Wait, rest: Rest) -> Waited:
     if rest.answer is not None:
-        return Waited(job_id, "running", rest.answer.how, _value(rest.answer))
+        return Waited(job_id, "running", rest.answer.how, _value(rest.answer, wait.condition))
     assert rest.verdict is not None
     token = None if rest.opened is None else rest.opened.token
     expires_at = None if rest.opened is None else rest.opened.expires_at
     return Waited(job_id, rest.verdict.state, token=token, expires_at=expires_at, again=rest.verdict.again)
 
 
-def _value(answer: Answer) -> Any:
-    if answer.how == "signals":
-        return msgspec.json.decode(answer.signals[0].payload)
-    return msgspec.json.decode(answer.payload) if answer.how == "operator" else None
+def _value(answer: Answer, asked: Condition) -> Any:
+    if answer.how == "operator":
+        return msgspec.json.decode(answer.payload)
+    if answer.how != "signals":
+        return None
+    values = [msgspec.json.decode(signal.payload) for signal in in_order(answer.signals, asked)]
+    return values[0] if asked.needed == 1 and len(asked.names) + len(asked.waitpoints) < 2 else values

@@ -5,31 +5,29 @@ Every method has an awaiting twin. What a run does in between is in `lease_runs`
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..clock import SECOND
-from ..engine.lending import policy_of
+from ..engine.lending import decide_failure
 from ..errors import LeaseLost
 from ..ids import token
-from ..model.job import Claimed, JobRecord
+from ..model.job import Claimed, JobRecord, JobState
 from ..model.lease import AnyEnding, Beaten, Finished, HeldJob, LeasedJob, Registered
-from ..model.outcome import Finish, Outcome, Recorded, Released
+from ..model.outcome import Finish, Outcome, Recorded, Released, Retry, Snoozed, Throttled
 from ..model.worker import WorkerSpec
 from ..names import check_name
 from ..options import Seconds
 from ..rules.failure import Failure
 from ..rules.handles import Lease
-from ..rules.leasing import RELEASED, decided, stated
-from ..storage.ops import lending, workers
-from ..storage.ops.insight import clock, get_job
+from ..rules.leasing import RELEASED, stated
+from ..storage.ops import lending
+from ..storage.ops.insight import get_job
 from ..storage.ops.lending import Holding
-from ..storage.ops.queues import get_queue
 from ..storage.port import Op, Tx
 from ..storage.step import step
 from .lease_base import LeaseBase, check_worker
-from .lease_checks import beat_every, check_claim, check_handles, introduction
+from .lease_checks import beat_every, check_claim, check_confined, check_handles, introduction
 from .lease_claims import claim
 from .lease_reach import Line
 from .lease_runs import LeaseRuns
@@ -128,12 +126,14 @@ class Leases(LeaseRuns, LeaseWaits, LeaseBase):
     # -- how they work
 
     async def _register(self, line: Line, spec: WorkerSpec) -> Registered:
-        await line.write(Op(lambda tx: workers.register(tx, spec)))
+        caller = self._caller
+        check_confined(spec, caller)
+        await line.write(Op(lambda tx: lending.register(tx, replace(spec, holder=caller.holder), caller.actor)))
         return Registered(spec.id, spec.lease / SECOND, beat_every(spec.lease))
 
     async def _beat(self, line: Line, worker: str, handles: Sequence[str]) -> Beaten:
         worker_id, named = check_worker(worker), await self._leases(line, check_handles(handles))
-        held = await line.write(Op(lambda tx: lending.beat(tx, worker_id)))
+        held = await line.write(Op(lambda tx: lending.beat(tx, worker_id, self._caller.holder)))
         jobs = [HeldJob(await self._handle(line, _lease(worker_id, job)), job.id, job.cancel_requested) for job in held]
         mine = {(worker_id, job.id, job.epoch) for job in held}
         lost = [text for text, run in named.items() if (run.worker, run.job_id, run.epoch) not in mine]
@@ -142,18 +142,21 @@ class Leases(LeaseRuns, LeaseWaits, LeaseBase):
     async def _claim(self, line: Line, worker: str, limit: int, wait: Seconds, claim_id: str | None) -> list[LeasedJob]:
         worker_id, mark = check_worker(worker), None if claim_id is None else check_name("claim_id", claim_id)
         most, patience = check_claim(limit, wait)
-        ready = await claim(line, self._tasks, worker_id, most, patience, mark or token())
+        known = await line.read(Op(lambda tx: lending.get_worker(tx, worker_id, self._caller.holder)))
+        ready = await claim(
+            line, self._tasks, known, most, patience, mark or token(), random=self._random, poll=self._poll()
+        )
         return [one.under(await self._handle(line, _lease(worker_id, one.job))) for one in ready]
 
     async def _finish(self, line: Line, handle: str, outcome: AnyEnding) -> Finished:
-        lease, said, u = await self._lease(line, handle), stated(outcome), random.random()
+        lease, said, u = await self._lease(line, handle), stated(outcome, self._limit()), self._random()
 
         async def run(tx: Tx) -> Finished:
             end = said if not isinstance(said, Failure) else await self._decide(tx, lease, said, u)
             (verdict,) = await lending.finish(tx, lease.worker, [Finish(lease.job_id, lease.epoch, end)])
             if not isinstance(verdict, Recorded):
                 raise LeaseLost(f"job {lease.job_id} is no longer this worker's; nothing was recorded")
-            return Finished(lease.job_id, verdict.state, verdict.again)
+            return Finished(lease.job_id, verdict.state, verdict.again, _delay(end, verdict))
 
         return await line.write(Op(run))
 
@@ -162,25 +165,20 @@ class Leases(LeaseRuns, LeaseWaits, LeaseBase):
         if job is None:
             # The store refuses it, or knows it already: what it says is not looked at.
             return Released(RELEASED)
-        task = self._tasks.get(job.task)
-        policy = policy_of(job, task, (await get_queue(tx, job.queue)).retry)
-        tried = _Tried(job.attempts, job.max_attempts, job.crashes, job.created_at)
-        return decided(failure, tried, policy, now=await clock(tx), u=u)
+        return await decide_failure(tx, job, failure, self._tasks, u)
 
     async def _deregister(self, line: Line, worker: str) -> int:
         worker_id, count, more = check_worker(worker), 0, True
         while more:
-            page, more = await line.write(Op(lambda tx: lending.hand_back(tx, worker_id, "shutdown")))
+            page, more = await line.write(Op(lambda tx: lending.hand_back(tx, worker_id, "shutdown", self._caller)))
             count += page
         return count
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    attempt: int
-    max_attempts: int
-    crashes: int
-    created_at: int
+def _delay(outcome: Outcome, verdict: Recorded) -> float | None:
+    if verdict.again or verdict.state != JobState.READY or not isinstance(outcome, Retry | Snoozed | Throttled):
+        return None
+    return outcome.delay / SECOND
 
 
 def _lease(worker_id: str, job: Claimed | Holding) -> Lease:

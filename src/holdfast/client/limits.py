@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import InvalidInput
 from ..model.limits import Breaker, Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
+from ..rules.rates import parse_rate, rate_scope
 from ..storage.ops import breakers, lanes, rates, totals
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
+from ..tasks import Task
 from .removal import removal
 
 
@@ -86,11 +89,11 @@ class Limits:
     async def aset_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
         await self._store().awrite(_total(queue, total, actor, reason))
 
-    def drain(self, scope: str, *, actor: str | None = None, reason: str = "") -> None:
-        """Empty a bucket, after the other side has refused. It is audited where an `actor` did it by hand."""
+    def drain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> None:
+        """Empty a bucket, after the other side has refused. With `actor` None, as of a run, it is not audited."""
         self._store().write(_drain(scope, actor, reason))
 
-    async def adrain(self, scope: str, *, actor: str | None = None, reason: str = "") -> None:
+    async def adrain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> None:
         await self._store().awrite(_drain(scope, actor, reason))
 
     def acquire(self, scope: str) -> float:
@@ -101,21 +104,26 @@ class Limits:
         return await self._store().awrite(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
 
 
-def declare_rate(scope: str, capacity: float, per_second: float) -> Op[None]:
+def declare_rate(scope: str, capacity: float | None, per_second: float) -> Op[None]:
     """What code says about a rate; an operator's word stands above it."""
-    name, most, refill = _checked(scope, capacity, per_second)
+    refill = check_rate("per_second", per_second)
+    name, most, refill = _checked(scope, max(1.0, refill) if capacity is None else capacity, refill)
     return Op(lambda tx: rates.ensure(tx, name, most, refill, origin="code"), single=True)
 
 
-def declare_concurrency(task: str, n: int) -> Op[None]:
-    """What code says about a task's concurrency; an operator's word stands above it."""
-    return Op(lambda tx: lanes.set_lane(tx, task_lane(task), n, origin="code"))
+def task_limits(task: Task[Any, Any]) -> Iterator[Op[None]]:
+    """Declare the limits that a task has of its own; an operator's word stands above them."""
+    n, rate = task.task_options.concurrency, task.task_options.rate
+    if n is not None:
+        yield Op(lambda tx: lanes.set_lane(tx, task_lane(task.name), n, origin="code"))
+    if rate is not None and (said := parse_rate(rate)):
+        yield declare_rate(rate_scope(task.name, rate), said.burst, said.per_second)
 
 
 async def _view(tx: Tx) -> LimitsView:
     return LimitsView(
         await lanes.list_lanes(tx),
-        await rates.list_buckets(tx),
+        await rates.count_keys(tx, await rates.list_buckets(tx)),
         await totals.totals(tx),
         await breakers.list_breakers(tx),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .. import codec
@@ -12,12 +12,14 @@ from ..destinations import Destination
 from ..errors import InvalidInput
 from ..handle import Job
 from ..ids import ids
+from ..model.job import Enqueued, JobSpec
 from ..model.outbox import Outgoing
 from ..names import check_name
 from ..options import CallOptions
 from ..storage.ops import outbox as ops
 from ..storage.port import Op, Store
 from ..tasks import JobRequest
+from ..transactions import joined
 from .enqueuer import MOST_AT_ONCE, Enqueuer
 from .gauge import Gauge
 from .jobs import Jobs
@@ -64,10 +66,7 @@ class Outbox:
         whose, event = self._tenant_of(tenant), Outgoing(data, kind, key, id)
         if self._is_muted(event):
             return None
-        request = self._request(event, whose, connection)
-        if self._is_free([event]):
-            return self._enqueuer.one(request, whose)
-        return self._carefully([event], [request], whose, connection)[0]
+        return self._put([event], whose, connection)[0]
 
     async def aput(
         self,
@@ -83,36 +82,30 @@ class Outbox:
         whose, event = self._tenant_of(tenant), Outgoing(data, kind, key, id)
         if self._is_muted(event):
             return None
-        request = self._request(event, whose, connection)
-        if self._is_free([event]):
-            return await self._enqueuer.aone(request, whose)
-        return (await self._acarefully([event], [request], whose, connection))[0]
+        return (await self._aput([event], whose, connection))[0]
 
     def put_many(
         self, events: Iterable[Any], *, kind: str = "", connection: object | None = None, tenant: str | None = None
     ) -> list[Job[None]]:
         """Up to 10,000 events in one transaction. An `Outgoing` among them has its own kind, key and id."""
-        whose = self._tenant_of(tenant)
         wanted = self._wanted(events, kind)
-        requests = [self._request(event, whose, connection) for event in wanted]
-        if self._is_free(wanted):
-            return self._enqueuer.many(requests, whose, connection) if requests else []
-        return self._carefully(wanted, requests, whose, connection)
+        return self._put(wanted, self._tenant_of(tenant), connection) if wanted else []
 
     async def aput_many(
         self, events: Iterable[Any], *, kind: str = "", connection: object | None = None, tenant: str | None = None
     ) -> list[Job[None]]:
         """The awaiting twin of `put_many`."""
-        whose = self._tenant_of(tenant)
         wanted = self._wanted(events, kind)
-        requests = [self._request(event, whose, connection) for event in wanted]
-        if self._is_free(wanted):
-            return await self._enqueuer.amany(requests, whose, connection) if requests else []
-        return await self._acarefully(wanted, requests, whose, connection)
+        return await self._aput(wanted, self._tenant_of(tenant), connection) if wanted else []
 
     # -- what is put
 
     def _wanted(self, events: Iterable[Any], kind: str) -> list[Outgoing]:
+        if isinstance(events, (str, bytes, Mapping, Outgoing)):
+            kind_given = type(events).__name__
+            raise InvalidInput(
+                f"put_many takes a list of events, not one {kind_given}; use put(event), or put_many([event])"
+            )
         given = [event if isinstance(event, Outgoing) else Outgoing(event, kind) for event in events]
         if len(given) > MOST_AT_ONCE:
             raise InvalidInput(
@@ -136,52 +129,78 @@ class Outbox:
             options = CallOptions(tenant=tenant or None, connection=connection, id=named)
         return JobRequest(self._destination, codec.encode(body, what="the event"), options)
 
-    # -- within the cap, and in order
+    # -- within the cap, in order, and into the spill where the store is away
 
-    @property
-    def _notes_order(self) -> bool:
-        """Where the function is elsewhere, only that program knows whether it asks for order."""
-        return self._destination.wants.ordered or self._destination.deliver is None
-
-    def _is_free(self, events: Sequence[Outgoing]) -> bool:
-        """Whether nothing must be looked at or noted beside the jobs themselves."""
-        if self._notes_order and any(event.key is not None for event in events):
-            return False
-        return self._gauge.take(len(events), self._store())
-
-    def _carefully(
-        self, events: Sequence[Outgoing], requests: Sequence[JobRequest[None]], tenant: str, connection: object | None
-    ) -> list[Job[None]]:
+    def _put(self, events: Sequence[Outgoing], tenant: str, connection: object | None) -> list[Job[None]]:
+        requests = [self._request(event, tenant, connection) for event in events]
         with self._enqueuer.around(requests) as trace:
-            op, store = self._op(events, requests, tenant, trace), self._store()
-            done = store.write(op) if connection is None else store.within(connection, op)
-        return self._done(done)
+            specs, keys = self._specs(events, requests, tenant, trace)
+            spill = self._enqueuer.spill
+            if (connection := joined(self._store, connection)) is not None:
+                store = self._store()
+                answers = self._learned(store.within(connection, self._op(specs, keys, store)), store)
+            elif spill is not None:
+                answers = spill.put(specs, lambda: self._write(specs, keys), keys)
+            else:
+                answers = self._write(specs, keys)
+        return self._handles(answers)
 
-    async def _acarefully(
-        self, events: Sequence[Outgoing], requests: Sequence[JobRequest[None]], tenant: str, connection: object | None
-    ) -> list[Job[None]]:
+    async def _aput(self, events: Sequence[Outgoing], tenant: str, connection: object | None) -> list[Job[None]]:
+        requests = [self._request(event, tenant, connection) for event in events]
         with self._enqueuer.around(requests) as trace:
-            op, store = self._op(events, requests, tenant, trace), self._store()
-            done = await (store.awrite(op) if connection is None else store.awithin(connection, op))
-        return self._done(done)
+            specs, keys = self._specs(events, requests, tenant, trace)
+            spill = self._enqueuer.spill
+            if (connection := joined(self._store, connection)) is not None:
+                store = self._store()
+                answers = self._learned(await store.awithin(connection, self._op(specs, keys, store)), store)
+            elif spill is not None:
+                answers = await spill.aput(specs, lambda: self._awrite(specs, keys), keys)
+            else:
+                answers = await self._awrite(specs, keys)
+        return self._handles(answers)
 
-    def _op(
+    def _write(self, specs: list[JobSpec], keys: Mapping[str, str]) -> list[Enqueued]:
+        store = self._store()
+        if self._is_free(specs, keys, store):
+            return self._enqueuer.write(specs)
+        return self._learned(store.write(self._op(specs, keys, store)), store)
+
+    async def _awrite(self, specs: list[JobSpec], keys: Mapping[str, str]) -> list[Enqueued]:
+        store = self._store()
+        if self._is_free(specs, keys, store):
+            return await self._enqueuer.awrite(specs)
+        return self._learned(await store.awrite(self._op(specs, keys, store)), store)
+
+    def _specs(
         self, events: Sequence[Outgoing], requests: Sequence[JobRequest[None]], tenant: str, trace: str | None
-    ) -> Op[ops.Put]:
+    ) -> tuple[list[JobSpec], dict[str, str]]:
+        """The jobs to store, and of those that are delivered in order their keys by job id."""
         fresh = zip(requests, ids.many(len(requests)), strict=True)
         specs = [spec_of(request, tenant=tenant, id=new, trace=trace) for request, new in fresh]
-        noted = events if self._notes_order else ()
-        keys = {spec.id: e.key for spec, e in zip(specs, noted, strict=False) if e.key is not None}
+        # Where the function is in another program, only that one knows whether it asks for order.
+        if not self._destination.wants.ordered and self._destination.deliver is not None:
+            return specs, {}
+        named = zip(specs, events, strict=True)
+        return specs, {spec.id: event.key for spec, event in named if event.key is not None}
+
+    def _is_free(self, specs: Sequence[JobSpec], keys: Mapping[str, str], store: Store) -> bool:
+        """Whether nothing must be counted or noted beside the jobs themselves."""
+        return not keys and self._gauge.take(len(specs), store)
+
+    def _op(self, specs: list[JobSpec], keys: Mapping[str, str], store: Store) -> Op[ops.Put]:
         cap = self._gauge.cap
-        counted = cap is not None and (not keys or not self._gauge.take(len(events), self._store()))
+        counted = cap is not None and (not keys or not self._gauge.take(len(specs), store))
         room = ops.Room(self.name, self._destination.name, cap) if counted and cap is not None else None
         return Op(lambda tx: ops.put(tx, specs, keys, room))
 
-    def _done(self, done: ops.Put) -> list[Job[None]]:
+    def _learned(self, done: ops.Put, store: Store) -> list[Enqueued]:
         if done.entries is not None:
-            self._gauge.learn(done.entries, self._store())
+            self._gauge.learn(done.entries, store)
+        return done.answers
+
+    def _handles(self, answers: Sequence[Enqueued]) -> list[Job[None]]:
         name = self._destination.name
-        return [Job(self._jobs, answer.id, created=answer.created, task=name) for answer in done.answers]
+        return [Job(self._jobs, answer.id, created=answer.created, task=name) for answer in answers]
 
 
 def _own_id(event_id: str, tenant: str) -> str:

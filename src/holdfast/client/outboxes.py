@@ -11,7 +11,7 @@ from typing import Any
 
 from ..clock import SECOND
 from ..destinations import Destination
-from ..errors import ConfigError
+from ..errors import ConfigError, InvalidInput
 from ..model.outbox import DrainReport, OutboxAges, OutboxCounts, queue_of
 from ..names import check_name
 from ..options import Seconds
@@ -86,6 +86,15 @@ class Outboxes:
         self._scope.whole("how old the entries of an outbox are")
         return await self._store().aread(_ages(names))
 
+    def last_delivery(self, names: Sequence[str]) -> int | None:
+        """Return when an entry of these outboxes, or a webhook, was last delivered, in microseconds."""
+        self._scope.whole("the deliveries of the whole store")
+        return self._store().read(Op(lambda tx: ops.last_delivery(tx, names)))
+
+    async def alast_delivery(self, names: Sequence[str]) -> int | None:
+        self._scope.whole("the deliveries of the whole store")
+        return await self._store().aread(Op(lambda tx: ops.last_delivery(tx, names)))
+
     def retry(self, name: str, *, actor: str = "app", reason: str = "") -> int:
         """Retry now: what waits for its time or is parked becomes due; how many. What is being sent is not touched."""
         return self._store().write(self._retrying(name, actor, reason))
@@ -94,14 +103,29 @@ class Outboxes:
         return await self._store().awrite(self._retrying(name, actor, reason))
 
     def drain(
-        self, name: str, *, older_than: Seconds | str = 0, apply: bool = False, actor: str = "app", reason: str = ""
+        self,
+        name: str,
+        *,
+        older_than: Seconds | str | None = None,
+        apply: bool = False,
+        actor: str = "app",
+        reason: str = "",
     ) -> DrainReport:
-        """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again."""
+        """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again.
+
+        `apply` needs an `older_than`, so that nobody sends everything again by leaving out a word; 0 is all of them.
+        """
         op = self._draining(name, older_than, apply, actor, reason)
         return self._store().write(op) if apply else self._store().read(op)
 
     async def adrain(
-        self, name: str, *, older_than: Seconds | str = 0, apply: bool = False, actor: str = "app", reason: str = ""
+        self,
+        name: str,
+        *,
+        older_than: Seconds | str | None = None,
+        apply: bool = False,
+        actor: str = "app",
+        reason: str = "",
     ) -> DrainReport:
         op = self._draining(name, older_than, apply, actor, reason)
         return await (self._store().awrite(op) if apply else self._store().aread(op))
@@ -113,8 +137,12 @@ class Outboxes:
         outbox = check_name("the outbox's name", name)
         return Op(lambda tx: ops.retry_now(tx, outbox, self._scope.tenant, actor=actor, reason=reason))
 
-    def _draining(self, name: str, older_than: Seconds | str, apply: bool, actor: str, reason: str) -> Op[DrainReport]:
-        outbox, older = check_name("the outbox's name", name), round(check_span("older_than", older_than) * SECOND)
+    def _draining(
+        self, name: str, older_than: Seconds | str | None, apply: bool, actor: str, reason: str
+    ) -> Op[DrainReport]:
+        if apply and older_than is None:
+            raise InvalidInput("apply needs older_than: the age of the entries, such as '30d', or 0 for all of them")
+        outbox, older = check_name("the outbox's name", name), round(check_span("older_than", older_than or 0) * SECOND)
         tenant = self._scope.tenant
         return Op(lambda tx: ops.drain(tx, outbox, older, tenant, apply=apply, actor=actor, reason=reason))
 

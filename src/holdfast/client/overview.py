@@ -22,11 +22,11 @@ class Workers:
         self._store = store
 
     def list(self) -> list[Worker]:
-        """Every registered worker, the oldest first."""
-        return self._store().read(Op(workers.list_workers))
+        """Every registered worker, the oldest first, with how many jobs it runs and the oldest of these."""
+        return self._store().read(Op(workers.list_with_jobs))
 
     async def alist(self) -> builtins.list[Worker]:
-        return await self._store().aread(Op(workers.list_workers))
+        return await self._store().aread(Op(workers.list_with_jobs))
 
     def mark_dead(self, worker_id: str, reason: str, *, actor: str = "app") -> Buried:
         """Declare a worker dead: its jobs are rescued now, as if its lease had run out, and it may record nothing more.

@@ -11,12 +11,14 @@ from typing import Any, Final, TypedDict
 
 from ..clock import SECOND
 from ..codec import decode, encode
-from ..errors import InvalidArguments, InvalidInput
+from ..errors import ConfigError, InvalidArguments, InvalidInput, PayloadTooLarge, UnknownOption
+from ..model.large import INLINE, is_large
 from ..model.schedule import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
 from ..names import check_duration, check_name, check_priority, check_queue
 from ..options import Seconds
 from ..rules.blueprint import options_of
-from ..rules.cron import check_zone, parse_cron
+from ..rules.cron import check_steps, check_text, check_zone, parse_cron
+from ..rules.reserved import check_open_queue
 from ..tasks import JobRequest, Task
 from .specs import spec_of
 
@@ -37,6 +39,23 @@ class Policies(TypedDict, total=False):
     overlap: Overlap
     jitter: Seconds
     cooldown: Seconds
+
+
+_POLICIES: Final = ("name", "args", "kwargs", *Policies.__annotations__)
+_CALLED_ELSEWHERE: Final = {"tz": "zone", "timezone": "zone", "catchup": "missed", "max_instances": "overlap"}
+
+
+def check_policies(where: str, given: Policies) -> Policies:
+    """Refuse a policy that there is not, with what it is called here."""
+    for name in given:
+        if name in _CALLED_ELSEWHERE:
+            raise UnknownOption(f"{where} has no option {name!r}; it is called {_CALLED_ELSEWHERE[name]} here")
+        if name not in _POLICIES:
+            raise UnknownOption(
+                f"{where} has no option {name!r}; it has {', '.join(_POLICIES)}. Options of the job belong to its task:"
+                f" write @app.task({name}=…) below it"
+            )
+    return given
 
 
 def plan(
@@ -77,6 +96,10 @@ def plan(
 
 def call_of(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[JobRequest[Any], str | None]:
     """A call of a task, and the parameter of it that each tick fills in."""
+    if not isinstance(args, (list, tuple)):
+        raise ConfigError(f"args is {args!r}; give a list, such as args=['eu'], or names: kwargs={{'region': 'eu'}}")
+    if not isinstance(kwargs, Mapping):
+        raise ConfigError(f"kwargs is {kwargs!r}; give arguments by name, such as kwargs={{'region': 'eu'}}")
     if _wants_tick(task, args, kwargs):
         sample = task.signature.encode(args, {**kwargs, TICK: _SAMPLE})
         payload = {name: value for name, value in json.loads(sample).items() if name != TICK}
@@ -86,6 +109,8 @@ def call_of(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 
 def checked(spec: ScheduleSpec) -> ScheduleSpec:
     """The same, in its normal form; InvalidInput where something does not fit."""
+    if is_large(spec.payload):
+        raise PayloadTooLarge("the schedule's arguments", len(spec.payload.encode()), INLINE)
     if (spec.expression is None) == (spec.every is None):
         raise InvalidInput("give either a cron expression or an interval, and not both")
     if spec.every is not None and spec.every < _SHORTEST:
@@ -101,6 +126,7 @@ def checked(spec: ScheduleSpec) -> ScheduleSpec:
     if spec.expression is None:
         check_zone(spec.zone)
         return spec
+    check_steps(check_text(spec.expression))
     return replace(spec, expression=parse_cron(spec.expression, spec.zone).text)
 
 
@@ -127,7 +153,7 @@ def changed(
     if payload is not None:
         changes["payload"] = payload
     if queue is not None:
-        changes["queue"] = check_queue(queue)
+        changes["queue"] = check_open_queue(check_queue(queue))
     if priority is not None:
         options = {**decode(schedule.options, dict[str, Any]), "priority": check_priority(priority)}
         changes["options"] = json.dumps(options, sort_keys=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,12 +19,15 @@ from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
 from ..storage.ops import counting, queues
 from ..storage.ops.stranded import stranded
+from ..storage.ops.workers import list_workers
 from ..storage.port import Op, Store, Tx, Value
 
 Keep: TypeAlias = "float | timedelta | EllipsisType | None"
 """Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
 Level: TypeAlias = "Literal['off', 'outcomes', 'all'] | EllipsisType | None"
 """What the event log is told of a queue; None goes back to the default, `...` leaves it as it is."""
+
+logger: Final = logging.getLogger("holdfast")
 
 _ACTIONS: Final = {
     QueueState.PAUSED: "queue.pause",
@@ -60,6 +64,24 @@ class Queues:
     async def alist(self) -> builtins.list[QueueView]:
         return await self._store().aread(Op(_views))
 
+    def tasks(self, queue: str) -> builtins.list[str]:
+        """Return the names of the tasks that have jobs in a queue."""
+        name = check_queue(queue)
+        return self._store().read(Op(lambda tx: queues.tasks_of(tx, name)))
+
+    async def atasks(self, queue: str) -> builtins.list[str]:
+        name = check_queue(queue)
+        return await self._store().aread(Op(lambda tx: queues.tasks_of(tx, name)))
+
+    def notify(self, queue: str) -> None:
+        """Wake the workers of a queue, after a program of yours has written jobs that Holdfast does not know of."""
+        name = check_queue(queue)
+        self._store().write(Op(lambda tx: queues.notify(tx, name), single=True))
+
+    async def anotify(self, queue: str) -> None:
+        name = check_queue(queue)
+        await self._store().awrite(Op(lambda tx: queues.notify(tx, name), single=True))
+
     def stranded(self) -> builtins.list[Stranded]:
         """Jobs that could start and that no live worker can run: by route, the first of them and what is missing."""
         return self._store().read(Op(stranded))
@@ -78,31 +100,31 @@ class Queues:
 
     def pause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept jobs but hand out none, in every worker."""
-        return self._store().write(_move(queue, QueueState.PAUSED, actor, reason))
+        return _told(self._store().write(_move(queue, QueueState.PAUSED, actor, reason)))
 
     async def apause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return await self._store().awrite(_move(queue, QueueState.PAUSED, actor, reason))
+        return _told(await self._store().awrite(_move(queue, QueueState.PAUSED, actor, reason)))
 
     def resume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept and hand out jobs again."""
-        return self._store().write(_move(queue, QueueState.ACTIVE, actor, reason))
+        return _told(self._store().write(_move(queue, QueueState.ACTIVE, actor, reason)))
 
     async def aresume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return await self._store().awrite(_move(queue, QueueState.ACTIVE, actor, reason))
+        return _told(await self._store().awrite(_move(queue, QueueState.ACTIVE, actor, reason)))
 
     def drain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Hand out what is there and refuse new jobs with QueueClosed."""
-        return self._store().write(_move(queue, QueueState.DRAINING, actor, reason))
+        return _told(self._store().write(_move(queue, QueueState.DRAINING, actor, reason)))
 
     async def adrain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return await self._store().awrite(_move(queue, QueueState.DRAINING, actor, reason))
+        return _told(await self._store().awrite(_move(queue, QueueState.DRAINING, actor, reason)))
 
     def disable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Hand out nothing and refuse new jobs with QueueClosed."""
-        return self._store().write(_move(queue, QueueState.DISABLED, actor, reason))
+        return _told(self._store().write(_move(queue, QueueState.DISABLED, actor, reason)))
 
     async def adisable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return await self._store().awrite(_move(queue, QueueState.DISABLED, actor, reason))
+        return _told(await self._store().awrite(_move(queue, QueueState.DISABLED, actor, reason)))
 
     def set(
         self, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
@@ -120,11 +142,34 @@ class Queues:
         return await self._store().awrite(_setting(queue, {**changes, "events": events}, actor, reason))
 
 
-def _move(queue: str, state: QueueState, actor: str, reason: str) -> Op[QueueSettings]:
-    name = check_queue(queue)
-    return Op(
-        lambda tx: queues.change_queue(tx, name, {"state": state}, action=_ACTIONS[state], actor=actor, reason=reason)
-    )
+def _move(
+    queue: str, state: QueueState, actor: str, reason: str
+) -> Op[tuple[QueueSettings, builtins.list[str] | None]]:
+    name, action = check_queue(queue), _ACTIONS[state]
+
+    async def move(tx: Tx) -> tuple[QueueSettings, builtins.list[str] | None]:
+        known = await _known(tx)
+        after = await queues.change_queue(tx, name, {"state": state}, action=action, actor=actor, reason=reason)
+        return after, None if name in known else sorted(known)
+
+    return Op(move)
+
+
+async def _known(tx: Tx) -> set[str]:
+    """Return the queues that have jobs, settings or a worker."""
+    named = {item.name for item in await queues.list_queues(tx)} | {
+        item.queue for item in await counting.count_jobs(tx)
+    }
+    return named.union(*(worker.queues for worker in await list_workers(tx)))
+
+
+def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettings:
+    """Warn of a queue that may be mistyped; one whose jobs are still to come is fine."""
+    after, others = moved
+    if others is not None:
+        there = f"those that have are {', '.join(others)}" if others else "no queue has"
+        logger.warning("queue %r has no jobs, settings or workers so far; %s", after.name, there)
+    return after
 
 
 def _setting(queue: str, changes: dict[str, Keep | RetryPolicy | Level], actor: str, reason: str) -> Op[QueueSettings]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Unpack
 
@@ -21,7 +21,7 @@ from ..storage.ops.schedules import Operator
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest, Task
 from .pastruns import ScheduledRuns
-from .plans import Policies, call_of, changed, payload_for, plan
+from .plans import Policies, call_of, changed, check_policies, payload_for, plan
 
 logger: Final = logging.getLogger("holdfast")
 
@@ -34,7 +34,7 @@ class Schedules(ScheduledRuns):
     def __init__(
         self,
         store: Callable[[], Store],
-        tasks: Mapping[str, Task[Any, Any]],
+        tasks: dict[str, Task[Any, Any]],
         register: Callable[[Callable[..., Any]], Task[Any, Any]],
         check_url: Callable[[str], object],
     ) -> None:
@@ -44,6 +44,7 @@ class Schedules(ScheduledRuns):
         self._register = register
         self._check_url = check_url
         self._declared: dict[str, ScheduleSpec] = {}
+        self._declarers: dict[str, Task[Any, Any]] = {}
 
     # -- in code
 
@@ -62,7 +63,9 @@ class Schedules(ScheduledRuns):
         default) or for "all" up to `max_missed`. `overlap` says what happens while the last job is not done: "allow",
         "skip" the tick, "cancel_previous". `jitter` spreads the start over so many seconds.
         """
-        return self._decorator(name, args, kwargs or {}, {"cron": expression, **policies})
+        if not isinstance(expression, str):
+            raise ConfigError(f'@app.cron needs an expression, not {expression!r}; write @app.cron("0 3 * * *")')
+        return self._decorator(name, args, kwargs or {}, {"cron": expression, **check_policies("@app.cron", policies)})
 
     def every(
         self,
@@ -77,7 +80,9 @@ class Schedules(ScheduledRuns):
 
         Where it is overdue when workers start, it waits `cooldown` seconds first: the interval, at most a minute.
         """
-        return self._decorator(name, args, kwargs or {}, {"every": seconds, **policies})
+        if not isinstance(seconds, (int, float, timedelta)):
+            raise ConfigError(f"@app.every needs an interval, not {seconds!r}; write @app.every(60), in seconds")
+        return self._decorator(name, args, kwargs or {}, {"every": seconds, **check_policies("@app.every", policies)})
 
     @property
     def declared(self) -> tuple[ScheduleSpec, ...]:
@@ -117,16 +122,33 @@ class Schedules(ScheduledRuns):
     def _decorator(
         self, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], timing: dict[str, Any]
     ) -> ScheduleDecorator:
-        def decorate(target: Any) -> Any:
-            task = target if isinstance(target, Task) else self._register(target)
+        def declare(task: Task[Any, Any]) -> None:
             request, tick = call_of(task, args, kwargs)
             spec = plan(name or task.name, request, tick_argument=tick, **timing)
-            if spec.name in self._declared:
+            if (earlier := self._declarers.get(spec.name)) is not None and self._is_current(earlier):
                 raise ConfigError(f"there are two schedules named {spec.name!r}; give one of them another name=")
-            self._declared[spec.name] = spec
-            return target if isinstance(target, Task) else task
+            self._declared[spec.name], self._declarers[spec.name] = spec, task
+
+        def decorate(target: Any) -> Any:
+            if isinstance(target, Task):
+                declare(target)
+                return target
+            before = dict(self._tasks)
+            task = self._register(target)
+            try:
+                declare(task)
+            except BaseException:
+                # A schedule that is refused leaves no task behind: the mended code defines it again.
+                del self._tasks[task.name]
+                self._tasks.update(before)
+                raise
+            return task
 
         return decorate
+
+    def _is_current(self, task: Task[Any, Any]) -> bool:
+        """Return whether a task is still the one of its name; a cell of a notebook that runs again replaces it."""
+        return task.name not in self._tasks or self._tasks[task.name].fn is task.fn
 
     # -- at run time
 

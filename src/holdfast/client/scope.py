@@ -85,7 +85,7 @@ class Scope:
             await require(tx, tenant)
             return await op.run(tx)
 
-        return Op(run, patience=op.patience, fleeting=op.fleeting)
+        return Op(run, patience=op.patience, fleeting=op.fleeting, name=op.name or "tenant")
 
 
 EVERYTHING: Final = Scope()

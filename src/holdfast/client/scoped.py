@@ -46,7 +46,7 @@ class Scoped:
         self._enqueuer = Enqueuer(app.open, self.jobs, app._enqueuer.spill)
         self._enqueuer.around = lambda requests: app._enqueuer.around(requests)
         self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._require_known, scope)
-        self.signals: Final = Signals(app.open, scope)
+        self.signals: Final = Signals(app.open, scope, limit=lambda: app.config.max_value_bytes)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.streams: Final = Streams(app.open, scope)

@@ -26,8 +26,8 @@ class JobSearch:
     def search(self, wanted: JobFilter | None = None) -> JobPage:
         """A page of jobs, newest first, and the `before` of the next one.
 
-        `tag`, `text`, `priority`, `min_attempts`, `reason` and times are looked for among 10,000 jobs at a time: a page
-        may be short and yet not be the last. `find` looks on until it is full.
+        `tag`, `text`, `created_by`, `priority`, `min_attempts`, `reason` and times are looked for among 10,000 jobs at
+        a time: a page may be short and yet not be the last. `find` looks on until it is full.
         """
         return self._store().read(self._search(wanted or JobFilter()))
 

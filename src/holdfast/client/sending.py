@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, TypeVar
@@ -40,12 +41,15 @@ class Sends:
         It returns when all of them are delivered, returns `Rejected` for those that were not taken, or raises. The
         options are those of `DestinationOptions`. The function stays what it is.
         """
+        if not isinstance(name, str):
+            raise ConfigError('@app.destination needs a name; write @app.destination("cloud")')
         wants = {key: value for key, value in locals().items() if key not in ("self", "name")}
         options, app = DestinationOptions(**wants), _app(self)
 
         def decorate(deliver: D) -> D:
             if not callable(deliver):
                 raise ConfigError(f"app.destination takes a function, not {deliver!r}")
+            _check_takes_events(name, deliver)
             app._keep(Destination(app, check_queue(name), deliver, options))
             return deliver
 
@@ -67,6 +71,16 @@ class Sends:
         if _app(self)._inline:
             raise ConfigError("an outbox needs a store; instead of inline mode use holdfast.testing.isolated and drain")
         return self._outboxes
+
+
+def _check_takes_events(name: str, deliver: Any) -> None:
+    try:
+        inspect.signature(deliver).bind(None)
+    except TypeError:
+        how = "write: def deliver(events: list[holdfast.OutboxEvent])"
+        raise ConfigError(f"the function of destination {name!r} must take a list of events; {how}") from None
+    except ValueError:
+        return  # A builtin that does not tell.
 
 
 def _app(part: Sends) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from ..codec import encode
+from ..codec import VALUE_LIMIT, encode
 from ..errors import InvalidInput, InvalidToken
 from ..handle import Job
-from ..model.signal import MAX_SIGNALS, SIGNAL_LIMIT, Letter, Pending, Sent, Signal
-from ..names import check_name
+from ..model.signal import MAX_SIGNALS, Letter, Pending, Sent, Signal
+from ..names import NAME_BYTES, check_name
 from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
+from ..transactions import joined
 from .scope import EVERYTHING, Scope
+
+logger: Final = logging.getLogger("holdfast")
 
 Target: TypeAlias = "str | Job[Any]"
 MOST_LISTED: Final = 1_000
@@ -23,9 +27,13 @@ MOST_LISTED: Final = 1_000
 class Signals:
     """The signals of one app."""
 
-    def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING) -> None:
+    def __init__(
+        self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, limit: Callable[[], int] = lambda: VALUE_LIMIT
+    ) -> None:
+        """`limit` says how many bytes a payload may have."""
         self._store = store
         self._scope = scope
+        self._limit = limit
 
     def send(
         self,
@@ -44,8 +52,8 @@ class Signals:
         same `key` is the same signal. With a `tenant`, what belongs to another does not exist. A `connection` sends it
         in the caller's own transaction.
         """
-        op = _send(target, Signal(**_checked(name, payload, key, source, self._scope.within(tenant))))
-        store = self._store()
+        op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
+        connection, store = joined(self._store, connection), self._store()
         return _sent(store.write(op) if connection is None else store.within(connection, op))
 
     async def asend(
@@ -60,14 +68,17 @@ class Signals:
         connection: object | None = None,
     ) -> Sent:
         """The awaiting twin of `send`."""
-        op = _send(target, Signal(**_checked(name, payload, key, source, self._scope.within(tenant))))
-        store = self._store()
+        op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
+        connection, store = joined(self._store, connection), self._store()
         return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
 
     def pending(
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
     ) -> list[Pending]:
-        """Waitpoints that take a signal, oldest first, without their tokens. `after` is the id to go on from."""
+        """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
+
+        `after` is the last id of the page before.
+        """
         return self._store().read(_pending(job, self._scope.within(tenant), after, limit))
 
     async def apending(
@@ -86,21 +97,21 @@ class Signals:
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> None:
         """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
-        self._store().write(_resume(job, payload, self._scope.within(tenant), actor, reason))
+        self._store().write(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
 
     async def aresume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> None:
-        await self._store().awrite(_resume(job, payload, self._scope.within(tenant), actor, reason))
+        await self._store().awrite(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
 
     def answer(self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = "") -> Sent | None:
-        """Answer a waitpoint by its id, as an operator; None where it is closed already. It is audited."""
-        return self._store().write(_answer(waitpoint, payload, self._scope.tenant, actor, reason))
+        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
+        return self._store().write(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
 
     async def aanswer(
         self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
     ) -> Sent | None:
-        return await self._store().awrite(_answer(waitpoint, payload, self._scope.tenant, actor, reason))
+        return await self._store().awrite(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
 
     def refused(self) -> int:
         """How many tokens were refused since the store was made."""
@@ -110,6 +121,9 @@ class Signals:
     async def arefused(self) -> int:
         self._scope.whole("the count of refused tokens")
         return await self._store().aread(Op(signals.refused_tokens, single=True))
+
+    def _text(self, payload: object) -> str:
+        return encode(payload, what="the signal's payload", limit=self._limit())
 
 
 def _send(target: Target, signal: Signal) -> Op[Sent | None]:
@@ -129,12 +143,15 @@ def _sent(answer: Sent | None) -> Sent:
     # A refusal is an answer and not an error inside: what is recorded of it must be committed.
     if answer is None:
         raise InvalidToken
+    if answer.waits_for:
+        waits_for = ", ".join(map(repr, answer.waits_for))
+        logger.warning("job %s waits for %s; signal %d is kept for later", answer.job_id, waits_for, answer.seq)
     return answer
 
 
 def _pending(job: Target | None, tenant: str | None, after: str, limit: int) -> Op[list[Pending]]:
     n, job_id = _limit(limit), None if job is None else _id(job)
-    return Op(lambda tx: waitpoints.pending(tx, tenant=tenant, job_id=job_id, after=after, limit=n), single=True)
+    return Op(lambda tx: waitpoints.pending(tx, tenant=tenant, job_id=job_id, after=after, limit=n))
 
 
 def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
@@ -142,29 +159,25 @@ def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
     return Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True)
 
 
-def _answer(waitpoint: str, payload: object, tenant: str | None, actor: str, reason: str) -> Op[Sent | None]:
-    place = check_name("the waitpoint's id", waitpoint)
-    signal = Signal(name="", payload=_text(payload), source=actor, tenant=tenant)
+def _answer(waitpoint: str, payload: str, tenant: str | None, actor: str, reason: str) -> Op[Sent | None]:
+    place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
+    signal = Signal(name="", payload=payload, source=actor, tenant=tenant)
     return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
 
 
-def _resume(job: Target, payload: object, tenant: str | None, actor: str, reason: str) -> Op[None]:
-    job_id, text = _id(job), _text(payload)
+def _resume(job: Target, text: str, tenant: str | None, actor: str, reason: str) -> Op[None]:
+    job_id = _id(job)
     return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=tenant))
 
 
-def _checked(name: str | None, payload: object, key: str | None, source: str, tenant: str | None) -> dict[str, Any]:
+def _checked(name: str | None, payload: str, key: str | None, source: str, tenant: str | None) -> dict[str, Any]:
     return {
         "name": "" if name is None else check_name("the signal's name", name),
-        "payload": _text(payload),
+        "payload": payload,
         "key": None if key is None else check_name("the signal's key", key),
         "source": check_name("the source", source) if source else "",
         "tenant": tenant,
     }
-
-
-def _text(payload: object) -> str:
-    return encode(payload, what="the signal's payload", limit=SIGNAL_LIMIT)
 
 
 def _id(job: Target) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from types import FunctionType
+from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
-from ..errors import InvalidInput
+from ..creator import creator
+from ..destinations import Destination
+from ..errors import ConfigError, InvalidInput
 from ..ids import ids
-from ..model.job import Dedupe, Fair, JobSpec
-from ..model.limits import JobLimits, key_lane
+from ..model.job import Dedupe, Fair, Hook, JobSpec
+from ..model.limits import JobLimits, key_lane, keyed_scope, tenant_breaker
 from ..model.route import Route
 from ..names import (
     check_affinity,
@@ -27,21 +31,27 @@ from ..names import (
     check_queue,
     check_tags,
 )  # fmt: skip
-from ..options import CallOptions, TaskOptions
+from ..options import CallOptions, Hooks, TaskOptions
 from ..rules.amounts import check_reserve
+from ..rules.rates import parse_rate, rate_scope
+from ..rules.reserved import check_creator, check_open_queue, check_open_scope, check_open_task
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
 from ..rules.webhooks import call_tags, called_endpoint, check_call_kinds
-from ..tasks import JobRequest
+from ..tasks import JobRequest, Task
 
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
 _MOST_ROUTES: Final = 10_000
+_HOOKED: Final = ("state", "reason", "result", "error")
+"""What a hook may take of the job that ended, besides its id."""
+_On: TypeAlias = Literal["success", "failure", "end"]
 
 
 def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None) -> JobSpec:
     """The job for a request. `tenant` is used where the request names none."""
     draft = _draft(request, tenant)
-    return replace(draft, id=draft.id or id or ids.new(), payload=request.payload, trace=trace)
+    made_by = request.options.created_by or creator()
+    return replace(draft, id=draft.id or id or ids.new(), payload=request.payload, trace=trace, created_by=made_by)
 
 
 def _draft(request: JobRequest[Any], tenant: str) -> JobSpec:
@@ -58,7 +68,10 @@ def _draft(request: JobRequest[Any], tenant: str) -> JobSpec:
 
 def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
     call, task = request.options, request.task.task_options
-    retry = check_policy(call.retry) or task.retry
+    if not isinstance(request.task, Destination):
+        check_open_task(request.task.name)
+        check_open_queue(task.queue if call.queue is None else check_queue(call.queue))
+    retry = task.retry if call.retry is ... else check_policy(call.retry)
     webhook, heard = _webhook(call, tenant)
     return JobSpec(
         id=check_id(call.id) if call.id is not None else "",
@@ -68,17 +81,25 @@ def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
         payload="",
         tenant=check_name("tenant", call.tenant) if call.tenant is not None else tenant,
         priority=task.priority if call.priority is None else check_priority(call.priority),
-        max_attempts=check_attempts(task.max_attempts if call.max_attempts is None else call.max_attempts),
+        max_attempts=check_attempts(task.max_attempts if call.max_attempts is ... else call.max_attempts),
         retry=retry.encode() if retry else None,
         timeout=_timeout(call, task),
         dedupe=_dedupe(call, request.task.name),
-        tags=json.dumps(check_tags((*call.tags, *heard))) if call.tags or heard else None,
+        tags=_tags(call, heard),
         webhook=webhook,
-        limits=_limits(call, task, tenant),
+        limits=_limits(call, task, tenant, request.task.name),
+        hooks=_hooks(task, tenant if call.tenant is None else call.tenant),
         fair=_fair(call),
-        **_start(call),
-        **_deadline(call),
+        created_by="engine" if call.created_by is None else check_creator(call.created_by),
+        **_times(call),
     )
+
+
+def _tags(call: CallOptions, heard: Sequence[str]) -> str | None:
+    if call.tags == () and not heard:
+        return None
+    tags = check_tags((*check_tags(call.tags), *heard))
+    return json.dumps(tags) if tags else None
 
 
 def _route(request: JobRequest[Any]) -> Route:
@@ -86,7 +107,7 @@ def _route(request: JobRequest[Any]) -> Route:
     key = (
         task.queue if call.queue is None else check_queue(call.queue),
         task.requires if call.requires is None else _requires(task.requires, call.requires),
-        (task.affinity or "") if call.affinity is None else check_affinity(call.affinity),
+        task.affinity or "" if call.affinity is ... else "" if call.affinity is None else check_affinity(call.affinity),
         "" if call.version is None else pin(request.task.name, check_range(call.version)),
     )
     # A route's number is a hash: made once per combination, not once per job.
@@ -101,19 +122,60 @@ def _requires(task: frozenset[str], call: Sequence[str]) -> frozenset[str]:
     return check_capabilities("requires", task | check_capabilities("requires", call))
 
 
-def _limits(call: CallOptions, task: TaskOptions, tenant: str) -> str | None:
-    rate, breaker = _scope("rate", call.rate or task.rate), _scope("breaker", call.breaker or task.breaker)
-    reserve, quota = check_reserve(call.reserve or task.reserve), _scope("quota", call.quota or task.quota)
+def _limits(call: CallOptions, task: TaskOptions, tenant: str, name: str) -> str | None:
+    rate = _scope("rate", _named(call.rate) if call.rate is not ... else task.rate and rate_scope(name, task.rate))
+    breaker = _breaker(call, task)
+    quota = _scope("quota", task.quota if call.quota is ... else call.quota)
+    reserve = check_reserve(task.reserve if call.reserve is ... else call.reserve)
+    keyed = _keyed(call, rate, tenant)
+    key, capacity = _lane(call, tenant)
+    if not (key or rate or breaker or reserve or quota):
+        return None
+    own = bool(call.limits_tenant)
+    return JobLimits(
+        key, capacity, rate, breaker, reserve, quota, keyed,
+        own_reserve=own and bool(reserve) and call.reserve is not ...,
+        own_quota=own and bool(quota) and call.quota is not ...,
+    ).encode()  # fmt: skip
+
+
+def _lane(call: CallOptions, tenant: str) -> tuple[str | None, int | None]:
+    """The lane of the call's concurrency key, and how many jobs with that key may run at once."""
     if call.concurrency_key is None:
         if call.concurrency is not None:
             raise InvalidInput("concurrency in a call needs a concurrency_key; for a whole task give it to @app.task")
-        if not (rate or breaker or reserve or quota):
-            return None
-        return JobLimits(rate=rate, breaker=breaker, reserve=reserve, quota=quota).encode()
+        return None, None
     if call.concurrency is None:
         raise InvalidInput("concurrency_key needs concurrency=, the number of jobs with that key that may run at once")
-    key = key_lane(call.tenant or tenant, check_name("concurrency_key", call.concurrency_key))
-    return JobLimits(key, check_limit("concurrency", call.concurrency), rate, breaker, reserve, quota).encode()
+    named = check_open_scope("concurrency_key", check_name("concurrency_key", call.concurrency_key))
+    return key_lane(call.tenant or tenant, named), check_limit("concurrency", call.concurrency)
+
+
+def _keyed(call: CallOptions, rate: str | None, tenant: str) -> str | None:
+    """The scope of the bucket that the call's key has of its rate, or a confined caller of the rate that it names."""
+    if call.rate_key is None:
+        is_named = call.rate is not ... and bool(call.limits_tenant)
+        return keyed_scope(rate, call.limits_tenant, "") if rate and is_named else None
+    if rate is None:
+        raise InvalidInput("rate_key needs a rate, in the call or at @app.task: rate=app.rate(…)")
+    return keyed_scope(rate, tenant if call.tenant is None else call.tenant, check_name("rate_key", call.rate_key))
+
+
+def _breaker(call: CallOptions, task: TaskOptions) -> str | None:
+    name = _scope("breaker", task.breaker if call.breaker is ... else call.breaker)
+    if name is None:
+        return None
+    check_open_scope("breaker", name)
+    return tenant_breaker(call.limits_tenant, name) if call.breaker is not ... and call.limits_tenant else name
+
+
+def _named(rate: str | None) -> str | None:
+    if rate is not None and parse_rate(rate):
+        raise InvalidInput(
+            f"rate={rate!r} in a call has no bucket of its own; give it to @app.task, or declare one with app.rate(…)"
+            " and pass its name"
+        )
+    return rate
 
 
 def _scope(what: str, name: str | None) -> str | None:
@@ -131,6 +193,35 @@ def _webhook(call: CallOptions, tenant: str) -> tuple[tuple[str, str] | None, tu
     return (endpoint, call.webhook), call_tags(endpoint, kinds)
 
 
+def hooks_of(task: TaskOptions) -> list[tuple[_On, Task[Any, Any], str, list[str]]]:
+    """When each hook of a task is enqueued, and what it takes; ConfigError where it cannot be called."""
+    found: list[tuple[_On, Task[Any, Any], str, list[str]]] = []
+    hooks: dict[_On, Hooks] = {"success": task.on_success, "failure": task.on_failure, "end": task.on_end}
+    for on, given in hooks.items():
+        for hook in given if isinstance(given, (list, tuple)) else (given,):
+            if not isinstance(hook, Task):
+                raise ConfigError(
+                    f"on_{on} is {_hook_text(hook)}; give a task itself, made by @app.task, or a list of tasks"
+                )
+            asked = hook.call_options
+            if asked.id is not None or asked.dedupe_key is not None or asked.connection is not None:
+                raise ConfigError(f"on_{on} cannot have an id, a dedupe_key or a connection; leave it out of options()")
+            found.append((on, hook, *hook.signature.as_hook(_HOOKED)))
+    return found
+
+
+def _hook_text(hook: object) -> str:
+    return f"the function {hook.__name__!r}" if isinstance(hook, FunctionType) else repr(hook)
+
+
+def _hooks(task: TaskOptions, tenant: str) -> str | None:
+    found = [
+        Hook(on=on, spec=_checked(JobRequest(hook, "", hook.call_options), tenant), takes=takes, wants=tuple(wants))
+        for on, hook, takes, wants in hooks_of(task)
+    ]
+    return msgspec.json.encode(found).decode() if found else None
+
+
 def _fair(call: CallOptions) -> Fair | None:
     if call.fair_key is None:
         if call.weight != 1.0:
@@ -141,7 +232,16 @@ def _fair(call: CallOptions) -> Fair | None:
     return Fair(check_name("fair_key", call.fair_key), float(call.weight))
 
 
-def _start(call: CallOptions) -> dict[Literal["at", "delay"], Any]:
+def _times(call: CallOptions) -> dict[str, Any]:
+    start, end = _start(call), _deadline(call)
+    if start and end:
+        for begins, ends in (("delay", "deadline"), ("at", "deadline_at")):
+            if 0 < end.get(ends, 0) < start.get(begins, 0):
+                raise InvalidInput(f"the deadline comes before the job may start ({begins}=); give a later deadline")
+    return {**start, **end}
+
+
+def _start(call: CallOptions) -> dict[str, Any]:
     if call.at is not None and call.delay is not None:
         raise InvalidInput("give either delay or at, not both")
     if call.at is not None:
@@ -149,14 +249,14 @@ def _start(call: CallOptions) -> dict[Literal["at", "delay"], Any]:
     return {"delay": check_duration("delay", call.delay)} if call.delay is not None else {}
 
 
-def _deadline(call: CallOptions) -> dict[Literal["deadline", "deadline_at"], Any]:
+def _deadline(call: CallOptions) -> dict[str, Any]:
     if isinstance(call.deadline, datetime):
         return {"deadline_at": check_instant("deadline", call.deadline)}
     return {"deadline": check_duration("deadline", call.deadline)} if call.deadline is not None else {}
 
 
 def _timeout(call: CallOptions, task: TaskOptions) -> int | None:
-    timeout = task.timeout if call.timeout is None else call.timeout
+    timeout = task.timeout if call.timeout is ... else call.timeout
     if timeout is None:
         return None
     micros = check_duration("timeout", timeout)

@@ -11,21 +11,30 @@ import fcntl
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from ..clock import SYSTEM_CLOCK, Clock
-from ..errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageFull, StorageUnavailable
+from ..errors import (
+    ConfigError,
+    HoldfastError,
+    OutcomeUnknown,
+    SelfLocked,
+    StorageBusy,
+    StorageFull,
+    StorageUnavailable,
+)
 from ..ids import ids
 from ..model.job import Enqueued, JobSpec
 from ..storage.disk import sync_folder
 from ..storage.forking import renew_after_fork
 from ..storage.hire import hire
-from ..storage.ops import enqueue as ops
+from ..storage.ops import outbox
 from ..storage.port import Op, Store
 
 logger: Final = logging.getLogger("holdfast")
@@ -34,8 +43,18 @@ AWAY: Final = (StorageBusy, StorageUnavailable, StorageFull, OutcomeUnknown)
 """What passes: the store is locked, down or full, or broke off in the middle."""
 _SUFFIX: Final = ".json"
 _BETWEEN_TRIES: Final = 2.0
+_NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(list[JobSpec]).decode
+
+
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The content of a file: the jobs of one call, and the keys by which an outbox delivers them in order, by job."""
+
+    jobs: list[JobSpec]
+    keys: dict[str, str] = {}
+
+
+_decode: Final = msgspec.json.Decoder(Kept).decode
 
 
 class Spill:
@@ -43,6 +62,7 @@ class Spill:
 
     def __init__(self, folder: str | os.PathLike[str], store: Callable[[], Store], clock: Clock | None = None) -> None:
         self.folder: Final = Path(folder)
+        _check_folder(self.folder)
         self._store = store
         self._clock = clock or SYSTEM_CLOCK
         self._waits = bool(self.waiting())
@@ -54,23 +74,34 @@ class Spill:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def put(self, specs: Sequence[JobSpec], write: Callable[[], list[Enqueued]]) -> list[Enqueued]:
+    def put(
+        self, specs: Sequence[JobSpec], write: Callable[[], list[Enqueued]], keys: Mapping[str, str] = _NO_KEYS
+    ) -> list[Enqueued]:
         """Store these jobs, or keep them here; those that were kept before come first."""
         try:
             if self._waits:
                 self.replay()
             return write()
+        except SelfLocked:
+            raise  # a mistake of the caller's, which waiting does not mend
         except AWAY as error:
-            return self._keep(specs, error)
+            return self._keep(specs, keys, error)
 
-    async def aput(self, specs: Sequence[JobSpec], write: Callable[[], Awaitable[list[Enqueued]]]) -> list[Enqueued]:
-        """The awaiting twin of `put`. The replay is left to the thread: it must not hold up the loop."""
+    async def aput(
+        self,
+        specs: Sequence[JobSpec],
+        write: Callable[[], Awaitable[list[Enqueued]]],
+        keys: Mapping[str, str] = _NO_KEYS,
+    ) -> list[Enqueued]:
+        """The async version of `put`. The replay is left to the thread: it must not hold up the loop."""
         try:
             if self._waits:
                 raise StorageUnavailable("older jobs wait in the spill")
             return await write()
+        except SelfLocked:
+            raise
         except AWAY as error:
-            return self._keep(specs, error)
+            return self._keep(specs, keys, error)
 
     def waiting(self) -> list[Path]:
         """The files that wait, oldest first."""
@@ -99,8 +130,9 @@ class Spill:
 
     def _replay(self, path: Path) -> int:
         try:
-            specs = _decode(path.read_bytes())
-            answers = self._store().write(Op(lambda tx: ops.enqueue(tx, specs)))
+            kept = _decode(path.read_bytes())
+            # An outbox may exceed its cap by what was kept here: it was acknowledged, and the next put makes room.
+            answers = self._store().write(Op(lambda tx: outbox.put(tx, kept.jobs, kept.keys, None))).answers
         except AWAY:
             raise
         except (HoldfastError, msgspec.DecodeError, ValueError, OSError) as wrong:
@@ -117,11 +149,11 @@ class Spill:
         path.replace(aside / path.name)
         logger.error("%s cannot be stored (%s) and is put aside in %s", path.name, wrong, aside)
 
-    def _keep(self, specs: Sequence[JobSpec], error: Exception) -> list[Enqueued]:
+    def _keep(self, specs: Sequence[JobSpec], keys: Mapping[str, str], error: Exception) -> list[Enqueued]:
         now = self._clock.now()
         try:
             with self._lock:
-                self._write(_encode([_fixed(spec, now) for spec in specs]))
+                self._write(_encode(Kept([_fixed(spec, now) for spec in specs], dict(keys))))
                 is_first, self._waits = not self._waits, True
         except OSError as failure:
             raise error from failure
@@ -173,6 +205,17 @@ class Spill:
         with (self.folder / ".lock").open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder in which nothing could be kept when it is needed; a missing one is made then."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise ConfigError(f"spill is {str(folder)!r}, but {there} is not a folder; give the path of a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"spill is {str(folder)!r}, but {there} is not writable; change its mode, or give another")
 
 
 def _fixed(spec: JobSpec, now: int) -> JobSpec:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,13 +16,17 @@ from ..model.stats import (
     LATENCIES,
     MINUTE,
     ErrorGroup,
+    HealthPoint,
     LimitStats,
     MetricPoint,
+    OperationStats,
     QueueStats,
     StoreStats,
+    TaskStats,
     WorkerStats,
 )  # fmt: skip
 from ..names import check_queue
+from ..storage.disk import log_bytes
 from ..storage.ops import errors, insight, leadership, rollup, stats
 from ..storage.port import Op, Store, Tx
 from .failures import FailedRuns
@@ -32,6 +35,8 @@ MOST_MINUTES: Final = 2_000
 """What one call reads of a series; further back by `before`."""
 MOST_AT_A_GLANCE: Final = 240
 """Minutes that are read of all queues at once."""
+MOST_OF_TASKS: Final = 1_440
+"""Minutes that are read of all tasks at once: a day."""
 _MOST_POINTS: Final = 50_000
 _MOST_ERRORS: Final = 1_000
 
@@ -78,6 +83,13 @@ class Stats:
     async def athroughput(self, minutes: int = 5) -> builtins.list[Throughput]:
         return await self._store().aread(_throughput(minutes))
 
+    def tasks(self, minutes: int = 60) -> builtins.list[TaskStats]:
+        """What each task did in the last closed minutes, up to 1,440 (a day), by name."""
+        return self._store().read(_tasks(minutes))
+
+    async def atasks(self, minutes: int = 60) -> builtins.list[TaskStats]:
+        return await self._store().aread(_tasks(minutes))
+
     def timeline(self, minutes: int = 60) -> builtins.list[MetricPoint]:
         """Every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
         return self._store().read(_timeline(minutes))
@@ -98,6 +110,16 @@ class Stats:
         self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
     ) -> builtins.list[MetricPoint]:
         return await self._store().aread(_series(queue, metric, minutes, before))
+
+    def health(self, minutes: int = 60, *, before: int | None = None) -> builtins.list[HealthPoint]:
+        """Return the health of the worker processes and of the database, minute by minute, oldest first.
+
+        `before` is an instant in microseconds, to page back. Minutes without a worker are left out.
+        """
+        return self._store().read(_health(minutes, before))
+
+    async def ahealth(self, minutes: int = 60, *, before: int | None = None) -> builtins.list[HealthPoint]:
+        return await self._store().aread(_health(minutes, before))
 
     def limits(self) -> builtins.list[LimitStats]:
         """Every limit and how much of it is in use, the most saturated first."""
@@ -121,6 +143,10 @@ class Stats:
     async def astore(self) -> StoreStats:
         store = self._store()
         return _with_wal(*await store.aread(Op(lambda tx: stats.store(tx, store.backend))))
+
+    def operations(self) -> builtins.list[OperationStats]:
+        """How long each operation of the store took in this process since the store was opened. Reads no database."""
+        return self._store().timings.read()
 
     def leaders(self) -> dict[str, str]:
         """Who does what one worker is enough for: the worker's id by role, as long as its lease holds."""
@@ -195,6 +221,16 @@ def _throughput(minutes: int) -> Op[list[Throughput]]:
     return Op(run)
 
 
+def _tasks(minutes: int) -> Op[list[TaskStats]]:
+    _check_minutes(minutes, MOST_OF_TASKS)
+
+    async def run(tx: Tx) -> list[TaskStats]:
+        until = await _newest(tx)
+        return await rollup.task_totals(tx, until - minutes * MINUTE, until)
+
+    return Op(run)
+
+
 def _timeline(minutes: int) -> Op[list[MetricPoint]]:
     _check_minutes(minutes, MOST_AT_A_GLANCE)
 
@@ -223,6 +259,16 @@ def _series(queue: str, metric: str, minutes: int, before: int | None) -> Op[lis
     return Op(run)
 
 
+def _health(minutes: int, before: int | None) -> Op[list[HealthPoint]]:
+    _check_minutes(minutes, MOST_MINUTES)
+
+    async def run(tx: Tx) -> list[HealthPoint]:
+        until = before if before is not None else await insight.clock(tx)
+        return await stats.health_history(tx, until - minutes * MINUTE, until)
+
+    return Op(run)
+
+
 def _errors(task: str | None, since: int | None, limit: int) -> Op[list[ErrorGroup]]:
     if not 1 <= limit <= _MOST_ERRORS:
         raise InvalidInput(f"limit is {limit}; use 1 to {_MOST_ERRORS:,}")
@@ -235,9 +281,4 @@ def _check_minutes(minutes: int, most: int) -> None:
 
 
 def _with_wal(health: StoreStats, file: str | None) -> StoreStats:
-    if file is None:
-        return health
-    try:
-        return replace(health, wal_bytes=os.stat(f"{file}-wal").st_size)
-    except OSError:
-        return replace(health, wal_bytes=0)
+    return health if file is None else replace(health, wal_bytes=log_bytes(file))

@@ -29,7 +29,7 @@ def _wanted(requests: Sequence[JobRequest[Any]]) -> list[tuple[Inventory, str]]:
     for request in requests:
         options = request.task.task_options
         if options.inventory is not None:
-            name = options.affinity if request.options.affinity is None else request.options.affinity
+            name = options.affinity if request.options.affinity is ... else request.options.affinity
             if name is not None:
                 wanted[id(options.inventory), name] = (options.inventory, name)
     return list(wanted.values())

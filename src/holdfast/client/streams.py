@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from ..context import JobInfo, Stop
-from ..errors import InvalidInput
+from ..errors import BlockingCall, InvalidInput
 from ..handle import Job
 from ..model.job import Ended, JobRecord
 from ..model.stream import MAX_PAGE, Frame, Progress, StreamPage, Stretch, Summary
@@ -23,10 +23,12 @@ from ..storage.port import Listener, Op, Store
 from ..streams.desk import Desk
 from ..streams.inline import InlineOutlet
 from ..streams.outlet import Outlet
+from ..telemetry import is_run_of, refuse_on_event_loop
+from . import watch
+from .jobs import first_reason
 from .looks import SharedLooks
 from .scope import EVERYTHING, Scope
 from .tail import Tail
-from .watch import Watch
 
 Target: TypeAlias = "str | Job[Any]"
 
@@ -42,24 +44,38 @@ class Streams:
         self._scope = scope
         self._desk = Desk(store)
         self._looks = SharedLooks()
-        self._ends: Watch[Ended] = Watch(store, "job", _ended, _there, _existing)
+        self._ends: watch.Watch[Ended] = watch.Watch(
+            store, "job", _ended, _there, _existing, lambda job_id: first_reason(job_id, scope)
+        )
         self._inline: dict[str, InlineOutlet] = {}
 
     def read(
-        self, job: Target, *, after: str | None = None, limit: int = 1_000, best_effort: bool = True
+        self,
+        job: Target,
+        *,
+        after: str | None = None,
+        until: str | None = None,
+        limit: int = 1_000,
+        best_effort: bool = True,
     ) -> StreamPage:
-        """Frames that are there now, in order, from the first or after a cursor.
+        """Frames that are there now, in order, from the first or after a cursor, up to the last or to a cursor.
 
         CursorExpired where best-effort frames behind the cursor are gone; without `best_effort` only the durable ones
         are read.
         """
-        tail = _tail(job, after, limit, best_effort)
+        tail = _tail(job, after, limit, best_effort, until)
         return tail.take(self._look(tail))
 
     async def aread(
-        self, job: Target, *, after: str | None = None, limit: int = 1_000, best_effort: bool = True
+        self,
+        job: Target,
+        *,
+        after: str | None = None,
+        until: str | None = None,
+        limit: int = 1_000,
+        best_effort: bool = True,
     ) -> StreamPage:
-        tail = _tail(job, after, limit, best_effort)
+        tail = _tail(job, after, limit, best_effort, until)
         return tail.take(await self._alook(tail))
 
     def follow(
@@ -70,6 +86,7 @@ class Streams:
         The iteration also ends after `timeout` seconds without a frame.
         """
         tail, patience = _tail(job, after, _PAGE, best_effort), check_timeout(timeout)
+        self._refuse_to_block(tail, patience, "async for frame in app.astream(job)")
         return (frame for page in self._pages(tail, patience) for frame in page.frames)
 
     def afollow(
@@ -88,8 +105,9 @@ class Streams:
         self, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
     ) -> StreamPage:
         """One page: what is there after a cursor, or what comes within so many seconds, or nothing."""
-        tail = _tail(job, after, _PAGE, best_effort)
-        return next(self._pages(tail, check_timeout(timeout)), tail.nothing())
+        tail, patience = _tail(job, after, _PAGE, best_effort), check_timeout(timeout)
+        self._refuse_to_block(tail, patience, "await app.streams.atail(job)")
+        return next(self._pages(tail, patience), tail.nothing())
 
     async def atail(
         self, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
@@ -146,10 +164,21 @@ class Streams:
 
     # -- the two colours of reading
 
+    def _refuse_to_block(self, tail: Tail, patience: float | None, instead: str) -> None:
+        """Raise BlockingCall in a task, whose slot the reader would hold, and on an event loop."""
+        if patience == 0 or tail.job_id in self._inline:
+            return
+        if is_run_of(self._store()):
+            raise BlockingCall(
+                "a blocking read of a stream inside a task holds its worker's slot and may never end; use"
+                f" {instead} in an async def task, or app.streams.read(job), which reads what is there"
+            )
+        refuse_on_event_loop("a blocking read of a stream", instead)
+
     def _pages(self, tail: Tail, patience: float | None) -> Iterator[StreamPage]:
         """Pages with frames in them, and the last one in any case."""
         with self._listening(tail) as listener:
-            since = time.monotonic()
+            since, is_slow = time.monotonic(), _once_slow()
             while True:
                 looked = time.monotonic()
                 page = tail.take(self._look(tail))
@@ -160,13 +189,15 @@ class Streams:
                     continue
                 if page.closed or (silence := _silence(tail, since, patience)) is None:
                     return
+                if is_slow(since):
+                    self._ends.warn(tail.job_id)
                 listener.wait(silence)
                 if (rest := looked + tail.pause - time.monotonic()) > 0:
                     time.sleep(rest)
 
     async def _apages(self, tail: Tail, patience: float | None) -> AsyncGenerator[StreamPage, None]:
         with self._listening(tail) as listener:
-            since = time.monotonic()
+            since, is_slow = time.monotonic(), _once_slow()
             while True:
                 looked = time.monotonic()
                 page = tail.take(await self._alook(tail))
@@ -177,6 +208,8 @@ class Streams:
                     continue
                 if page.closed or (silence := _silence(tail, since, patience)) is None:
                     return
+                if is_slow(since):
+                    await self._ends.awarn(tail.job_id)
                 await listener.await_ring(silence)
                 if (rest := looked + tail.pause - time.monotonic()) > 0:
                     await asyncio.sleep(rest)
@@ -206,12 +239,12 @@ class Streams:
 
     def _look(self, tail: Tail) -> Stretch:
         if (kept := self._inline.get(tail.job_id)) is not None:
-            return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort)
+            return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort, until=tail.until)
         return self._store().read(self._scope.sees(tail.job_id, _read(tail)))
 
     async def _alook(self, tail: Tail) -> Stretch:
         if (kept := self._inline.get(tail.job_id)) is not None:
-            return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort)
+            return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort, until=tail.until)
         store, op = self._store(), self._scope.sees(tail.job_id, _read(tail))
         return await self._looks.look(tail.place, lambda: store.aread(op))
 
@@ -231,8 +264,8 @@ class _Deaf:
 
 
 def _read(tail: Tail) -> Op[Stretch]:
-    job_id, cursor, n, best_effort = tail.job_id, tail.cursor, tail.limit, tail.best_effort
-    return Op(lambda tx: streams.read(tx, job_id, cursor, n, best_effort=best_effort), single=True)
+    job_id, cursor, n, best_effort, until = tail.job_id, tail.cursor, tail.limit, tail.best_effort, tail.until
+    return Op(lambda tx: streams.read(tx, job_id, cursor, n, best_effort=best_effort, until=until), single=True)
 
 
 def _progress(job_id: str) -> Op[Progress]:
@@ -243,10 +276,10 @@ def _summary(job_id: str) -> Op[Summary]:
     return Op(lambda tx: streams.summary_of(tx, job_id), single=True)
 
 
-def _tail(job: Target, after: str | None, limit: int, best_effort: bool) -> Tail:
+def _tail(job: Target, after: str | None, limit: int, best_effort: bool, until: str | None = None) -> Tail:
     if isinstance(limit, bool) or not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit is {limit!r}; use 1 to {MAX_PAGE:,}")
-    return Tail(_id(job), after, limit, best_effort=best_effort)
+    return Tail(_id(job), after, limit, best_effort=best_effort, until=until)
 
 
 def _id(job: Target) -> str:
@@ -257,6 +290,19 @@ def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
     """How long to wait now; None if it has lasted too long."""
     left = tail.silence if patience is None else since + patience - time.monotonic()
     return min(left, tail.silence) if left > 0 else None
+
+
+def _once_slow() -> Callable[[float], bool]:
+    """Return a function that says once that nothing has come for long since an instant."""
+    told = False
+
+    def is_slow(since: float) -> bool:
+        nonlocal told
+        is_first = not told and time.monotonic() - since >= watch.PATIENCE
+        told = told or is_first
+        return is_first
+
+    return is_slow
 
 
 def _ended(job_ids: Sequence[str]) -> Op[list[Ended]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..errors import CursorExpired, InvalidCursor
-from ..model.stream import START, SUPERSEDED, TRIMMED, Cursor, Frame, StreamPage, Stretch
+from ..model.stream import END, START, SUPERSEDED, TRIMMED, Cursor, Frame, StreamPage, Stretch
 
 # Seconds. On SQLite any commit of another process rings: one look in so long is enough for a stream.
 _BETWEEN_LOOKS: Final = 0.004
@@ -18,10 +18,13 @@ _LONGEST_SILENCE: Final = 2.0
 class Tail:
     """A reader's place in one stream."""
 
-    def __init__(self, job_id: str, after: str | None, limit: int, *, best_effort: bool) -> None:
+    def __init__(
+        self, job_id: str, after: str | None, limit: int, *, best_effort: bool, until: str | None = None
+    ) -> None:
         self.job_id: Final = job_id
         self.limit: Final = limit
         self.best_effort: Final = best_effort
+        self.until: Final = END if until is None else Cursor.read(until)
         self.cursor = START if after is None else Cursor.read(after)
         self.may_be_more = False
         """The last page was full: there may be another behind it."""
@@ -36,7 +39,7 @@ class Tail:
     @property
     def place(self) -> tuple[object, ...]:
         """Whoever is there sees the same."""
-        return (self.job_id, self.cursor, self.limit, self.best_effort)
+        return (self.job_id, self.cursor, self.limit, self.best_effort, self.until)
 
     def take(self, found: Stretch) -> StreamPage:
         """What a look found, as the reader shall see it."""
@@ -51,7 +54,8 @@ class Tail:
             self.cursor = Cursor(self.cursor.seq, found.trimmed)
         self._empty = 0 if frames else self._empty + 1
         self._is_new = False
-        return StreamPage(tuple(frames), str(self.cursor), found.ended and not self.may_be_more)
+        closed = found.ended and not self.may_be_more and (self.until is END or self.cursor >= found.head)
+        return StreamPage(tuple(frames), str(self.cursor), closed)
 
     def nothing(self) -> StreamPage:
         return StreamPage((), str(self.cursor), False)

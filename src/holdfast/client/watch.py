@@ -14,17 +14,22 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from ..errors import NotFound, ResultTimeout, StorageError
+from ..errors import HoldfastError, NotFound, ResultTimeout, StorageError
 from ..names import check_timeout
+from ..rules.reach import Reason
 from ..storage.forking import renew_after_fork
 from ..storage.hire import hire
 from ..storage.port import Listener, Op, Store
+from ..telemetry import current_job, refuse_on_event_loop, refuse_wait_in_task
 
 logger: Final = logging.getLogger("holdfast")
 
 _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.5
 _BETWEEN_ROLLS: Final = 1.0
+PATIENCE: Final = 5.0
+"""Seconds after which a caller who waits is told what holds the job."""
+_EXPECTED: Final = frozenset({"running", "claimable", "due_later"})
 
 
 class Named(Protocol):
@@ -42,7 +47,8 @@ Told: TypeAlias = Callable[[E | NotFound], None]
 class Watch(Generic[E]):
     """One per app and kind.
 
-    `look` finds those of some ids that have ended, `roll` those that exist, and `require` fails where there is none.
+    `look` finds those of some ids that have ended, `roll` those that exist, `require` fails where there is none, and
+    `why` says why one has not ended.
     """
 
     def __init__(
@@ -52,12 +58,14 @@ class Watch(Generic[E]):
         look: Callable[[Sequence[str]], Op[list[E]]],
         roll: Callable[[Sequence[str]], Op[set[str]]],
         require: Callable[[str], Op[Any]],
+        why: Callable[[str], Op[Reason]] | None = None,
     ) -> None:
         self._store = store
         self._kind = kind
         self._ended = look
         self._existing = roll
         self._require = require
+        self._why = why
         self.renew()
         renew_after_fork(self)
 
@@ -73,6 +81,11 @@ class Watch(Generic[E]):
     def wait(self, job_id: str, timeout: float | None) -> E:
         """Block until it has ended."""
         timeout = check_timeout(timeout)
+        if timeout != 0:
+            refuse_wait_in_task(self._kind, self._store())
+            refuse_on_event_loop(
+                f"a blocking wait for a {self._kind}", f"await {self._kind}.aresult() or await {self._kind}.await_()"
+            )
         if ended := self._look([job_id]):
             return ended[0]
         self._store().read(self._require(job_id))
@@ -85,16 +98,27 @@ class Watch(Generic[E]):
 
         self._add(job_id, told)
         try:
-            if not done.wait(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
-                raise self._late(job_id, timeout)
+            if not self._wait(done, job_id, timeout):
+                raise self._late(timeout, job_id, self._reason(job_id))
         finally:
             self._remove(job_id, told)
         return _given(answer[0])
+
+    def _wait(self, done: threading.Event, job_id: str, timeout: float | None) -> bool:
+        """Wait, and log after a while why it takes so long."""
+        if timeout is None or timeout > PATIENCE:
+            if done.wait(PATIENCE):
+                return True
+            self.warn(job_id)
+            timeout = timeout if timeout is None else min(timeout - PATIENCE, threading.TIMEOUT_MAX)
+        return done.wait(timeout)
 
     async def await_(self, job_id: str, timeout: float | None) -> E:
         """The awaiting twin of `wait`."""
         timeout = check_timeout(timeout)
         store = self._store()
+        if timeout != 0:
+            refuse_wait_in_task(self._kind, store)
         if ended := await store.aread(self._ended([job_id])):
             return ended[0]
         await store.aread(self._require(job_id))
@@ -107,9 +131,12 @@ class Watch(Generic[E]):
         self._add(job_id, told)
         try:
             async with asyncio.timeout(timeout):
+                await asyncio.wait([future], timeout=PATIENCE)
+                if not future.done():
+                    await self.awarn(job_id)
                 return _given(await future)
         except TimeoutError:
-            raise self._late(job_id, timeout) from None
+            raise self._late(timeout, job_id, await self._areason(job_id)) from None
         finally:
             self._remove(job_id, told)
 
@@ -216,8 +243,37 @@ class Watch(Generic[E]):
     def _look(self, ids: list[str]) -> list[E]:
         return self._store().read(self._ended(ids))
 
-    def _late(self, id: str, timeout: float | None) -> ResultTimeout:
-        return ResultTimeout(f"{self._kind} {id} has not ended after {timeout:g} s; it goes on, ask again later")
+    def _reason(self, id: str) -> Reason | None:
+        if self._why is None:
+            return None
+        try:
+            return self._store().read(self._why(id))
+        except HoldfastError:
+            return None  # It has just been deleted, or the store is away: the wait itself says so.
+
+    async def _areason(self, id: str) -> Reason | None:
+        if self._why is None:
+            return None
+        try:
+            return await self._store().aread(self._why(id))
+        except HoldfastError:
+            return None
+
+    def warn(self, id: str) -> None:
+        """Log what holds one that has not ended for a while, unless that is usual."""
+        self._warn(id, self._reason(id))
+
+    async def awarn(self, id: str) -> None:
+        self._warn(id, await self._areason(id))
+
+    def _warn(self, id: str, reason: Reason | None) -> None:
+        # A task that waits may itself hold the slot which the other one needs.
+        if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job.get())):
+            logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
+
+    def _late(self, timeout: float | None, id: str, reason: Reason | None) -> ResultTimeout:
+        text = f"{self._kind} {id} has not ended after {timeout:g} s; it is still pending and was not cancelled"
+        return ResultTimeout(f"{text}: {reason.text}" if reason else text)
 
 
 def _resolve(future: asyncio.Future[E | NotFound], end: E | NotFound) -> None:

@@ -124,7 +124,7 @@ def deleting(scope: Scope, endpoint_id: str, actor: str, reason: str) -> Op[None
     return Op(run)
 
 
-def testing(scope: Scope, endpoint_id: str, now: int) -> Op[Delivery]:
+def testing(scope: Scope, endpoint_id: str, now: int, actor: str, reason: str) -> Op[Delivery]:
     message = f"msg_{ids.new()}"
 
     async def run(tx: Tx) -> Delivery:
@@ -132,6 +132,8 @@ def testing(scope: Scope, endpoint_id: str, now: int) -> Op[Delivery]:
         spec = webhooks.delivery_job(endpoint, message, trial_message(message, endpoint_id, now))
         about = {"endpoint": endpoint_id, "message": message, "kind": "webhook.test", "job": None}
         await webhooks.send(tx, [(spec, about)])
+        said = {"action": "webhook.test", "target": endpoint_id, "reason": reason}
+        await audit(tx, actor=actor, **said, after={"delivery": spec.id}, tenant=endpoint.tenant)
         return await webhooks.delivery(tx, spec.id, None)
 
     return Op(run)

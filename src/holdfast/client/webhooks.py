@@ -156,12 +156,12 @@ class Webhooks:
 
     # -- deliveries
 
-    def test(self, endpoint_id: str) -> Delivery:
-        """Send a message of the type webhook.test, which tells of nothing."""
-        return self._store().write(ops.testing(self._scope, endpoint_id, self._now()))
+    def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
+        """Send a test message, of the type webhook.test."""
+        return self._store().write(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
 
-    async def atest(self, endpoint_id: str) -> Delivery:
-        return await self._store().awrite(ops.testing(self._scope, endpoint_id, self._now()))
+    async def atest(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
+        return await self._store().awrite(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
 
     def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> builtins.list[Delivery]:
         """The deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""

@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry import metrics, trace
-from opentelemetry.context import Context as TraceContext
-from opentelemetry.trace import SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from ..errors import MissingExtra
+
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.context import Context as TraceContext
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError as missing:
+    if not MissingExtra.explains(missing, "otel"):
+        raise
+    raise MissingExtra("holdfast.contrib.otel", missing, "otel") from missing
 
 from ..clock import SECOND
-from ..outcomes import Snooze, Throttle
+from ..outcomes import Cancel, Snooze, Throttle
+from ..rules.redaction import redact
 from ..telemetry import current_job
 from ..version import VERSION
 
@@ -110,10 +119,11 @@ class _Consumer:
 
 def _tell(span: trace.Span, error: BaseException) -> str:
     """Note how a run ended that did not come to its end. To ask for a later run is no error."""
-    if isinstance(error, Snooze | Throttle):
+    if isinstance(error, Cancel | Snooze | Throttle):
         return type(error).__name__.lower()
-    span.record_exception(error)
-    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+    stack = redact("".join(traceback.format_exception(error)))
+    span.record_exception(error, {"exception.message": redact(str(error)), "exception.stacktrace": stack})
+    span.set_status(Status(StatusCode.ERROR, redact(f"{type(error).__name__}: {error}")))
     return "raised" if isinstance(error, Exception) else "stopped"
 
 

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: `render(app)` is the page, `serve(app, port)` shows it on loopback.
 
-What the store knows is the same in every process: scrape it from one. What starts with `holdfast_worker_` is counted in
-this process since it began.
+What the store knows is the same in every process: scrape it from one. What starts with `holdfast_worker_` or
+`holdfast_store_operation_` is counted in this process since it began.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, HoldfastError
-from ..model.stats import COUNTERS, LABELS, LATENCIES
+from ..model.stats import COUNTERS, LABELS, LATENCIES, OPERATION_BOUNDS
 from ..telemetry import BUCKETS
 from .exposition import CONTENT_TYPE, Family, Page
 
@@ -75,11 +75,18 @@ RUNS: Final = Family(
 RUN_SECONDS: Final = Family(
     "holdfast_worker_run_seconds", "histogram", "How long runs took in this process.", ("queue", "task")
 )
+OPERATION_SECONDS: Final = Family(
+    "holdfast_store_operation_seconds",
+    "histogram",
+    "How long operations of the store took in this process.",
+    ("operation", "outcome"),
+)
 
 FAMILIES: Final[Sequence[Family]] = (
     JOBS, ESTIMATED, OLDEST, PAUSED, COOLING, SLOTS, SERVED, USED, MINUTE_JOBS, MINUTE_SECONDS, LIMIT, LIMITED,
     BUDGET_SPENT, BUDGET_RESERVED, BUDGET_LIMIT, BUDGET_BLOCKED, WORKERS,
     STORE_BYTES, STORE_FREE, STORE_WAL, STORE_DEAD, STORE_OLDEST, CLAIM, ERRORS, RUNS, RUN_SECONDS,
+    OPERATION_SECONDS,
 )  # fmt: skip
 _MOST: Final = 100
 """Of limits and of kinds of error: labels without bounds would burden whoever stores them."""
@@ -183,6 +190,8 @@ def _add_process(page: Page, app: App) -> None:
             page.add(RUNS, count, queue, task, outcome)
     for (queue, task), tally in tasks:
         page.add_histogram(RUN_SECONDS, BUCKETS, list(tally.counts), tally.sum, queue, task)
+    for one in app.stats.operations():
+        page.add_histogram(OPERATION_SECONDS, OPERATION_BOUNDS, one.buckets, one.sum, one.operation, one.outcome)
 
 
 def _bind(host: str, ports: Sequence[int], handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:

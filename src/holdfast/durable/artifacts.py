@@ -20,7 +20,7 @@ from ..storage.ops import artifacts, blobs
 from ..storage.port import Op, Tx
 from .calls import Durable, entry_of
 from .place import Place, place_of
-from .sources import Source, source_of, type_of
+from .sources import Source, check_not_a_path, source_of, type_of
 
 logger: Final = logging.getLogger("holdfast.job")
 
@@ -29,6 +29,7 @@ def artifact(durable: Durable, name: object, data: object, content_type: object)
     """Store named bytes, once for all runs of the job."""
     named = check_artifact_name(name)
     kind = check_content_type(type_of(data) if content_type is None else content_type)
+    check_not_a_path(named, data)
     source = source_of(data)
     # By name alone: a step that is tried again stores nothing twice.
     call = replace(durable.number("artifact", named, ""), nth=1)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from .options import CountTerms, Ends, WaitTerms
-from .shared import SharedCalls
+from .shared import SharedCalls, shown_as
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -32,6 +32,7 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 
 
+@shown_as("Context")
 class AwaitingCalls(SharedCalls):
     """What `ctx` can do that a later run of the job will not do again."""
 
@@ -57,15 +58,15 @@ class AwaitingCalls(SharedCalls):
         raises StepFailed.
         """
         durable = self._calls()
-        return durable.step(self, name, fn, args, kwargs, self._policy)
+        return self._made(f"step({name!r})", durable.step(self, name, fn, args, kwargs, self._policy))
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[None, None, None]:
         """Go on after so many seconds, or at an instant. Meanwhile the job holds no worker, and may outlive them."""
-        return self._calls().sleep(how_long)
+        return self._made("sleep", self._calls().sleep(how_long))
 
     def enqueue(self, request: JobRequest[R]) -> Coroutine[None, None, Job[R]]:
         """Enqueue a job made by `task.job(…)`, once, for this job's tenant unless it names another."""
-        return self._calls().enqueue(request)
+        return self._made("enqueue", self._calls().enqueue(request))
 
     def waitpoint(
         self, name: str, *, expires: Seconds, type: Any = Any, once: bool = True
@@ -73,7 +74,7 @@ class AwaitingCalls(SharedCalls):
         """A place where a signal may arrive. Its `token` is all that the sender needs; it can be mailed."""
         from . import waits
 
-        return waits.waitpoint(self._calls(), name, expires, type, once)
+        return self._made(f"waitpoint({name!r})", waits.waitpoint(self._calls(), name, expires, type, once))
 
     @overload
     def wait_for(
@@ -108,7 +109,7 @@ class AwaitingCalls(SharedCalls):
         """
         from . import waits
 
-        return waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms))
+        return self._made("wait_for", waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms)))
 
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Coroutine[None, None, Artifact]:
         """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
@@ -117,13 +118,13 @@ class AwaitingCalls(SharedCalls):
         """
         from .artifacts import artifact
 
-        return artifact(self._calls(), name, data, content_type)
+        return self._made(f"artifact({name!r})", artifact(self._calls(), name, data, content_type))
 
     def spend(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
         """Count what was used: `await ctx.spend("team", tokens=812)`. It is recorded once, over the limit too."""
         from . import budgets
 
-        return budgets.spend(self._calls(), budget, amounts)
+        return self._made("spend", budgets.spend(self._calls(), budget, amounts))
 
     def reserve(self, budget: str, **amounts: Amount) -> Held:
         """Set amounts aside for a block: `async with ctx.reserve("team", tokens=4000) as held:`.
@@ -139,7 +140,7 @@ class AwaitingCalls(SharedCalls):
         """Count what was really used of what the job's `reserve` option set aside; the rest is given back."""
         from . import budgets
 
-        return budgets.settle(self._calls(), budget, amounts)
+        return self._made("settle", budgets.settle(self._calls(), budget, amounts))
 
     @overload
     def gather(self, one: Awaitable[T1], two: Awaitable[T2], /) -> Coroutine[None, None, tuple[T1, T2]]: ...
@@ -156,4 +157,9 @@ class AwaitingCalls(SharedCalls):
         """
         from .gathering import gather
 
-        return gather(self._calls(), awaitables)
+        return self._made("gather", gather(self._calls(), awaitables))
+
+    def _made(self, call: str, coroutine: Coroutine[None, None, R]) -> Coroutine[None, None, R]:
+        """Remember a call until it is awaited, so that a forgotten `await` fails the run."""
+        self._calls().stop.remember(call, coroutine)
+        return coroutine

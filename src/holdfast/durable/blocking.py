@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from .options import CountTerms, Ends, WaitTerms
-from .shared import SharedCalls
+from .shared import SharedCalls, shown_as
 
 if TYPE_CHECKING:
     from ..context import SyncContext
@@ -31,6 +31,7 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 
 
+@shown_as("SyncContext")
 class BlockingCalls(SharedCalls):
     """What `ctx` can do that a later run of the job will not do again."""
 

@@ -12,6 +12,7 @@ from ..clock import SECOND, SYSTEM_CLOCK
 from ..context import JobInfo, Stop
 from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
 from ..handle import Job
+from ..model.large import is_large, is_reference
 from ..model.outcome import Failed, Outcome, Snoozed
 from ..model.step import Journal, Step
 from ..names import check_duration, check_instant, check_name
@@ -23,6 +24,7 @@ from ..rules.retry import DEFAULT
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
 from ..streams.again import begin_again
+from ..tasks import value_limit
 from .hands import Hands
 from .journal import RunJournal
 from .options import ONCE, StepPolicy
@@ -112,7 +114,11 @@ class Durable:
             except Exception as error:
                 if policy.max_attempts is not None and attempts >= policy.max_attempts:
                     raise self._fail(call, attempts, error) from error
-                await self.hands.rest((policy.retry or DEFAULT).delay(attempts, random.random()))
+                await self.hands.rest((policy.retry or DEFAULT).delay(attempts, self._u()))
+
+    def _u(self) -> float:
+        source: Callable[[], float] = getattr(self.app, "_u", random.random)
+        return source()
 
     async def _perform(self, call: Call, run: Perform, *, again: bool) -> Any:
         if (watch := getattr(self.app, "_on_step", None)) is not None:
@@ -134,7 +140,7 @@ class Durable:
 
     def _encode(self, shape: Shape, value: Any, what: str) -> str:
         try:
-            return shape.encode(value, what)
+            return shape.encode(value, what, value_limit(self.app))
         except (InvalidArguments, PayloadTooLarge) as error:
             # What the step did cannot be undone, and would be done again by each further attempt.
             self.doom(error, "bad_result")
@@ -176,9 +182,12 @@ class Durable:
         if self._failures:
             await self._admit()
         try:
-            return self._journal.answer(call)
+            found = self._journal.answer(call)
         except StepDiverged as error:
             self.doom(error, "diverged")
+        if found is None or not is_reference(found.value):
+            return found
+        return await self.hands.read(Op(lambda tx: steps.whole(tx, found), single=True))
 
     async def record(
         self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
@@ -193,7 +202,7 @@ class Durable:
         async def write_anew(tx: Tx) -> Step:
             return await steps.record_anew(tx, info.worker, info.id, info.epoch, step, took=took)
 
-        op = Op(write_anew) if step.key in self._stale else Op(write, single=True)
+        op = Op(write_anew) if step.key in self._stale else Op(write, single=not is_large(value))
         return self._journal.add(await self.hands.write(op))
 
     def keep(self, step: Step) -> None:

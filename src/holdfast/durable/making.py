@@ -15,5 +15,5 @@ def awaiting(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
     return Durable(info, app, stop, AwaitingHands(app, stop), _CONTEXTS, scope)
 
 
-def blocking(info: JobInfo, app: Any, stop: Stop) -> Durable:
-    return Durable(info, app, stop, BlockingHands(app, stop), _CONTEXTS)
+def blocking(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
+    return Durable(info, app, stop, BlockingHands(app, stop), _CONTEXTS, scope)

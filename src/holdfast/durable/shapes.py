@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,9 @@ import msgspec
 
 from .. import codec
 from ..errors import ConfigError, InvalidArguments, InvalidInput
+from ..functions import is_async
 from ..hints import UNKNOWN, Hints, read_hints
+from ..signature import result_decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Shape:
             return args, {**kwargs, parameter.name: context}
         return [*args[:at], context, *args[at:]], kwargs
 
-    def encode(self, value: object, what: str) -> str:
+    def encode(self, value: object, what: str, limit: int) -> str:
         """The value as text, checked against the return annotation: the next run will rely on it."""
-        text = codec.encode(value, what=what)
+        text = codec.encode(value, what=what, limit=limit)
         try:
             self.decoder.decode(text)
         except msgspec.ValidationError as wrong:
@@ -73,11 +74,7 @@ def _shape(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
     except ConfigError:
         # Some of what is built in has no signature, such as set.add.
         hints = UNKNOWN
-    try:
-        decoder = codec.decoder(hints.result)
-    except (TypeError, NameError, ValueError):
-        decoder = codec.decoder(Any)
-    return Shape(_name(fn), _is_async(fn), hints, decoder)
+    return Shape(_name(fn), is_async(fn), hints, result_decoder(hints.result))
 
 
 def _name(fn: Any) -> str:
@@ -85,9 +82,3 @@ def _name(fn: Any) -> str:
         fn = fn.func
     name: str = getattr(fn, "__qualname__", None) or type(fn).__qualname__
     return name.rpartition("<locals>.")[2]
-
-
-def _is_async(fn: Any) -> bool:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, TypeVar
 
 from .options import check_options
@@ -12,6 +14,20 @@ if TYPE_CHECKING:
     from .options import StepPolicy
 
     Self = TypeVar("Self", bound="SharedCalls")
+
+C = TypeVar("C")
+
+
+def shown_as(name: str) -> Callable[[type[C]], type[C]]:
+    """Let Python name a class's methods after the public class that has them, when one is called wrongly."""
+
+    def rename(cls: type[C]) -> type[C]:
+        for method in vars(cls).values():
+            if isinstance(method, FunctionType):
+                method.__qualname__ = f"{name}.{method.__name__}"
+        return cls
+
+    return rename
 
 
 class SharedCalls:

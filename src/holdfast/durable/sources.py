@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import re
 import stat
 from collections.abc import Callable
 from io import BytesIO
@@ -14,6 +15,8 @@ from typing import IO, Any, Final, Protocol, TypeAlias
 from ..errors import InvalidInput
 
 TEXT: Final = "text/plain; charset=utf-8"
+_LONGEST_PATH: Final = 1_024
+_PATH: Final = re.compile(r"(?!\w+://)\S*/\S*\.[A-Za-z]\w{0,4}")
 BINARY: Final = "application/octet-stream"
 
 
@@ -77,6 +80,17 @@ def source_of(data: object) -> Source:
         raise InvalidInput(f"an artifact is made of bytes, text, a path or an open file, not of {kind}")
     file: Any = data
     return Source(lambda: file, ours=False)
+
+
+def check_not_a_path(name: str, data: object) -> None:
+    """Refuse a text that was probably meant as the path of a file."""
+    if not isinstance(data, str) or len(data) > _LONGEST_PATH or not data.isprintable():
+        return
+    if data == name or _PATH.fullmatch(data) or os.path.isfile(data):
+        raise InvalidInput(
+            f"the data of artifact {name!r} is the text {data!r}, which looks like a path;"
+            " give pathlib.Path(…) for the file, or bytes for the text itself"
+        )
 
 
 def type_of(data: object) -> str:

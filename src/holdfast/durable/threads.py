@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from ..connections import close_all_connections
+
 T = TypeVar("T")
 
 _MOST_AT_ONCE: Final = 32
@@ -20,7 +22,7 @@ def on_thread(call: Callable[[], T]) -> Future[T]:
     # From now on it cannot be cancelled, only left alone.
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
-    threading.Thread(target=_run, args=(future, context, call), name="holdfast-step", daemon=True).start()
+    threading.Thread(target=_run_last, args=(future, context, call), name="holdfast-step", daemon=True).start()
     return future
 
 
@@ -40,6 +42,11 @@ def all_on_threads(calls: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
     for worker in [on_thread(work) for _ in range(min(len(calls), _MOST_AT_ONCE))]:
         worker.result()
     return futures
+
+
+def _run_last(future: Future[T], context: contextvars.Context, call: Callable[[], T]) -> None:
+    _run(future, context, call)
+    close_all_connections()
 
 
 def _run(future: Future[T], context: contextvars.Context, call: Callable[[], T]) -> None:

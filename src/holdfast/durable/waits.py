@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from .. import codec
 from ..errors import ConfigError, FlowCycle, HoldfastError, InvalidInput, NotFound
 from ..handle import Job
+from ..ids import is_made_id
 from ..model.job import Ended
 from ..model.outcome import Suspended
 from ..model.wait import Answer, Condition, Distinct, OnTimeout, Opened, Received, Wait
@@ -18,14 +20,16 @@ from ..names import check_duration, check_name
 from ..options import Seconds
 from ..rules.replay import Call
 from ..rules.shape import schema_of
+from ..rules.waiting import check_distinct, check_needed, check_on_timeout, in_order
 from ..storage.ops import flow_reads, insight, suspension, tenancy, waitpoints
 from ..storage.port import Op
+from ..tasks import JobRequest
 from .calls import Durable
 from .options import CountTerms
 
+logger: Final = logging.getLogger("holdfast.job")
+
 Awaited = str | Opened | Job[Any]
-_ON_TIMEOUT = ("fail", "cancel", "expire", "resume", "escalate")
-_DISTINCT = ("signals", "waitpoints", "sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,7 @@ def waitpoint(durable: Durable, name: str, expires: Seconds, type: Any, once: bo
 
 def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Coroutine[Any, Any, Any]:
     """Wait for signals, or for jobs to end, or for an operator or the timeout where nothing is named."""
+    _check_awaited(what)
     jobs = tuple(item for item in what if isinstance(item, Job))
     if jobs and len(jobs) < len(what):
         raise InvalidInput("a wait is for jobs or for signals; wait for one after the other")
@@ -121,6 +126,7 @@ async def _wait_for(
     if answer is None:
         _require_own(durable, what)
         await _require_no_circle(durable, jobs)
+        await _warn_of_ids(durable, wait.condition.names)
         await durable.pause(Suspended(wait))
     if answer.how == "timeout":
         return terms.default
@@ -152,6 +158,20 @@ async def _require_no_circle(durable: Durable, jobs: Sequence[Job[Any]]) -> None
         raise FlowCycle(f"job {circle[0]} starts when this one has ended; it cannot be waited for here")
 
 
+async def _warn_of_ids(durable: Durable, names: Sequence[str]) -> None:
+    """Say so where a signal has the name of a job, which was perhaps meant."""
+    if not names:
+        return
+    there = await durable.hands.read(
+        Op(lambda tx: tenancy.owned_of(tx, durable.info.tenant or None, names), single=True)
+    )
+    for name in sorted(there):
+        logger.warning(
+            "job %s waits for a signal named %r, which is also the id of a job; to wait for that job, give the job"
+            " itself: ctx.wait_for(job)", durable.info.id, name,
+        )  # fmt: skip
+
+
 async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[Ended]:
     """How the jobs ended, as it was when they were first seen: later they may be pruned, or run again."""
     ends = replace(call, kind="ended")
@@ -168,22 +188,18 @@ async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[
 
 
 def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: Terms) -> Wait:
-    if terms.on_timeout not in _ON_TIMEOUT:
-        raise InvalidInput(f"on_timeout is {terms.on_timeout!r}; use one of {', '.join(_ON_TIMEOUT)}")
-    if terms.distinct not in _DISTINCT:
-        raise InvalidInput(f"distinct is {terms.distinct!r}; use one of {', '.join(_DISTINCT)}")
     return Wait(
         key=call.key,
         reason="jobs" if jobs else "signal" if what else "operator",
         condition=Condition(
             names=tuple(check_name("the signal's name", item) for item in what if isinstance(item, str)),
             waitpoints=tuple(item.id for item in what if isinstance(item, Opened)),
-            needed=_needed(terms.needed, len(what)),
-            distinct=terms.distinct,
+            needed=check_needed(terms.needed, len(what)),
+            distinct=check_distinct(terms.distinct),
         ),
         jobs=tuple(job.id for job in jobs),
         timeout=None if terms.timeout is None else check_duration("timeout", terms.timeout),
-        on_timeout=terms.on_timeout,
+        on_timeout=check_on_timeout(terms.on_timeout),
         schema=schema_of(terms.type),
         delay=check_duration("delay", terms.delay),
         position=call.position,
@@ -199,38 +215,35 @@ def _readable(type: Any) -> Any:
     return type
 
 
-def _needed(needed: object, asked: int) -> int:
-    if needed is None:
-        return 1
-    if needed == "all":
-        return 0 if asked else 1
-    if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
-        raise InvalidInput(f"needed is {needed!r}; use 'all', or how many signals end the wait")
-    return needed
-
-
 def _name(item: Awaited) -> str:
     if isinstance(item, Job):
         return "job"
-    if not isinstance(item, (str, Opened)):
-        raise InvalidInput(f"{item!r} cannot be waited for; give a signal's name, a waitpoint or a job")
     return item if isinstance(item, str) else item.name
+
+
+def _check_awaited(what: Sequence[object]) -> None:
+    for item in what:
+        if isinstance(item, JobRequest):
+            name = item.task.name
+            raise InvalidInput(
+                f"a call of task {name!r} is not a job yet; enqueue it first: job = ctx.enqueue({name}.job(…))"
+            )
+        if not isinstance(item, (str, Opened, Job)):
+            kind = type(item).__qualname__
+            raise InvalidInput(f"a {kind} cannot be waited for; give a signal's name, a waitpoint or a job")
+        if isinstance(item, str) and is_made_id(item):
+            raise InvalidInput(
+                f"{item!r} is the id of a job, and a text names a signal; give the job itself: ctx.wait_for(job),"
+                " or ctx.wait_for(app.handle(id))"
+            )
 
 
 def _value(answer: Answer, wait: Wait, terms: Terms, asked: int) -> Any:
     if answer.how == "operator":
         payload = bytes(answer.payload)
         return terms.default if payload == b"null" else codec.decode(payload, terms.type, what="what the operator gave")
-    values = [_payload(signal, terms.type) for signal in _in_order(answer.signals, wait.condition)]
+    values = [_payload(signal, terms.type) for signal in in_order(answer.signals, wait.condition)]
     return values[0] if asked == 1 and wait.condition.needed == 1 else values
-
-
-def _in_order(signals: Sequence[Received], asked: Condition) -> Sequence[Received]:
-    """One from each comes in the order of the question, any others as they were accepted."""
-    if asked.needed:
-        return signals
-    places = {source: at for at, source in enumerate((*asked.names, *asked.waitpoints))}
-    return sorted(signals, key=lambda signal: places.get(signal.waitpoint or signal.name, 0))
 
 
 def _payload(signal: Received, type: Any) -> Any:

@@ -49,7 +49,8 @@ class Accountant:
             await work(key)
         except HoldfastError as error:
             name = key.partition("\x1f")[2]
-            logger.error("budget or quota %r could not be looked at (%s); jobs that wait for it do so", name, error)
+            if not self._store.outage.covers(f"budget or quota {name}", error):
+                logger.error("budget or quota %r could not be read (%s); jobs waiting for it keep waiting", name, error)
 
     async def _clean(self) -> None:
         if await self._store.aread(Op(shortages.has_leftovers, single=True)):

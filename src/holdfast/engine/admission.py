@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from ..clock import SECOND
 from ..errors import StorageError
@@ -16,24 +16,29 @@ from ..model.job import Claimed
 from ..model.limits import JobLimits
 from ..model.outcome import Outcome, Parked, Snoozed
 from ..rules.failure import error_json
-from ..storage.ops import reserving
-from ..storage.ops.reserving import Runner, Wish, admission_hold
-from ..storage.port import Op, Writes
+from ..storage.ops import reserving, workers
+from ..storage.ops.reserving import Runner, wishes_of
+from ..storage.outage import Outage
+from ..storage.port import Op, Reads, Writes
 from .runs import Run
 
 logger: Final = logging.getLogger("holdfast.engine")
 
 _AFTER_AN_ERROR: Final = 1 * SECOND
-# Those who were refused together shall not all come back at once.
-_SPREAD: Final = 0.1
+_SOON: Final = SECOND // 20
+
+
+class _Stored(Reads, Writes, Protocol):
+    """A store that may be awaited."""
 
 
 class Doorkeeper:
     """Asks the store on behalf of a job that is about to start."""
 
-    def __init__(self, store: Writes, random: Callable[[], float]) -> None:
+    def __init__(self, store: _Stored, random: Callable[[], float], outage: Outage | None = None) -> None:
         self._store = store
         self._random = random
+        self._outage = outage
 
     async def admit(self, run: Run) -> Outcome | None:
         """None if it may start; otherwise what becomes of it instead."""
@@ -43,24 +48,33 @@ class Doorkeeper:
         """The same for a job in the hands of whichever worker."""
         limits = JobLimits.decode(job.limits or "{}")
         who = Runner(owner, job.id, job.epoch)
-        wishes = [Wish(admission_hold(name), name, amounts) for name, amounts in (limits.reserve or {}).items()]
-        op = Op(lambda tx: reserving.reserve(tx, who, wishes, quota=limits.quota))
+        wishes, shares_quota = wishes_of(job), not limits.own_quota
+        op = Op(lambda tx: reserving.reserve(tx, who, wishes, quota=limits.quota, shares_quota=shares_quota))
         try:
             answer = await self._store.awrite(op)
         except StorageError as error:
-            logger.warning("job %s could not be admitted (%s); it tries again in a second", job.id, error)
+            if self._outage is None or not self._outage.covers(f"the admission of job {job.id}", error):
+                logger.warning("job %s could not be admitted (%s); retrying in one second", job.id, error)
             return Snoozed(_AFTER_AN_ERROR, "admission")
-        return None if answer is None else self._refused(answer, limits.quota or "")
+        return None if answer is None else self._refused(answer)
 
-    def _refused(self, answer: Exhausted | Admission, quota: str) -> Outcome:
+    async def refusal(self, run: Run) -> str | None:
+        """Say why the handler of a claimed job must not begin: cancel or lost. None if it may, or the store is away."""
+        op = Op(lambda tx: workers.stop_reason(tx, run.job.id, run.job.epoch), single=True)
+        try:
+            return await self._store.aread(op)
+        except StorageError as error:
+            if self._outage is None or not self._outage.covers(f"the look for a cancel of job {run.job.id}", error):
+                logger.warning("job %s starts without a check for its cancel (%s)", run.job.id, error)
+            return None
+
+    def _refused(self, answer: Exhausted | Admission) -> Outcome:
         match answer:
             case Exhausted():
-                return Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer)))
-            case RateExceeded(after):
-                return Snoozed(round(after * (1 + _SPREAD * self._random()) * SECOND), QUOTA)
-            case ConcurrencyExceeded(active):
-                text = f"quota {quota!r} has {active} active, as many as it allows"
-                return Parked(QUOTA, error_json("QuotaExceeded", text))
+                return Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer)), began=False)
+            case RateExceeded() | ConcurrencyExceeded():
+                # Another job came in between the claim and now. The next claim parks this one behind the quota.
+                return Snoozed(round(_SOON * (1 + self._random())), QUOTA)
             case _:
                 raise AssertionError(f"{answer} is no refusal")
 

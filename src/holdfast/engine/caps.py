@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from ..rules.retention import EVICTED
@@ -31,7 +32,8 @@ class Caps:
         """Delete what is too much; how many."""
         evicted = 0
         for queue, cap in sorted(caps.items()):
-            excess = await self._store.aread(Op(lambda tx, queue=queue, cap=cap: ops.over_cap(tx, queue, cap)))  # type: ignore[misc]
+            over = partial(ops.over_cap, queue=queue, cap=cap)
+            excess = await self._store.aread(Op(over, slow=True))
             for state in EVICTED:
                 if excess > 0:
                     gone = await self._evict(queue, str(state), excess)
@@ -43,11 +45,12 @@ class Caps:
         while gone < excess and self._leads():
             after = self._cursors.get((queue, state), 0)
             left = excess - gone
-            page = await self._store.aread(Op(lambda tx, a=after, n=left: ops.page_of_evicted(tx, queue, state, a, n)))  # type: ignore[misc]
+            evicted = partial(ops.page_of_evicted, queue=queue, state=state, after=after, n=left)
+            page = await self._store.aread(Op(evicted, slow=True))
             if not page:
                 break
             ids = [row[0] for row in page]
-            deleted = await self._store.awrite(Op(lambda tx, ids=ids: ops.prune_jobs(tx, ids, 0)))  # type: ignore[misc]
+            deleted = await self._store.awrite(Op(lambda tx, ids=ids: ops.prune_jobs(tx, ids, 0), slow=True))  # type: ignore[misc]
             gone += deleted
             # Where nothing could go, such as jobs that a dedupe window names, the next look begins after them.
             self._cursors[queue, state] = page[-1][1] + (1 if deleted == 0 else 0)

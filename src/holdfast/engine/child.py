@@ -6,6 +6,7 @@ It must start fast: nothing of storage, and asyncio only for a task that needs i
 
 from __future__ import annotations
 
+import contextvars
 import faulthandler
 import functools
 import importlib
@@ -21,7 +22,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from .parent import die_with_parent
-from .wire import Begun, Cancel, Frames, Hello, Outcome, Ready, Run, frame, orders
+from .wire import Begin, Begun, Cancel, Frames, Hello, Loaded, Order, Outcome, Ready, Run, frame, orders
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,6 +46,7 @@ class ChildControl:
     def __init__(self, serial: int) -> None:
         self.serial = serial
         self._event = threading.Event()
+        self._told = threading.Event()
         self._lock = threading.Lock()
         self._task: asyncio.Task[Any] | None = None
 
@@ -58,12 +60,28 @@ class ChildControl:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on this child's event loop; a cancel of the job cancels it."""
-        return _runner().run(self._cancellable(coroutine))
+        # The runner's own context would be that of the child's first job, with its tenant.
+        return _runner().run(self._cancellable(coroutine), context=contextvars.copy_context())
+
+    def may_begin(self) -> bool:
+        """Wait for the worker's word; False where it is that the run should stop."""
+        self._told.wait()
+        return not self.cancelled
+
+    def begin(self) -> None:
+        """Let the handler begin. Called on the listening thread."""
+        self._told.set()
+
+    def watch(self, task: asyncio.Task[Any] | None) -> None:
+        """Let a cancel of the job reach that task from now on, or none."""
+        with self._lock:
+            self._task = task
 
     def cancel(self) -> None:
         """Ask the run to stop. Called on the listening thread."""
         with self._lock:
             self._event.set()
+            self._told.set()
             if self._task is not None:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
@@ -97,40 +115,44 @@ class Child:
         self._channel.sendall(frame(Ready()))
         while (order := self._runs.get()) is not None:
             self._channel.sendall(frame(Begun(order[0].serial)))
-            reply = perform(*order)
+            reply = self._perform(*order)
             self._current = None
             self._channel.sendall(reply)
 
-    def _listen(self, messages: Iterator[Hello | Run | Cancel]) -> None:
+    def _perform(self, run: Run, control: ChildControl) -> bytes:
+        """Answer the framed outcome of one run. Whatever a handler raises is an outcome; the child goes on."""
+        try:
+            task = resolve(run.module, run.qualname)
+            # Starting this process and the import take their time: the run may have been cancelled meanwhile.
+            self._channel.sendall(frame(Loaded(run.serial)))
+            if not control.may_begin():
+                return frame(Outcome(run.serial, {"kind": "cancelled"}))
+            outcome = task.run_in_child(run.header, run.payload, control)
+            if isinstance(outcome, Coroutine):
+                outcome = control.run(outcome)
+            return frame(Outcome(run.serial, outcome))
+        except BaseException as error:
+            return frame(Outcome(run.serial, _outcome_of(error, control)))
+
+    def _listen(self, messages: Iterator[Order]) -> None:
         for message in messages:
             if isinstance(message, Run):
                 # Made here rather than by the main thread, so that a cancel right behind it is not lost.
                 self._current = ChildControl(message.serial)
                 self._runs.put((message, self._current))
-            elif isinstance(message, Cancel):
+            elif isinstance(message, Begin | Cancel):
                 control = self._current
                 if control is not None and control.serial == message.serial:
-                    control.cancel()
+                    control.begin() if isinstance(message, Begin) else control.cancel()
         if self._current is not None:
             _end_group()
         self._runs.put(None)
 
-    def _messages(self) -> Iterator[Hello | Run | Cancel]:
+    def _messages(self) -> Iterator[Order]:
         frames = Frames()
         while data := _receive(self._channel):
             for body in frames.feed(data):
                 yield orders.decode(body)
-
-
-def perform(run: Run, control: ChildControl) -> bytes:
-    """The framed outcome of one run. Whatever a handler raises is an outcome; the child goes on."""
-    try:
-        outcome = resolve(run.module, run.qualname).run_in_child(run.header, run.payload, control)
-        if isinstance(outcome, Coroutine):
-            outcome = control.run(outcome)
-        return frame(Outcome(run.serial, outcome))
-    except BaseException as error:
-        return frame(Outcome(run.serial, _outcome_of(error, control)))
 
 
 def resolve(module: str, qualname: str) -> RunsInChild:
@@ -166,7 +188,7 @@ def _runner() -> asyncio.Runner:
     return asyncio.Runner()
 
 
-def _greet(hello: Hello | Run | Cancel | None) -> None:
+def _greet(hello: Order | None) -> None:
     if not isinstance(hello, Hello):
         raise SystemExit("the worker hung up before its first word")
     sys.path[:] = hello.path

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from socket import socketpair
 from typing import Any, Final, TypeAlias
 
@@ -16,9 +16,10 @@ import msgspec
 
 from .guard import Guard, kill_group
 from .link import Link
-from .wire import Begun, Hello, Ready, Run, frame, replies
+from .wire import Begin, Begun, Cancel, Hello, Loaded, Ready, Run, frame, replies
 
 OutcomeDict: TypeAlias = "dict[str, Any]"
+MayBegin: TypeAlias = "Callable[[], Awaitable[bool]]"
 
 
 class ChildDied(Exception):
@@ -37,10 +38,11 @@ class ChildDied(Exception):
 class ChildTicket:
     """One submitted job. `future` answers with its outcome, ChildDied, or OSError where no child could be started."""
 
-    __slots__ = ("_child", "_frame", "begun", "future", "serial")
+    __slots__ = ("_child", "_frame", "_may_begin", "begun", "future", "serial")
 
-    def __init__(self, future: asyncio.Future[OutcomeDict], run: Run) -> None:
+    def __init__(self, future: asyncio.Future[OutcomeDict], run: Run, may_begin: MayBegin | None) -> None:
         self.future = future
+        self._may_begin = may_begin
         self.serial = run.serial
         self.begun = False
         self._frame = frame(run)
@@ -64,6 +66,7 @@ class ChildProcess:
         self._killed = False
         self._doomed = False
         """No further job may be given to it."""
+        self._asking: asyncio.Task[None] | None = None
         self._guard = guard
         self._on_free = on_free
         self._on_end = on_end
@@ -109,8 +112,14 @@ class ChildProcess:
             return
         elif isinstance(reply, Begun):
             self.ticket.begun = True
+        elif isinstance(reply, Loaded):
+            self._asking = asyncio.ensure_future(self._answer(self.ticket))
         else:
             self._finish(self.ticket, reply.outcome)
+
+    async def _answer(self, ticket: ChildTicket) -> None:
+        may_begin = ticket._may_begin is None or await ticket._may_begin()
+        self.link.send(frame((Begin if may_begin else Cancel)(ticket.serial)))
 
     def _finish(self, ticket: ChildTicket, outcome: OutcomeDict) -> None:
         self.ticket = None
@@ -126,6 +135,8 @@ class ChildProcess:
 
     def _bury(self) -> None:
         self._doomed = True
+        if self._asking is not None:
+            self._asking.cancel()
         # An outcome that was said before death counts.
         self.link.drain()
         self.link.close()

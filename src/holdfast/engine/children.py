@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from .childprocess import ChildDied, ChildProcess, ChildTicket
+from .childprocess import ChildDied, ChildProcess, ChildTicket, MayBegin
 from .guard import Guard
 from .wire import Cancel, Run, frame
 
@@ -35,12 +35,17 @@ class ChildPool:
         self._serials = itertools.count(1)
         self._closed = False
 
-    def submit(self, module: str, qualname: str, header: dict[str, Any], payload: str) -> ChildTicket:
-        """Run a job by the task `module:qualname` in a child. Cancelling its future stops nothing; `kill` does."""
+    def submit(
+        self, module: str, qualname: str, header: dict[str, Any], payload: str, may_begin: MayBegin | None = None
+    ) -> ChildTicket:
+        """Run a job by the task `module:qualname` in a child. Cancelling its future stops nothing; `kill` does.
+
+        `may_begin` is asked when all is ready for the handler; where it says no, the outcome is `cancelled`.
+        """
         if self._closed:
             raise RuntimeError("the pool of child processes is closed")
         run = Run(next(self._serials), module, qualname, header, payload)
-        ticket = ChildTicket(asyncio.get_running_loop().create_future(), run)
+        ticket = ChildTicket(asyncio.get_running_loop().create_future(), run, may_begin)
         self._waiting.append(ticket)
         self._assign()
         return ticket

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-from ..clock import Clock
-from ..storage.ops import lanes, upkeep
+from ..clock import SECOND, Clock
+from ..storage.ops import lanes, rates, upkeep
+from ..storage.ops.lending import overdue
 from ..storage.port import Op, Store
 from .accountant import Accountant
 from .fanout import ROLE as WEBHOOKS
 from .fanout import Fanout
 from .leader import ROLES, Leader
+from .lending import Tasks, end_overdue
 from .meter import Meter
 from .pruner import Pruner
+from .relays import roles_of
 from .rescuer import Rescuer, Steady
 from .resolver import Resolver
 from .scheduler import ROLE as SCHEDULES
@@ -42,13 +45,15 @@ class Chores:
         pulse: Steady,
         clock: Clock,
         random: Callable[[], float],
-        roles: Sequence[str] = (),
+        tasks: Tasks,
     ) -> None:
         self._store = store
+        self._tasks = tasks
         self._settings = settings
         self._random = random
-        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock)
-        self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles))
+        rescue = settings.lease / 3 if settings.rescue_interval is None else settings.rescue_interval
+        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock, interval=rescue)
+        self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles_of(tasks)))
         leads = self.leader.holds
         self.scheduler: Final = Scheduler(
             store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
@@ -65,17 +70,18 @@ class Chores:
     def start(self) -> list[Awaitable[None]]:
         """What to run until the worker leaves."""
         its = self._settings
-        rescue = its.lease / 3 if its.rescue_interval is None else its.rescue_interval
         scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
         self.leader.on_gain(SCHEDULES, scheduling.wake)
+        leading = self._service("leader", self.leader.run_once, its.lead_interval)
         resolving = self._led("resolver", self.resolver.run_once, its.resolve_interval)
         telling = self._service("fanout", self.fanout.run_once, its.webhook_interval)
         self.leader.on_gain(WEBHOOKS, telling.wake)
         services = [
-            self._service("rescuer", self.rescuer.run_once, rescue),
+            self._service("rescuer", self.rescuer.run_once, self.rescuer.interval),
             self._led("expirer", self.expire, its.expire_interval),
+            self._led("lease_deadlines", self.end_overdue_leases, its.expire_interval),
             self._led("unparker", self.unpark, its.unpark_interval),
-            self._service("leader", self.leader.run_once, its.lead_interval),
+            leading,
             self._service("splitter", self.splitter.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
             self._service("sweeper", self.sweeper.run_once, its.sweep_interval),
@@ -87,6 +93,7 @@ class Chores:
             telling,
         ]
         hearing = [
+            self.leader.hear(leading.wake),
             self.scheduler.hear(scheduling.wake),
             self.resolver.hear(resolving.wake),
             self.fanout.hear(telling.wake),
@@ -101,10 +108,19 @@ class Chores:
         ended = await self._store.awrite(Op(upkeep.expire_jobs))
         return None if len(ended) < upkeep.PAGE else 0.0
 
+    async def end_overdue_leases(self) -> None:
+        """End the runs of workers over the lease API that overstay their timeout, their deadline or a cancel."""
+        grace = round(self._settings.cancel_grace * SECOND)
+        runs = await self._store.aread(Op(lambda tx: overdue(tx, grace), single=True))
+        if runs:
+            await self._store.awrite(Op(lambda tx: end_overdue(tx, runs, self._tasks, self._random())))
+
     async def unpark(self) -> None:
-        """Let go what is parked in lanes that have room."""
+        """Let go what is parked in lanes that have room, and remove rates of keys that nobody uses any more."""
         if await self._store.aread(Op(lanes.anyone_parked, single=True)):
             await self._store.awrite(Op(lanes.unpark_stalled))
+        if await self._store.aread(Op(rates.is_idle, single=True)):
+            await self._store.awrite(Op(rates.prune_idle))
 
     def _led(self, name: str, work: Work, interval: float) -> Service:
         """What the leader does at every interval, and the others now and then, should there be none."""
@@ -120,4 +136,4 @@ class Chores:
         return service
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
-        return Service(name, work, Pace(interval=interval), random=self._random)
+        return Service(name, work, Pace(interval=interval), random=self._random, outage=self._store.outage)

@@ -14,7 +14,7 @@ from ..clock import Clock
 from ..destinations import Destination
 from ..errors import WrongAnswer
 from ..model.outbox import OutboxEvent
-from ..model.outcome import Snoozed
+from ..model.outcome import Cancelled, Snoozed
 from ..outcomes import DeliveryFailed, JobSignal, Rejected
 from ..rules import answers
 from ..rules.failure import Failure, FailureClass, classify, error_json, error_text
@@ -132,6 +132,8 @@ def failure_of(error: BaseException, answer: tuple[int, dict[str, str], bytes] |
     found = classify(error)
     if isinstance(found, Snoozed):
         return Failure(FailureClass.RATE_LIMITED, error_text(error), found.delay)
+    if isinstance(found, Cancelled):
+        return Failure(FailureClass.PERMANENT, error_text(error))
     return found
 
 

@@ -68,7 +68,8 @@ class Ears:
         try:
             return await self.run_once()
         except Exception as error:
-            logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
+            if not self._store.outage.covers("the look for work", error):
+                logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
             self._floor.turns.feed()
             return self._poll
 
@@ -87,10 +88,12 @@ class Ears:
             view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
         for scope in set(view.standing.breakers) - set(self._floor.standing.breakers):
             logger.warning("circuit breaker %r holds its jobs back", scope)
+        # Claims before this look did not know that jobs wait for a quota, which may have room by now.
+        quotas = view.standing.quotas and not self._floor.standing.quotas
         self._floor.standing, self._floor.shares = view.standing, view.shares
         self._floor.defaults.learn(view.queues)
         news = self._routes.learn(view.routes)
-        changed = news or view.suspects_wait != self._floor.suspects_wait
+        changed = news or quotas or view.suspects_wait != self._floor.suspects_wait
         self._floor.suspects_wait = view.suspects_wait
         if changed or view.may_claim:
             self._floor.turns.feed()

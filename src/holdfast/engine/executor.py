@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from ..connections import DJANGO, close_stale_async_connections
 from ..context import Context, JobInfo, SyncContext
 from ..errors import HoldfastError
+from ..functions import is_async
+from ..middleware import Crossing, Middleware, context_of, names_of, wrap
+from ..model.large import is_reference
 from ..model.outcome import Done, Failed, Outcome
 from ..rules.failure import error_text
 from ..streams.capture import capture
 from ..streams.outlet import Outlet
 from ..tasks import Task
-from ..telemetry import current_job
+from ..telemetry import current_app, current_job
 from ..tenancy import work_for
 from .admission import Doorkeeper, is_limited
 from .children import ChildPool, ChildTicket, importable
@@ -31,11 +36,10 @@ from .threads import ThreadPool, ThreadTicket
 
 logger: Final = logging.getLogger("holdfast.engine")
 
+_MODULES: Final = sys.modules
+
 Finished: TypeAlias = "Callable[[Run, Outcome | None], None]"
 """Told once per run. None: there is nothing to record, the job is somebody else's."""
-
-Middleware: TypeAlias = "Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
-"""Called around each handler with its context; it awaits the second argument and returns the result."""
 
 
 class Executor:
@@ -63,19 +67,22 @@ class Executor:
         self._threads = threads
         self._children = children
         self._finished = finished
-        self._middleware = tuple(reversed(middleware))
+        self._middleware = tuple(middleware)
+        self._begins_on_loop = is_async(self._middleware[0]) if self._middleware else None
+        """Whether runs begin as coroutines; None: as their tasks do."""
+        self._loop = asyncio.get_running_loop()
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     def start(self, run: Run) -> None:
         """Start a job's handler, once its arguments are complete."""
-        if run.job.inputs is not None or is_limited(run.job):
+        if run.job.inputs is not None or is_reference(run.job.payload) or is_limited(run.job):
             self._keep(run, asyncio.create_task(self._complete(run)))
         else:
             self._start(run)
 
     async def _complete(self, run: Run) -> None:
         try:
-            run.job = await self._inputs.fill(run.job)
+            run.job = await self._inputs.fill(run.job, run.task.signature.limit)
             refused = await self._doorkeeper.admit(run) if is_limited(run.job) else None
         except asyncio.CancelledError:
             self._end(run, self._judge.stopped)
@@ -89,14 +96,16 @@ class Executor:
 
     def _start(self, run: Run) -> None:
         try:
-            if self._middleware or (run.task.is_async and not runs_apart(run)):
-                self._spawn(run)
+            apart = runs_apart(run)
+            if not apart and (run.task.is_async if self._begins_on_loop is None else self._begins_on_loop):
+                # Not `asyncio.create_task`: it names every task, in two more calls.
+                self._keep(run, self._loop.create_task(self._conclude(run)))
             elif self._is_too_late(run):
                 return
-            elif runs_apart(run):
+            elif apart:
                 self._start_child(run).future.add_done_callback(partial(self._ended, run))
             else:
-                self._start_thread(run).future.add_done_callback(partial(self._ended, run))
+                self._start_thread(run, partial(self._call, run)).future.add_done_callback(partial(self._ended, run))
         except Exception as error:
             self._end(run, self._judge.raised, error)
 
@@ -165,9 +174,6 @@ class Executor:
 
     # -- coroutines
 
-    def _spawn(self, run: Run) -> None:
-        self._keep(run, asyncio.create_task(self._conclude(run)))
-
     def _keep(self, run: Run, task: asyncio.Task[None]) -> None:
         run.interrupt = run.abandon = partial(self._cancel, run, task)
         run.stop.task = task
@@ -185,12 +191,12 @@ class Executor:
     async def _conclude(self, run: Run) -> None:
         if self._is_too_late(run):
             return
-        current_job.set(run.job)
+        if DJANGO in _MODULES:
+            close_stale_async_connections()
         try:
-            work_for(self._app, run.job.tenant)
-            self._capture(run)
+            self._prepare(run)
             if self._middleware:
-                value = await self._around(run)
+                value = await self._wrapped(run)()
             else:
                 args, kwargs = self._arguments(run, Context)
                 value = await run.task.fn(*args, **kwargs)  # type: ignore[misc]
@@ -200,51 +206,58 @@ class Executor:
             self._end(run, self._judge.raised, error)
         else:
             self._end(run, self._judge.returned, value)
+        if DJANGO in _MODULES:
+            close_stale_async_connections()
 
-    async def _around(self, run: Run) -> Any:
-        context = Context(info_of(run), self._app, run.stop)
-        context._scope = "around/"
-        is_here = run.task.is_async and not runs_apart(run)
-        call: Callable[[], Awaitable[Any]] = partial(self._call_here if is_here else self._call_elsewhere, run)
-        for layer in self._middleware:
-            call = partial(layer, context, call)
-        return await call()
+    def _prepare(self, run: Run) -> None:
+        """Tell the context of a run, which its threads and tasks inherit, whose it is."""
+        current_job.set(run.job)
+        current_app.set(self._app)
+        work_for(self._app, run.job.tenant, run.job.id)
+        if wanted := run.task.task_options.capture:
+            capture(info_of(run), self._app, run.stop, wanted)
 
     async def _call_here(self, run: Run) -> Any:
         args, kwargs = self._arguments(run, Context)
         assert run.task.fn is not None
         return await run.task.fn(*args, **kwargs)
 
-    async def _call_elsewhere(self, run: Run) -> Any:
-        """On a thread or in a child. Meanwhile it is asked to end, and its middleware is not torn away from it."""
-        interrupt, run.interrupt = run.interrupt, _nothing
+    def _wrapped(self, run: Run) -> Callable[[], Any]:
+        """The handler inside the middleware, of the colour of the outermost layer."""
+        handler = partial(self._call_here if run.task.is_async else self._call_there, run)
+        submit, watch = partial(self._submit, run), partial(self._watch, run)
+        crossing = Crossing(lambda: self._loop, run.stop, submit=submit, watch=watch)
+        contexts = context_of(info_of(run), self._app, run.stop)
+        return wrap(self._middleware, handler, crossing, contexts, handler_is_async=run.task.is_async)
+
+    async def _submit(self, run: Run, call: Callable[[], Any]) -> Any:
         abandon = run.abandon
         try:
-            if not runs_apart(run):
-                return await self._start_thread(run).future
-            return self._judge.value_of(run, _heard(run, await self._start_child(run).future))
+            return await self._start_thread(run, call).future
         finally:
-            run.interrupt, run.abandon = interrupt, abandon
+            run.abandon = abandon
+
+    def _watch(self, run: Run, task: asyncio.Task[Any] | None) -> None:
+        """A cancel reaches that task from now on; None: the run is on its thread, which is only asked to end."""
+        run.interrupt = _nothing if task is None else task.cancel
+        run.stop.task = task or run.stop.task
 
     # -- threads
 
-    def _start_thread(self, run: Run) -> ThreadTicket:
-        ticket = self._threads.submit(self._call, run)
+    def _start_thread(self, run: Run, call: Callable[[], Any]) -> ThreadTicket:
+        ticket = self._threads.submit(call)
         run.abandon = partial(self._threads.abandon, ticket)
         return ticket
 
     def _call(self, run: Run) -> Any:
         """On the thread: decode, call, and leave the result to the loop."""
-        current_job.set(run.job)
-        work_for(self._app, run.job.tenant)
-        self._capture(run)
+        self._prepare(run)
+        return self._wrapped(run)() if self._middleware else self._call_there(run)
+
+    def _call_there(self, run: Run) -> Any:
         args, kwargs = self._arguments(run, SyncContext)
         assert run.task.fn is not None
         return run.task.fn(*args, **kwargs)
-
-    def _capture(self, run: Run) -> None:
-        if wanted := run.task.task_options.capture:
-            capture(info_of(run), self._app, run.stop, wanted)
 
     def _arguments(self, run: Run, kind: type[Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
@@ -256,10 +269,21 @@ class Executor:
 
     def _start_child(self, run: Run) -> ChildTicket:
         module, qualname = run.task.address
-        ticket = self._children.submit(module, qualname, msgspec.to_builtins(info_of(run)), run.job.payload)
+        header = msgspec.to_builtins(info_of(run))
+        if self._middleware:
+            # The child finds the same layers by their names, and the job that they ask for.
+            header["middleware"] = names_of(self._middleware)
+            header["claimed"] = msgspec.to_builtins(msgspec.structs.replace(run.job, payload=""))
+        ticket = self._children.submit(module, qualname, header, run.job.payload, partial(self._may_begin, run))
         run.interrupt = partial(self._children.cancel, ticket)
         run.abandon = partial(self._children.kill, ticket)
         return ticket
+
+    async def _may_begin(self, run: Run) -> bool:
+        """Look once more: the job may have been cancelled, or lost, while its process was started."""
+        if run.stop.reason is None and (reason := await self._doorkeeper.refusal(run)) is not None:
+            run.stop.request(reason)
+        return run.stop.reason is None
 
 
 def runs_apart(run: Run) -> bool:
@@ -268,8 +292,9 @@ def runs_apart(run: Run) -> bool:
 
 
 def is_importable(task: Task[Any, Any]) -> bool:
-    """Whether a child process could find the task; one in `__main__` it could not."""
-    return importable(*task.address)
+    """Whether a child process could find the task and the middleware around it; in `__main__` it could not."""
+    layers = names_of(getattr(task.app, "_middleware", ()))
+    return importable(*task.address) and not any(name.startswith("__main__:") for name in layers)
 
 
 def info_of(run: Run) -> JobInfo:

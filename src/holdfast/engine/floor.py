@@ -36,6 +36,8 @@ from .defaults import QueueDefaults
 from .desk import Room
 from .executor import Executor, is_importable, runs_apart
 from .heartbeat import FENCE_GRACE
+from .joblog import logger as jobs_log
+from .joblog import report
 from .residency import Residency
 from .routes import ServedRoutes
 from .runs import Run, Runs
@@ -150,7 +152,8 @@ class Floor:
             task = tasks[job.task]
             if self.closing or self.fenced:
                 # The claim was under way when the stop came.
-                self.turns.submit(Finish(job.id, job.epoch, Released("shutdown" if self.closing else "fenced")))
+                reason = "shutdown" if self.closing else "fenced"
+                self.turns.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
             elif job.time_left is not None and job.time_left <= 0:
                 self.turns.submit(Finish(job.id, job.epoch, Expired()))
             elif task is None or task.fn is None:
@@ -184,9 +187,13 @@ class Floor:
         self._alone = False
         if run.deadline is not None:
             self._timekeeper.forget(run.deadline)
+            run.deadline = None
         if outcome is not None:
             self.turns.finished(run, outcome)
-            self.ended(run.job, type(outcome), self._clock.monotonic() - run.taken_at)
+            seconds = self._clock.monotonic() - run.taken_at
+            self.ended(run.job, type(outcome), seconds)
+            if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
+                report(run, outcome, seconds, self._clock)
         else:
             self.turns.wake.set()
         if run.stop.loaded is not None:
@@ -242,7 +249,9 @@ class Floor:
 
     def _give_up(self, run: Run) -> None:
         if run in self.runs:
-            logger.error(
+            logger.log(
+                # A stop of the worker is in order, whatever the handler does.
+                logging.WARNING if run.stop.reason == "shutdown" else logging.ERROR,
                 "job %s (%s) did not end within %g s of being told to (%s); its slot is given up",
                 run.job.id, run.job.task, self._settings.cancel_grace, run.stop.reason,
             )  # fmt: skip
@@ -287,5 +296,5 @@ class Floor:
         # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
         for job_id, epoch in strangers & self._strangers:
             logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
-            self.turns.submit(Finish(job_id, epoch, Released("orphan")))
+            self.turns.submit(Finish(job_id, epoch, Released("orphan", began=False)))
         self._strangers = strangers

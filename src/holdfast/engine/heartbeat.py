@@ -88,10 +88,11 @@ class Heartbeat:
         return self._stopped
 
     def start(self, registered_at: float) -> None:
-        """Begin to beat. The lease runs since a moment that is not before `registered_at`, by the monotonic clock."""
+        """Begin to beat, a third of the lease after `registered_at`, which is by the monotonic clock."""
+        now = self._clock.monotonic()
         self._renewed_at = self._steady_since = registered_at
-        self._wall = (self._clock.now(), self._clock.monotonic())
-        self._spawn()
+        self._wall = (self._clock.now(), now)
+        self._spawn(registered_at + self._lease / 3 - now)
 
     def beat_now(self) -> None:
         """Do not wait for the next beat's time."""
@@ -116,14 +117,16 @@ class Heartbeat:
         try:
             self._watch_clock(asked_at)
             vitals = self._examine()
-            owned = self._store.write(Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3))
+            beat = Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3, name="heartbeat")
+            owned = self._store.write(beat)
         except LeaseLost as lost:
-            self._stopped = True
+            self.stop()
             self._wearer.buried(self._id, str(lost))
             return False
         except Exception as error:
             self._missed(error)
             return False
+        self._store.outage.passed()
         with self._telling:
             if asked_at - self._renewed_at >= self._lease:
                 self._steady_since = asked_at
@@ -148,7 +151,8 @@ class Heartbeat:
                 self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
 
     def _missed(self, error: Exception) -> None:
-        logger.error("the lease could not be renewed (%s: %s); trying again", type(error).__name__, error)
+        if not self._store.outage.covers("the heartbeat", error):
+            logger.error("the lease could not be renewed (%s: %s); trying again", type(error).__name__, error)
         self._steady_since = self._clock.monotonic()
         self.check()
 
@@ -165,11 +169,14 @@ class Heartbeat:
             logger.warning("the clock stepped by %.1f s; nobody is rescued for one lease", drift)
             self._steady_since = monotonic
 
-    def _spawn(self) -> None:
-        self._thread = threading.Thread(target=self._serve, name="holdfast-heartbeat", daemon=True)
+    def _spawn(self, pause: float) -> None:
+        self._thread = threading.Thread(target=self._serve, args=(pause,), name="holdfast-heartbeat", daemon=True)
         self._thread.start()
 
-    def _serve(self) -> None:
-        while not self._stopped:
-            self._now.wait(self.serve_once())
+    def _serve(self, pause: float) -> None:
+        while True:
+            self._now.wait(pause)
             self._now.clear()
+            if self._stopped:
+                return
+            pause = self.serve_once()

@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from ..codec import PAYLOAD_LIMIT
+from ..codec import VALUE_LIMIT
 from ..model.job import Claimed, JobState
+from ..model.large import is_reference, reference_of
 from ..references import MissingInput, decode_inputs, fill
-from ..storage.ops import insight
+from ..storage.ops import insight, values
 from ..storage.port import Op, Reads
 
-LIMIT: Final = 8 * PAYLOAD_LIMIT
 # At first so few that even the largest results are no burden; then as many as what was read promises to fit.
 _FIRST: Final = 64
 _MOST: Final = 4_000
@@ -28,40 +28,48 @@ class UnfitInputs(Exception):
 
 
 class Inputs:
-    """Reads results from the store."""
+    """Reads results, and arguments that are too large for a claim, from the store."""
 
     def __init__(self, store: Reads) -> None:
         self._store = store
 
-    async def fill(self, job: Claimed) -> Claimed:
-        """The job with its arguments complete. UnfitInputs where they cannot be."""
+    async def fill(self, job: Claimed, limit: int = VALUE_LIMIT) -> Claimed:
+        """The job with its arguments complete. UnfitInputs where they cannot be, or take more than `limit` bytes."""
+        if is_reference(job.payload):
+            job = msgspec.structs.replace(job, payload=await self._load(job.payload))
         if job.inputs is None:
             return job
         inputs = decode_inputs(job.inputs)
-        results = await self._results(list(dict.fromkeys(item.job for item in inputs)))
+        results = await self._results(list(dict.fromkeys(item.job for item in inputs)), limit)
         try:
             payload = fill(job.payload, inputs, results)
         except MissingInput as missing:
             raise UnfitInputs("inputs_missing", str(missing)) from missing
         return msgspec.structs.replace(job, payload=payload)
 
-    async def _results(self, ids: Sequence[str]) -> dict[str, str]:
+    async def _results(self, ids: Sequence[str], limit: int) -> dict[str, str]:
         """Those of the jobs that succeeded, as JSON."""
         found: dict[str, str] = {}
         size, done, page = 0, 0, _FIRST
         while done < len(ids):
             some = ids[done : done + page]
-            for job_id, text in (await self._read(some)).items():
-                found[job_id] = text
-                size += len(text)
-            if size > LIMIT:
-                raise UnfitInputs("inputs_too_large", _TOO_LARGE.format(size=size, jobs=len(found)))
+            for job_id, column in (await self._read(some)).items():
+                found[job_id] = column
+                size += reference_of(column).size if is_reference(column) else len(column)
+            if size > limit:
+                raise UnfitInputs("inputs_too_large", _TOO_LARGE.format(size=size, jobs=len(found), limit=limit))
             done += len(some)
-            page = min(_MOST, max(_FIRST, (LIMIT - size) * done // max(size, 1)))
-        return found
+            page = min(_MOST, max(_FIRST, (limit - size) * done // max(size, 1)))
+        # Only now: what does not fit is not read.
+        return {job_id: await self._load(column) for job_id, column in found.items()}
+
+    async def _load(self, column: str) -> str:
+        if not is_reference(column):
+            return column
+        return await self._store.aread(Op(lambda tx: values.load(tx, column), single=True))
 
     async def _read(self, ids: Sequence[str]) -> dict[str, str]:
-        ended = await self._store.aread(Op(lambda tx: insight.outcomes_of(tx, ids), single=True))
+        ended = await self._store.aread(Op(lambda tx: insight.bare_outcomes_of(tx, ids), single=True))
         succeeded = [end for end in ended if end.state is JobState.SUCCEEDED]
         for end in succeeded:
             if end.result is None:
@@ -70,6 +78,6 @@ class Inputs:
 
 
 _TOO_LARGE: Final = (
-    "the results of {jobs:,} jobs take {size:,} bytes as arguments, and that is not all; the limit is "
-    f"{LIMIT:,}: store them elsewhere and pass references to them"
+    "the results of {jobs:,} jobs take {size:,} bytes as arguments, and that may not be all; the limit is "
+    "{limit:,} (max_value_bytes): store them as artifacts or elsewhere, and pass references to them"
 )

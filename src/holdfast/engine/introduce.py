@@ -17,7 +17,7 @@ from ..model.webhook import QUEUE
 from ..model.webhook import TASK as DELIVER
 from ..model.worker import WorkerSpec
 from ..rules.reach import worker_capability
-from ..storage.port import Op, Writes
+from ..storage.port import Op, Store
 from ..tasks import Task
 from ..version import VERSION
 from .process import process_key
@@ -27,17 +27,19 @@ from .settings import WorkerSettings, weights_of
 logger: Final = logging.getLogger("holdfast.engine")
 
 
-async def insist(store: Writes, op: Op[Any], clock: Clock) -> float:
+async def insist(store: Store, op: Op[Any], clock: Clock) -> float:
     """Have it written by a store that may be down, as long as it takes; when that was asked, at the earliest."""
     while True:
         asked_at = clock.monotonic()
         try:
             await store.awrite(op)
+            store.outage.passed()
             return asked_at
         except SchemaMismatch:
             raise
         except (StorageError, QueueFull) as error:
-            logger.error("the store is not there yet (%s: %s); trying again", type(error).__name__, error)
+            if not store.outage.covers("the start", error):
+                logger.error("the worker could not start yet (%s: %s); trying again", type(error).__name__, error)
             await asyncio.sleep(1.0)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from ..apart import decode_decided
 from ..clock import Clock
-from ..errors import HoldfastError
-from ..model.outcome import Cancelled, Done, Expired, Failed, Outcome, Released, Snoozed
+from ..errors import HoldfastError, NotAwaited
+from ..model.outcome import Cancelled, Done, Expired, Failed, Outcome, Released, Retry, Snoozed
 from ..outcomes import JobSignal
 from ..rules import retry
 from ..rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
+from ..rules.redaction import hiding
 from .children import ChildDied
 from .inputs import UnfitInputs
 from .runs import Run
@@ -24,14 +26,6 @@ logger: Final = logging.getLogger("holdfast.engine")
 
 class UndecodableJob(Exception):
     """The stored arguments do not fit the task any more, or were never right; see __cause__."""
-
-
-class Answered(Exception):
-    """A child process said that its run did not succeed. Passes through the middleware like any exception."""
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        self.answer = answer
-        super().__init__(f"the run in a child process ended as {answer['kind']}")
 
 
 class Judge:
@@ -46,7 +40,11 @@ class Judge:
         if run.stop.outcome is not None:
             return self._paused(run)
         try:
+            if run.stop.calls is not None:
+                run.stop.require_awaited()
             return Done(run.task.signature.encode_result(value))
+        except NotAwaited as error:
+            return self.raised(run, error)
         except HoldfastError as error:
             return Failed("bad_result", error_text(error))
 
@@ -54,19 +52,20 @@ class Judge:
         """An exception left the handler, of whatever kind."""
         if run.stop.outcome is not None:
             return self._paused(run)
-        if isinstance(error, Answered):
-            return self.answered(run, error.answer)
         if isinstance(error, ChildDied):
             return self.died(run, error)
         if isinstance(error, UnfitInputs):
             return Failed(error.kind, error_text(error))
         if isinstance(error, UndecodableJob):
-            return Failed("undecodable", error_text(error.__cause__ or error))
+            return self._undecodable(run, error_text(error.__cause__ or error), getattr(error.__cause__, "unknown", ()))
         if run.stop.reason is not None:
             return self.stopped(run)
-        if not isinstance(error, JobSignal):
-            logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=_bound(run))
-        return self._decided(run, classify(error, run.task.task_options.permanent_on))
+        with hiding(run.job.payload):
+            failure = classify(error, run.task.task_options.permanent_on)
+            if not isinstance(error, JobSignal):
+                run.error = error
+                _tell_capture(run, error)
+        return self._decided(run, failure)
 
     def stopped(self, run: Run) -> Outcome | None:
         """The run ended because it was told to. None: the job is somebody else's, there is nothing to say."""
@@ -94,22 +93,26 @@ class Judge:
             return self.stopped(run)
         if not death.begun:
             return self._decided(run, Failure(FailureClass.TRANSIENT, error_text(death)))
-        logger.error("job %s (%s) took its process down: %s", run.job.id, run.job.task, death, extra=_bound(run))
+        run.error = death
         return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))
 
-    def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:
+    def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:  # noqa: C901 (one line per answer)
         """What a child process said about its run."""
         match answer["kind"]:
             case "done":
                 return Done(answer["result"])
             case "snoozed":
                 return Snoozed(answer["delay"])
+            case "gave_up":
+                return Cancelled(answer["reason"])
             case "decided":
                 run.stop.outcome = decode_decided(answer)
                 return self._paused(run)
             case "cancelled":
                 return self.stopped(run)
-            case "undecodable" | "bad_result" as kind:
+            case "undecodable":
+                return self._undecodable(run, answer["error"], answer["unknown"])
+            case "bad_result" as kind:
                 return Failed(kind, answer["error"])
             case _ if run.stop.reason is not None:
                 return self.stopped(run)
@@ -118,31 +121,42 @@ class Judge:
             case kind:
                 cools = answer.get("cools", True)
                 failure = Failure(FailureClass(kind), answer["error"], answer["after"], answer["reason"], cools)
+        failure = _hidden(run, failure)
         if not answer.get("on_purpose"):
-            where = msgspec.json.decode(failure.error).get("traceback", "")
-            logger.warning("job %s (%s) failed in its process\n%s", run.job.id, run.job.task, where, extra=_bound(run))
+            run.error = msgspec.json.decode(failure.error).get("traceback", "")
         return self._decided(run, failure)
 
-    def value_of(self, run: Run, answer: dict[str, Any]) -> Any:
-        """The result that a child process answered, for the middleware around it."""
-        if answer["kind"] != "done":
-            raise Answered(answer)
-        return run.task.signature.decode_result(answer["result"])
+    def _undecodable(self, run: Run, error: str, unknown: Sequence[str]) -> Outcome:
+        """Leave a job with arguments that this code does not have to workers with newer code, while it has attempts."""
+        outcome = self._decided(run, Failure(FailureClass.TRANSIENT, error)) if unknown else None
+        if not isinstance(outcome, Retry):
+            return Failed("undecodable", error)
+        run.error = ""
+        return outcome
 
     def _paused(self, run: Run) -> Outcome | None:
         """It was suspended, or went astray, before its handler ended: what that did since does not count."""
         return None if run.stop.reason == "lost" else run.stop.outcome
 
-    def _decided(self, run: Run, failure: Failure | Snoozed) -> Outcome:
-        if isinstance(failure, Snoozed):
+    def _decided(self, run: Run, failure: Failure | Snoozed | Cancelled) -> Outcome:
+        if isinstance(failure, Snoozed | Cancelled):
             return failure
         policy = retry.decode(run.job.retry) if run.job.retry else run.task.task_options.retry or retry.DEFAULT
         return decide(failure, run.job, policy, now=self._clock.now(), u=self._random())
 
 
-def _bound(run: Run) -> dict[str, object]:
-    """For the log: the loop that judges is nobody's job, so the record is told whose it is."""
-    return {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
+def _tell_capture(run: Run, error: BaseException) -> None:
+    """Log the error while the run's logs still go into its stream: the worker's own line comes after its end."""
+    if "logs" in run.task.task_options.capture:
+        said = {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
+        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=said)
+
+
+def _hidden(run: Run, failure: Failure) -> Failure:
+    """Without the secrets among the run's arguments, which its process did not look for."""
+    told = msgspec.json.decode(failure.error)
+    with hiding(run.job.payload):
+        return replace(failure, error=error_json(told["type"], told["message"], told.get("traceback")))
 
 
 def _described(error: dict[str, str]) -> dict[str, str]:

@@ -9,29 +9,39 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from random import random
 from typing import Final
 
 from ..clock import SECOND, Clock
 from ..errors import HoldfastError
 from ..storage.ops import leadership
 from ..storage.port import Op, Store
+from .service import wake_on_ring
 
 logger: Final = logging.getLogger("holdfast.engine")
 
 LEASE: Final = 10.0
-"""Another takes over within a lease and a third of one after a leader's death."""
+"""Another takes over within a lease and a tenth of one after a leader's death."""
 ROLES: Final = ("schedules", "totals", "retention", "numbers", "upkeep", "webhooks")
 """Every loop that one worker is enough for has its role here."""
 
 _MARGIN: Final = 0.1
+_SPREAD: Final = 0.1
 
 
 class Leader:
     """`own_id` names the worker, which may be born again under another name."""
 
     def __init__(
-        self, store: Store, own_id: Callable[[], str], clock: Clock, roles: Sequence[str] = ROLES, lease: float = LEASE
+        self,
+        store: Store,
+        own_id: Callable[[], str],
+        clock: Clock,
+        roles: Sequence[str] = ROLES,
+        lease: float = LEASE,
+        random: Callable[[], float] = random,
     ) -> None:
+        self._random = random
         self._store = store
         self._own_id = own_id
         self._clock = clock
@@ -49,18 +59,26 @@ class Leader:
         """Call this on the event loop whenever the role is gained, to begin at once."""
         self._on_gain[role].append(call)
 
-    async def run_once(self) -> None:
-        """Renew what is led, take what is free."""
+    async def hear(self, wake: Callable[[], None]) -> None:
+        """Wake at once when a leader resigns."""
+        await wake_on_ring(self._store.bell, [leadership.RESIGNED], wake)
+
+    async def run_once(self) -> float | None:
+        """Renew what is led, take what is free. Where all is led by others, the seconds until the first lease ends."""
         holder, lease = self._own_id(), round(self._lease * SECOND)
         roles = tuple(self._until)
         # Followers only read: a write would take the lock of a SQLite file from those who have work for it.
-        free = await self._store.aread(Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True))
+        free, left = await self._store.aread(
+            Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True)
+        )
         asked_at = self._clock.monotonic()
         held: set[str] = set()
         if free:
             held = await self._store.awrite(Op(lambda tx: leadership.lead(tx, free, holder, lease)))
         for role in roles:
             self._learn(role, asked_at + self._lease * (1 - _MARGIN) if role in held else float("-inf"))
+        # Not all at once: who comes first takes everything.
+        return None if free else min(left / SECOND, self._lease) + self._lease * _SPREAD * self._random()
 
     async def resign(self) -> None:
         """Let others lead at once."""
@@ -73,12 +91,13 @@ class Leader:
         try:
             await self._store.awrite(Op(lambda tx: leadership.resign(tx, holder)))
         except HoldfastError as error:
-            logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)
+            if not self._store.outage.covers("the leader's farewell", error):
+                logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)
 
     def _learn(self, role: str, until: float) -> None:
         held = self.holds(role)
         self._until[role] = until
         if self.holds(role) and not held:
-            logger.info("this worker leads: %s", role)
+            logger.debug("this worker leads: %s", role)
             for call in self._on_gain[role]:
                 call()

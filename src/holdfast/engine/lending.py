@@ -6,25 +6,27 @@ process may answer for it.
 
 from __future__ import annotations
 
-import random as _random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ..errors import HoldfastError, LeaseLost, StorageError
 from ..model.job import Claimed, JobRecord
-from ..model.outcome import Expired, Failed, Finish, Outcome, Released, Rerouted, Snoozed
+from ..model.large import is_reference
+from ..model.outcome import Cancelled, Expired, Failed, Finish, Outcome, Released, Rerouted, Snoozed
 from ..model.worker import Worker
 from ..rules import retry
 from ..rules.affinity import Hold
-from ..rules.failure import classify, decide, error_text
+from ..rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
+from ..rules.leasing import decided
 from ..rules.reach import worker_capability
 from ..storage.ops import claims, lending
 from ..storage.ops.claims import ClaimRequest
-from ..storage.ops.insight import clock
-from ..storage.ops.lending import Holding
+from ..storage.ops.insight import clock, get_job
+from ..storage.ops.lending import Holding, Overdue
 from ..storage.ops.lookout import Lookout, look
+from ..storage.ops.queues import get_queue
 from ..storage.ops.routes import special_routes
 from ..storage.ops.routing import Routing
 from ..storage.ops.workers import beat
@@ -90,10 +92,12 @@ async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, 
 def _request(
     worker: Worker, held: Sequence[Holding], routes: ServedRoutes, view: Lookout, limit: int, token: str
 ) -> ClaimRequest | None:
-    """What there is room for; None if nothing. A suspect goes to an idle worker, and nothing joins it there."""
+    """Ask for what there is room for; None if nothing. A suspect goes to an idle worker, and nothing joins it there."""
     free = min(limit, worker.concurrency - len(held))
-    if free <= 0 or any(job.alone for job in held) or (view.suspects_wait and held):
+    if free <= 0 or any(job.alone for job in held):
         return None
+    # A worker that holds others leaves the suspects to idle ones, and to those that run them in a process of their own.
+    alone = view.suspects_wait and not held
     running = Counter(job.queue for job in held)
     served, parts = routes.beside(running, view.shares, free) if view.shares else (routes.current(), ())
     if served is None:
@@ -102,9 +106,9 @@ def _request(
         owner=worker.id,
         token=token,
         routes=served,
-        n=1 if view.suspects_wait else free,
-        suspects=int(view.suspects_wait),
-        alone=view.suspects_wait,
+        n=1 if alone else free,
+        suspects=int(alone),
+        alone=alone,
         standing=view.standing,
         parts=parts,
         routing=_routing(worker, held, routes),
@@ -134,14 +138,15 @@ def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outc
 class Preparing:
     """Completes the arguments of claimed jobs, and lets them into their quotas and budgets."""
 
-    def __init__(self, store: Stored, tasks: Tasks) -> None:
+    def __init__(self, store: Stored, tasks: Tasks, random: Callable[[], float]) -> None:
         self._inputs = Inputs(store)
-        self._doorkeeper = Doorkeeper(store, _random.random)
+        self._doorkeeper = Doorkeeper(store, random)
+        self._random = random
         self._tasks = tasks
 
     async def prepare(self, owner: str, job: Claimed, now: int) -> Claimed | Outcome:
         """The job as it may start, or what becomes of it instead."""
-        if job.inputs is None and not is_limited(job):
+        if job.inputs is None and not is_reference(job.payload) and not is_limited(job):
             return job
         try:
             job = await self._inputs.fill(job)
@@ -159,9 +164,37 @@ class Preparing:
 
     def _failed(self, job: Claimed, error: HoldfastError, now: int) -> Outcome:
         failure = classify(error)
-        if isinstance(failure, Snoozed):
+        if isinstance(failure, Snoozed | Cancelled):
             return failure
-        return decide(failure, job, policy_of(job, self._tasks.get(job.task)), now=now, u=_random.random())
+        return decide(failure, job, policy_of(job, self._tasks.get(job.task)), now=now, u=self._random())
+
+
+async def end_overdue(tx: Tx, runs: Sequence[Overdue], tasks: Tasks, u: float) -> None:
+    """End runs that have taken too long, as a worker of ours ends its own. Their workers lose them at the next beat."""
+    for run in runs:
+        if not await lending.owns(tx, run.owner, run.job_id, run.epoch):
+            continue
+        outcome: Outcome = Expired() if run.why == "expired" else Cancelled("cancelled")
+        if run.why == "timeout":
+            job = await get_job(tx, run.job_id)
+            failure = Failure(FailureClass.TIMEOUT, error_json("Timeout", "the run took longer than its timeout"))
+            outcome = await decide_failure(tx, job, failure, tasks, u)
+        await lending.finish(tx, run.owner, [Finish(run.job_id, run.epoch, outcome)])
+
+
+async def decide_failure(tx: Tx, job: JobRecord, failure: Failure, tasks: Tasks, u: float) -> Outcome:
+    """What becomes of a job whose run elsewhere failed."""
+    policy = policy_of(job, tasks.get(job.task), (await get_queue(tx, job.queue)).retry)
+    tried = _Tried(job.attempts, job.max_attempts, job.crashes, job.created_at)
+    return decided(failure, tried, policy, now=await clock(tx), u=u)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    attempt: int
+    max_attempts: int
+    crashes: int
+    created_at: int
 
 
 def policy_of(job: Claimed | JobRecord, task: Task[Any, Any] | None, of_queue: str | None = None) -> retry.RetryPolicy:

@@ -35,10 +35,10 @@ def run_to_its_end(main: Coroutine[Any, Any, T]) -> tuple[T, bool]:
 def _end(runner: asyncio.Runner, lent: ThreadPoolExecutor) -> bool:
     left = runner.run(_wind_up())
     if left:
-        logger.error("not waited for any longer, although cancelled: %s", "; ".join(left))
+        logger.warning("not waited for any longer, although cancelled: %s", "; ".join(left))
     if not _returns(lent):
         left.append("threads")
-        logger.error("threads of asyncio.to_thread hang in their calls; they are not waited for any longer")
+        logger.warning("threads of asyncio.to_thread hang in their calls; they are not waited for any longer")
     if left:
         runner.get_loop().close()
     else:

@@ -6,16 +6,22 @@ One worker does it, but two would do no harm: minutes roll to the same figures, 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from ..clock import Clock
 from ..model.stats import MINUTE
-from ..storage.ops import errors, insight, pulses, rollup
-from ..storage.port import Op, Params, Store, Tx
+from ..storage.disk import free_space, log_bytes
+from ..storage.ops import errors, insight, pulses, rollup, stats
+from ..storage.port import Op, Store, Tx
 
 KEPT: Final = 30 * 86_400_000_000
 """How long minutes and errors are kept, in microseconds."""
+TASKS_KEPT: Final = 7 * 86_400_000_000
+"""How long the minutes of tasks are kept. There are more of them than of queues."""
 
 _SETTLING: Final = 5_000_000
 """A minute is closed so long after its end: what ended in it is committed by then, but for stragglers."""
@@ -36,6 +42,7 @@ class Meter:
         self._seen: dict[int, rollup.Signs] = {}
         """What the minutes looked like when they were rolled here."""
         self._pruned_at = float("-inf")
+        self._noted = -1
 
     async def run_once(self) -> float | None:
         """Do what is due now; 0 if there is more of it."""
@@ -43,6 +50,7 @@ class Meter:
             return None
         more = await self._count_errors()
         more = await self._roll() or more
+        await self._note_health()
         await self._prune()
         return 0.0 if more else None
 
@@ -57,22 +65,32 @@ class Meter:
             mark = 0
         since = max(mark - _AGAIN, closed - _LOST) if mark else closed - _AGAIN - MINUTE
         until = min(closed, since + _MOST)
-        rows = [row for minute in range(since, until, MINUTE) for row in await self._roll_minute(minute)]
-        await self._store.awrite(Op(lambda tx: rollup.put(tx, rows)))
+        for minute in range(since, until, MINUTE):
+            await self._roll_minute(minute)
         await self._store.awrite(Op(lambda tx: rollup.set_rolled(tx, before, until), single=True))
         self._seen = {minute: signs for minute, signs in self._seen.items() if minute >= until - _MOST}
         return until < closed
 
-    async def _roll_minute(self, minute: int) -> list[Params]:
-        """Nothing if the minute is as it was when it was last rolled here."""
+    async def _roll_minute(self, minute: int) -> None:
+        """Roll a minute, unless it is as it was when it was last rolled here."""
         signs, running = await self._store.aread(Op(lambda tx: rollup.signs_of(tx, minute), single=True))
         if self._seen.get(minute) == signs or (signs.is_empty and not running):
-            return []
+            return
+        rolled = await self._store.aread(Op(lambda tx: rollup.roll(tx, minute), slow=True))
+        await self._store.awrite(Op(lambda tx: rollup.put(tx, rolled), slow=True))
         self._seen[minute] = signs
-        return await self._store.aread(Op(lambda tx: rollup.roll(tx, minute)))
+
+    async def _note_health(self) -> None:
+        now = await self._store.aread(Op(insight.clock, single=True))
+        if now // MINUTE == self._noted:
+            return
+        seen, file = await self._store.aread(Op(lambda tx: stats.health_now(tx, self._store.backend)))
+        point = msgspec.structs.replace(seen, **_around(self._store, file))
+        await self._store.awrite(Op(lambda tx: stats.put_health(tx, point), single=True))
+        self._noted = now // MINUTE
 
     async def _count_errors(self) -> bool:
-        page = await self._store.aread(Op(errors.page))
+        page = await self._store.aread(Op(errors.page, slow=True))
         if not page.rows:
             return False
         groups = await asyncio.to_thread(errors.grouped, page)
@@ -84,10 +102,22 @@ class Meter:
         if now < self._pruned_at + MINUTE / 1e6:
             return
         self._pruned_at = now
-        await self._store.awrite(Op(_forget))
+        await self._store.awrite(Op(_forget, slow=True))
+
+
+def _around(store: Store, file: str | None) -> dict[str, int | None]:
+    """What this process sees of the store besides what the database says."""
+    pool_peak, pool_size = store.pool_peak() or (None, None)
+    return {
+        "wal_bytes": None if file is None else log_bytes(file),
+        "disk_free": None if file is None else free_space(os.path.dirname(file)),
+        "pool_peak": pool_peak,
+        "pool_size": pool_size,
+    }
 
 
 async def _forget(tx: Tx) -> None:
-    await rollup.prune(tx, KEPT)
+    await rollup.prune(tx, KEPT, TASKS_KEPT)
     await errors.prune(tx, KEPT)
+    await stats.prune_health(tx, KEPT)
     await pulses.forget_pulses(tx)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from ..rules.retention import Retention
-from ..storage.ops import access, counting, events
+from ..storage.ops import access, counting, events, lanes, routes
 from ..storage.ops import retention as ops
 from ..storage.port import Op, Row, Store
 from .caps import PAUSE, Caps
@@ -54,14 +54,16 @@ class Pruner:
         self._start_over(rules)
         pruned = 0
         # A job that goes as soon as it has ended would be missing in its minute's numbers.
-        uncounted = await self._store.aread(Op(ops.uncounted))
+        uncounted = await self._store.aread(Op(ops.uncounted, slow=True))
         for kept in rules.spans:
             pruned += await self._walk(("jobs", kept), rules, at_least=uncounted)
         for kept in sorted(set(rules.results.values())):
             await self._walk(("results", kept), rules)
         pruned += await self._caps.enforce(rules.caps)
         # A look first: a write would take the lock of a SQLite file from those who have work for it.
-        windows, records = await self._store.aread(Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True))
+        windows, records = await self._store.aread(
+            Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True, slow=True)
+        )
         if windows:
             await self._until_none(ops.prune_windows)
         if records:
@@ -70,6 +72,8 @@ class Pruner:
             await self._until_none(ops.prune_flows)
         if await self._store.aread(Op(lambda tx: access.is_over(tx, rules.audit), single=True)):
             await self._until_none(lambda tx: access.prune(tx, rules.audit))
+        if self._walks == 0:
+            await self._names()
         await self._events()
         await self._shrink()
         await self._tally()
@@ -105,18 +109,33 @@ class Pruner:
         return pruned
 
     async def _page(self, after: int, kept: int, skip: int) -> list[Row]:
-        return await self._store.aread(Op(lambda tx: ops.page_of_ended(tx, after, kept, skip), single=True))
+        return await self._store.aread(Op(lambda tx: ops.page_of_ended(tx, after, kept, skip), single=True, slow=True))
 
     async def _delete(self, what: str, ids: Sequence[str], kept: int) -> int:
         prune = ops.prune_jobs if what == "jobs" else ops.prune_results
         time = asyncio.get_running_loop().time
         pruned = 0
         for batch in _batches(ids):
+            op = Op(lambda tx, batch=batch: prune(tx, batch, kept), slow=True, name="prune")  # type: ignore[misc]
             start = time()
-            pruned += await self._store.awrite(Op(lambda tx, batch=batch: prune(tx, batch, kept)))  # type: ignore[misc]
+            pruned += await self._store.awrite(op)
             # As long as it took, at least: a store that is busy is left to others half of the time.
             await self._rest(max(PAUSE, time() - start))
         return pruned
+
+    async def _names(self) -> None:
+        """Remove lanes and routes that were made for keys and requirements which no job has any more."""
+        usage = await self._store.aread(Op(routes.usage))
+        if usage.left or usage.used or usage.over:
+            await self._store.awrite(Op(lambda tx: routes.note_usage(tx, usage)))
+        after = ""
+        while self._leads():
+            unused = await self._store.aread(Op(lambda tx, a=after: lanes.unused_lanes(tx, a, ops.BATCH)))  # type: ignore[misc]
+            if not unused:
+                break
+            await self._store.awrite(Op(lambda tx, keys=unused: lanes.delete_unused(tx, keys)))  # type: ignore[misc]
+            after = unused[-1]
+            await self._rest(PAUSE)
 
     async def _events(self) -> None:
         """Move what waits into the event log, and remove what was kept there long enough."""
@@ -127,13 +146,13 @@ class Pruner:
         kept = self._keep_events
         old = Op(lambda tx: events.old(tx, kept), single=True)
         while self._leads() and await self._store.aread(old) is not None:
-            await self._store.awrite(Op(lambda tx: events.prune(tx, kept)))
+            await self._store.awrite(Op(lambda tx: events.prune(tx, kept), slow=True))
             await self._rest(PAUSE)
 
     async def _tally(self) -> None:
         """Count what has ended, all of it when a walk starts over."""
         afresh = self._walks == 0
-        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh)))
+        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh), slow=True))
         if tallies:
             await self._store.awrite(Op(lambda tx: counting.write_tallies(tx, tallies)))
 
@@ -143,7 +162,7 @@ class Pruner:
             await self._rest(PAUSE)
 
     async def _until_none(self, prune: Callable[..., Awaitable[int]]) -> None:
-        while self._leads() and await self._store.awrite(Op(prune)) >= ops.BATCH:  # type: ignore[arg-type]
+        while self._leads() and await self._store.awrite(Op(prune, slow=True)) >= ops.BATCH:  # type: ignore[arg-type]
             await self._rest(PAUSE)
 
 

@@ -199,7 +199,8 @@ class Relay:
                 if finishes and is_refusal(error):
                     finishes, trouble = await record_apart(finishes, partial(self._record, owner))
                 if trouble is not None:
-                    logger.error("the store failed (%s); %d fates are kept and tried again", trouble, len(finishes))
+                    if not self._store.outage.covers(f"the outbox {self.queue}", trouble):
+                        logger.error("the store failed (%s); %d fates are kept and tried again", trouble, len(finishes))
                     await asyncio.sleep(_PAUSE_AFTER_ERROR)
                 # Those that were declared lost meanwhile are others' to decide on.
                 finishes = [finish for finish in finishes if (finish.id, finish.epoch) in self.held]

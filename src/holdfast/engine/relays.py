@@ -108,7 +108,8 @@ class Relays:
             try:
                 rest = await self.look()
             except Exception as error:
-                logger.error("could not look for entries (%s: %s); trying again", type(error).__name__, error)
+                if not self._store.outage.covers("the look for outbox entries", error):
+                    logger.error("could not look for entries (%s: %s); trying again", type(error).__name__, error)
                 rest = self._poll
             try:
                 async with asyncio.timeout(rest):

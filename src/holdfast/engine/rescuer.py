@@ -18,6 +18,8 @@ logger: Final = logging.getLogger("holdfast.engine")
 _CLOCK_STEP: Final = 2.0
 # For what others have locked: the next look comes soon, and the jobs of other workers wait for this one to end.
 _PATIENCE: Final = 1.0
+# After the end of a lease, so that a look at that moment finds it over.
+_JUST_AFTER: Final = 0.01
 
 
 class Steady(Protocol):
@@ -35,7 +37,11 @@ class Rescuer:
         pulse: Steady,
         random: Callable[[], float],
         clock: Clock = SYSTEM_CLOCK,
+        *,
+        interval: float,
     ) -> None:
+        """`interval`: seconds between two looks, unless a lease ends before."""
+        self.interval = interval
         self._store = store
         self._own_id = own_id
         self._pulse = pulse
@@ -44,8 +50,8 @@ class Rescuer:
         self._last_look: tuple[int, float, float] | None = None
         self._stepped_at = float("-inf")
 
-    async def run_once(self) -> None:
-        """Rescue from every worker that is certainly or long enough gone."""
+    async def run_once(self) -> float | None:
+        """Rescue from every worker that is certainly or long enough gone; seconds to the next lease to end, if few."""
         failure: Exception | None = None
         asked_at = self._clock.monotonic()
         now, found = await self._store.aread(Op(_look))
@@ -58,6 +64,13 @@ class Rescuer:
                 failure = error
         if failure is not None:
             raise failure
+        return self._rest(now, found)
+
+    def _rest(self, now: int, found: list[Worker]) -> float | None:
+        """Those who beat never come so close to the end of their lease that this is less than the interval."""
+        ends = [worker.lease_until - now for worker in found if worker.state != "dead" and not worker.is_expired]
+        rest = min(ends, default=now) / SECOND + _JUST_AFTER
+        return rest if rest < self.interval else None
 
     async def _look_after(self, worker: Worker) -> None:
         if worker.id == self._own_id():

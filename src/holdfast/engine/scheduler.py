@@ -13,6 +13,7 @@ from typing import Final
 from ..clock import SECOND, Clock
 from ..errors import HoldfastError, NotFound
 from ..model.schedule import Firing
+from ..rules.redaction import redact
 from ..storage.ops import firing, insight, schedules
 from ..storage.port import Op, Store
 from .service import wake_on_ring
@@ -99,7 +100,7 @@ class Scheduler:
     async def _fail(self, name: str, error: Exception) -> None:
         failing = self._failing.setdefault(name, _Failing())
         pause = failing.again(self._clock.monotonic())
-        text = f"{type(error).__name__}: {error}"
+        text = redact(f"{type(error).__name__}: {error}")
         level = logging.ERROR if failing.count == 1 else logging.DEBUG
         logger.log(level, "schedule %s could not be fired (%s); its tick is kept, next try in %g s", name, text, pause)
         try:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from ..storage.outage import Outage
 from ..storage.port import Bell
 
 logger = logging.getLogger("holdfast.engine")
@@ -51,6 +52,7 @@ class Service:
         consequence: str = "its work waits",
         sleep: Sleep | None = None,
         random: Callable[[], float] = _random.random,
+        outage: Outage | None = None,
     ) -> None:
         self.name: Final = name
         self.pace: Final = pace
@@ -65,6 +67,8 @@ class Service:
         self._random = random
         self._wake = asyncio.Event()
         self._stopping = False
+        self._outage = outage
+        self._was_outage = False
 
     @property
     def enabled(self) -> bool:
@@ -107,6 +111,10 @@ class Service:
         return pause
 
     def _report(self, error: Exception, pause: float) -> None:
+        if self._outage is not None and self._outage.covers(self.name, error):
+            self._was_outage = True
+            return
+        self._was_outage = False
         # The stack once per series of failures: a database that is down for an hour must not fill the disk.
         logger.error(
             "%s failed (%s: %s), %s; next try in %.1f s (failure %d in a row)",
@@ -121,7 +129,8 @@ class Service:
 
     def _recover(self) -> None:
         if self.failures:
-            logger.info("%s works again after %d failures", self.name, self.failures)
+            level = logging.DEBUG if self._was_outage else logging.INFO
+            logger.log(level, "%s works again after %d failures", self.name, self.failures)
         self.failures = 0
 
 

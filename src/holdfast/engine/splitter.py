@@ -49,7 +49,9 @@ def _subject(item: Stranded) -> tuple[str, str, int]:
 
 def _say(item: Stranded) -> None:
     queue = item.queue
-    if item.code == "queue_not_served":
+    if not item.job_id:
+        logger.error("queue %r has a total and no live worker serves it; start one with --queues %s", queue, queue)
+    elif item.code == "queue_not_served":
         logger.error("queue %r has jobs and no live worker serves it; start one with --queues %s", queue, queue)
     else:
         logger.error("job %s of queue %r, and others like it, can run nowhere: %s", item.job_id, queue, item.text)

@@ -33,7 +33,7 @@ class Sweeper:
         if not self._leads():
             return None
         # Looks first: a write would take the lock of a SQLite file from those who have work for it.
-        if given_up := await self._store.aread(Op(blobs.abandoned, single=True)):
+        if given_up := await self._store.aread(Op(blobs.abandoned, single=True, slow=True)):
             await self._store.awrite(Op(lambda tx: blobs.doom(tx, given_up), patience=PATIENCE))
         doomed = await self._store.aread(Op(blobs.doomed, single=True))
         await remove_all(self._reach, doomed)

@@ -66,7 +66,7 @@ class Tenure:
     async def _beat(self) -> None:
         me, asked_at = self._floor.id, self._clock.monotonic()
         try:
-            owned = await self._store.awrite(Op(lambda tx: workers.beat(tx, me)))
+            owned = await self._store.awrite(Op(lambda tx: workers.beat(tx, me), name="heartbeat"))
         except LeaseLost as lost:
             self._lose(me, str(lost))
         else:

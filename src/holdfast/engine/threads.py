@@ -16,13 +16,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
+from ..connections import close_stale_connections
+from ..middleware import without_exit
+
 logger: Final = logging.getLogger("holdfast.engine")
 
 _PAUSE_WITHOUT_THREADS: Final = 1.0
-
-
-class HandlerExit(Exception):
-    """A call raised something that would end the loop or mimic a cancel (SystemExit and the like); see __cause__."""
 
 
 class ThreadTicket:
@@ -47,10 +46,12 @@ class ThreadTicket:
         # After the line above: `abandon` writes and reads in the opposite order, so one of the two sees the other.
         if self._abandoned or self.future.cancelled():
             return
+        close_stale_connections()
         try:
             self._result = self._context.run(self._fn, *self._args)
         except BaseException as error:
             self._error = error
+        close_stale_connections()
 
     def _settle(self) -> None:
         if self.future.done():
@@ -58,7 +59,7 @@ class ThreadTicket:
         if self._error is None:
             self.future.set_result(self._result)
         else:
-            self.future.set_exception(_bearable(self._error))
+            self.future.set_exception(without_exit(self._error))
 
 
 class ThreadPool:
@@ -280,14 +281,3 @@ def _serve(line: _Line, mail: _Mailbox) -> None:
                 return
             # An idle thread must not keep the last call's arguments alive.
             del ticket
-
-
-_UNBEARABLE: Final = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
-
-
-def _bearable(error: BaseException) -> BaseException:
-    if not isinstance(error, _UNBEARABLE):
-        return error
-    wrapped = HandlerExit(f"the call raised {type(error).__name__}({error})")
-    wrapped.__cause__ = error
-    return wrapped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -35,12 +35,24 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     serial: int
 
 
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """The handler of the run `serial` may begin."""
+
+    serial: int
+
+
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The child has started and reads its orders."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):
     """The run `serial` begins: from here on a death of the child is its doing."""
+
+    serial: int
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The task of the run `serial` is imported, and its handler waits for the word to begin."""
 
     serial: int
 
@@ -52,8 +64,10 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     outcome: dict[str, Any]
 
 
-orders: Final[msgspec.json.Decoder[Hello | Run | Cancel]] = msgspec.json.Decoder(Hello | Run | Cancel)
-replies: Final[msgspec.json.Decoder[Ready | Begun | Outcome]] = msgspec.json.Decoder(Ready | Begun | Outcome)
+Order: TypeAlias = Hello | Run | Begin | Cancel
+Reply: TypeAlias = Ready | Begun | Loaded | Outcome
+orders: Final[msgspec.json.Decoder[Order]] = msgspec.json.Decoder(Order)
+replies: Final[msgspec.json.Decoder[Reply]] = msgspec.json.Decoder(Reply)
 
 
 def frame(message: msgspec.Struct) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import HoldfastError
 from ..ids import token
+from ..middleware import Middleware
 from ..model.worker import Owned
 from ..storage.ops import workers
 from ..storage.port import Op, Store
@@ -20,13 +21,13 @@ from .children import ChildPool
 from .chores import Chores
 from .ears import Ears
 from .errands import Errands, until_done
-from .executor import Executor, Middleware
+from .executor import Executor
 from .floor import Floor
 from .heartbeat import FENCE_MARGIN, Heartbeat
 from .inputs import Inputs
 from .introduce import insist, introduction, served_routes, worth_telling
 from .judge import Judge
-from .relays import Relays, roles_of
+from .relays import Relays
 from .settings import WorkerSettings
 from .threads import ThreadPool
 from .timekeeper import Timekeeper
@@ -92,13 +93,13 @@ class Worker:
             self.floor.finished,
             middleware,
             inputs=Inputs(store),
-            doorkeeper=Doorkeeper(store, random),
+            doorkeeper=Doorkeeper(store, random, store.outage),
             is_leased=self._is_leased,
         )
         self.floor.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
         self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
-        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random, roles_of(tasks))
+        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random, tasks)
         leads = self.chores.leader.holds
         self.relays = self.floor.aside = Relays(store, self.floor, settings, tasks, clock, random, leads)
         self._watchdog: Watchdog | None = None
@@ -129,7 +130,8 @@ class Worker:
             self.heartbeat.stop()
             # A beat after the farewell would find the worker gone, and mourn.
             await asyncio.to_thread(self.heartbeat.join)
-            await self._try(Op(lambda tx: workers.deregister(tx, self.id)))
+            if not await self._try(Op(lambda tx: workers.deregister(tx, self.id))):
+                logger.warning("the store does not know that this worker has left; its lease will run out instead")
             await self.chores.leader.resign()
         finally:
             await self._close()
@@ -219,7 +221,8 @@ class Worker:
         if worker_id != self.id:
             # Told twice: a fence that comes between the end of a heartbeat and this has begun another.
             return
-        logger.error("%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
+        level = logging.WARNING if self._leaving else logging.ERROR
+        logger.log(level, "%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
         self.floor.fenced = True
         self.floor.stop_all("lost")
         self.turns.forget()
@@ -227,10 +230,14 @@ class Worker:
             self.id = self.floor.id = token()
             self.heartbeat = self._new_heartbeat()
             # Nobody waits for this, and without it the worker would stay fenced.
-            self.errands.send(until_done(self._begin))
+            self.errands.send(until_done(self._begin_again))
 
     async def _begin(self) -> None:
         self.heartbeat.start(await self._register())
+
+    async def _begin_again(self) -> None:
+        await self._begin()
+        self.heartbeat.beat_now()
 
     def _watch_lease(self) -> None:
         """Beside the heartbeat, which may itself hang on a store that does not answer."""
@@ -275,13 +282,17 @@ class Worker:
                 # Everything was taken away: the beat says whether the worker itself was declared lost.
                 self.heartbeat.beat_now()
         except HoldfastError as error:
-            logger.warning("could not look for cancelled jobs (%s); the next beat will", error)
+            if not self._store.outage.covers("the look for cancelled jobs", error):
+                logger.warning("could not look for cancelled jobs (%s); the next beat will", error)
 
-    async def _try(self, op: Op[Any]) -> None:
+    async def _try(self, op: Op[Any]) -> bool:
         try:
             await self._store.awrite(op)
         except Exception as error:
-            logger.error("the store failed while the worker left (%s); its lease will run out instead", error)
+            if not self._store.outage.covers("the worker's farewell", error):
+                logger.error("the store failed while the worker left (%s: %s)", type(error).__name__, error)
+            return False
+        return True
 
     def _start_watchdog(self) -> Watchdog | None:
         if not self.settings.block_warning:

@@ -2,12 +2,17 @@
 
     HoldfastError                   .code, a stable name for programs
     ├── ConfigError                 wrong before anything ran
+    │   ├── MissingExtra            also an ImportError: the command that installs what is missing
+    │   └── UnknownOption           also a TypeError: what the option is called here
+    ├── BlockingCall                also a RuntimeError: a wait inside a task, or a blocking one in an event loop
+    ├── NotAwaited                  .call, also a RuntimeError: a call of ctx whose await was forgotten
     ├── InvalidInput                a value was refused; nothing was written
     │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
     │   ├── Undecodable             stored text that is not JSON, or not of the type that is expected
     │   ├── InvalidVersion          a version, or a range of versions, that cannot be
     │   ├── NotInInventory          .inventory .name .close, the task's inventory does not have it
     │   ├── UnknownTask             no task of that name is registered or declared
+    │   ├── ReservedName            .kind .name, a queue, task or breaker that is Holdfast's own
     │   ├── PayloadTooLarge         .size .limit
     │   │   └── FrameTooLarge       one frame of a stream
     │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
@@ -17,6 +22,7 @@
     │   ├── UrlRefused              a URL that requests may not go to
     │   ├── InvalidSignature        a webhook that was not signed with our secret, or not lately
     │   ├── UnknownTenant           .tenant, the app knows its tenants, and this is none of them
+    │   ├── AccessDenied            a token does not allow this: another's worker, queue or task
     │   ├── BeyondScope             .tenant, what belongs to the whole store, in a tenant's view
     │   ├── InvalidAmount           negative, zero, not finite, too large or too fine
     │   ├── UnknownDimension        .budget .dimension, the budget has no such dimension
@@ -54,6 +60,7 @@
     ├── QueueFull                   too many writes are waiting in this process
     ├── StorageError                .backend
     │   ├── StorageBusy             the lock could not be had before the deadline
+    │   │   └── SelfLocked          the caller's own transaction holds it; pass connection=
     │   ├── StorageUnavailable      the database cannot be reached
     │   ├── StorageFull             no space left; reads still work
     │   ├── StorageReadOnly         the file or server refuses writes
@@ -76,7 +83,7 @@ Expected outcomes are values; these are surprises. Each message ends with what t
 
 from __future__ import annotations
 
-from .access import TokenConflict
+from .access import AccessDenied, TokenConflict
 from .artifacts import DuplicateArtifact
 from .budgets import (
     BudgetNotFound,
@@ -105,6 +112,7 @@ from .flows import (
 from .inputs import (
     InvalidArguments,
     PayloadTooLarge,
+    ReservedName,
     Undecodable,
     UnknownTask,
 )
@@ -134,12 +142,16 @@ from .outbox import (
     WrongAnswer,
 )
 from .root import (
+    BlockingCall,
     ConfigError,
     Conflict,
     HoldfastError,
     InvalidInput,
+    MissingExtra,
+    NotAwaited,
     NotFound,
     QueueFull,
+    UnknownOption,
 )
 from .routing import (
     InvalidVersion,
@@ -158,6 +170,7 @@ from .storage import (
     NotInTransaction,
     OutcomeUnknown,
     SchemaMismatch,
+    SelfLocked,
     StorageBusy,
     StorageError,
     StorageFull,
@@ -174,8 +187,10 @@ from .tenants import (
 )
 
 __all__ = [
+    "AccessDenied",
     "BadHandle",
     "BeyondScope",
+    "BlockingCall",
     "BudgetNotFound",
     "ConfigError",
     "Conflict",
@@ -211,6 +226,8 @@ __all__ = [
     "JobSkipped",
     "KeyConflict",
     "LeaseLost",
+    "MissingExtra",
+    "NotAwaited",
     "NotFound",
     "NotInInventory",
     "NotInTransaction",
@@ -222,9 +239,11 @@ __all__ = [
     "QueueFull",
     "QuotaNotFound",
     "RequestFailed",
+    "ReservedName",
     "ResultTimeout",
     "SchemaMismatch",
     "SelfEdge",
+    "SelfLocked",
     "SignalConflict",
     "SpendConflict",
     "StaleRevision",
@@ -240,6 +259,7 @@ __all__ = [
     "TooManySignals",
     "Undecodable",
     "UnknownDimension",
+    "UnknownOption",
     "UnknownTask",
     "UnknownTenant",
     "UrlRefused",

@@ -66,6 +66,7 @@ class StaleRevision(Conflict):
     """Somebody else changed the flow's graph since it was read. Read it again, and repeat."""
 
     code = "stale_revision"
+    retryable = True
 
 
 class FlowNotSucceeded(HoldfastError):

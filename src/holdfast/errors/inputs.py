@@ -15,12 +15,25 @@ class Undecodable(InvalidInput):
     """Stored text that is not JSON, or that does not fit the type it is read as."""
 
     code = "undecodable"
+    unknown: tuple[str, ...] = ()
+    """Arguments of the stored job that this code does not have; newer code may have them."""
 
 
 class UnknownTask(InvalidInput):
     """No task of that name is registered or declared in this app."""
 
     code = "unknown_task"
+
+
+class ReservedName(InvalidInput):
+    """A queue, a task or a breaker that Holdfast uses itself; callers cannot."""
+
+    code = "reserved_name"
+
+    def __init__(self, kind: str, name: str, remedy: str) -> None:
+        self.kind = kind
+        self.name = name
+        super().__init__(f"{kind} {name!r} is reserved for Holdfast itself; {remedy}")
 
 
 class PayloadTooLarge(InvalidInput):

@@ -17,13 +17,13 @@ class DuplicateJob(Conflict):
 
 
 class IdTaken(Conflict):
-    """The id belongs to a job with another task, payload or tenant."""
+    """The id belongs to a job with another task, payload or tenant, or that is no member of the flow."""
 
     code = "id_taken"
 
-    def __init__(self, job_id: str) -> None:
+    def __init__(self, job_id: str, message: str = "") -> None:
         self.job_id = job_id
-        super().__init__(f"job {job_id} exists with another task, payload or tenant; choose another id")
+        super().__init__(message or f"job {job_id} exists with another task, payload or tenant; choose another id")
 
 
 class LeaseLost(Conflict):

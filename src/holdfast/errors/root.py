@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_ANYWHERE: Final = "check the name and the store"
+_WHERE: Final = {
+    "job": "check the id and the store, and that the transaction it was enqueued in has been committed",
+    "flow": "check the id and the store, and that the transaction it was stored in has been committed",
+    "budget": "make it with app.budgets.set or: holdfast budgets set",
+    "quota": "make it with app.quotas.set or: holdfast quotas set",
+    "rate": "make it with app.rate or: holdfast limits rate",
+    "breaker": "make it with app.breaker or: holdfast breakers set",
+    "schedule": "holdfast cron list shows those there are",
+    "worker": "holdfast workers list shows those there are",
+    "token": "holdfast tokens list shows those there are",
+    "key": "holdfast keys list shows those there are",
+    "queue": "holdfast queues list shows those there are",
+}
 
 
 class HoldfastError(Exception):
@@ -16,6 +31,51 @@ class ConfigError(HoldfastError):
     """A setting is wrong; nothing has run."""
 
     code = "config"
+
+
+class UnknownOption(ConfigError, TypeError):
+    """No such option exists; the message says what it is called here."""
+
+    code = "unknown_option"
+
+
+class MissingExtra(ConfigError, ImportError):
+    """A package that this part of Holdfast needs is not installed; the message is the command that installs it."""
+
+    code = "missing_extra"
+
+    PACKAGES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "postgres": ("psycopg",),
+        "web": ("starlette", "uvicorn", "jinja2", "httpx2", "httpcore2"),
+        "otel": ("opentelemetry",),
+    }
+
+    @classmethod
+    def explains(cls, missing: ImportError, extra: str) -> bool:
+        """Return whether an extra would install what could not be imported."""
+        return (missing.name or "").partition(".")[0] in cls.PACKAGES[extra]
+
+    def __init__(self, what: str, missing: ImportError, extra: str) -> None:
+        package = missing.name or "a package"
+        super().__init__(f'{what} needs {package}, which cannot be imported; run: pip install "holdfast[{extra}]"')
+        self.name = missing.name
+
+
+class BlockingCall(HoldfastError, RuntimeError):
+    """A wait inside a task, or a blocking one in an event loop, where it could last for ever. Nothing was awaited."""
+
+    code = "blocking_call"
+
+
+class NotAwaited(HoldfastError, RuntimeError):
+    """A handler ended with a call of its context that it never awaited; the call was not done, and the job fails."""
+
+    code = "not_awaited"
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+        name = call.partition("(")[0]
+        super().__init__(f"ctx.{call} was never awaited, so it was not done; write: await ctx.{name}(…)")
 
 
 class InvalidInput(HoldfastError):
@@ -32,7 +92,7 @@ class NotFound(HoldfastError):
     def __init__(self, kind: str, id: str) -> None:
         self.kind = kind
         self.id = id
-        super().__init__(f"no {kind} {id!r}")
+        super().__init__(f"no {kind} {id!r}; {_WHERE.get(kind, _ANYWHERE)}")
 
 
 class Conflict(HoldfastError):

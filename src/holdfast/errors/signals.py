@@ -31,7 +31,9 @@ class JobEnded(Conflict):
     def __init__(self, job_id: str, state: str) -> None:
         self.job_id = job_id
         self.state = state
-        super().__init__(f"job {job_id} has ended ({state}) and takes no signals")
+        super().__init__(
+            f"job {job_id} has ended ({state}) and takes no signals; to let it run again: holdfast jobs retry {job_id}"
+        )
 
 
 class SignalConflict(Conflict):
@@ -49,11 +51,14 @@ class TooManySignals(Conflict):
     """The job's mailbox takes no more signals."""
 
     code = "too_many_signals"
+    retryable = True
 
     def __init__(self, job_id: str, limit: int) -> None:
         self.job_id = job_id
         self.limit = limit
-        super().__init__(f"job {job_id} has received {limit:,} signals, which is the limit")
+        super().__init__(
+            f"job {job_id} has received {limit:,} signals, which is the limit; send what is new to a new job"
+        )
 
 
 class KeyConflict(Conflict):

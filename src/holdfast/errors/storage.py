@@ -22,6 +22,13 @@ class StorageBusy(StorageError):
     retryable = True
 
 
+class SelfLocked(StorageBusy):
+    """The caller's own open transaction holds the lock, so the call would wait for itself; nothing was written."""
+
+    code = "self_locked"
+    retryable = False
+
+
 class StorageUnavailable(StorageError):
     """The database cannot be reached."""
 

@@ -82,6 +82,8 @@ class Builder:
     ) -> Members[R]:
         """Add a job for each item, side by side. `task` takes the item, or is a function that makes a job of it."""
         make = cast("Callable[[A], JobRequest[R]]", getattr(task, "job", task))
+        if not isinstance(items, Iterable):
+            raise TypeError(f"flow.map takes several items, not {items!r}; write flow.map(task, [{items!r}])")
         requests = [make(item) for item in items]
         awaited = after_of(after)
         self._require_open()

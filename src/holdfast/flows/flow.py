@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 
 from ..context import JobInfo
 from ..errors import ForeignMember, InvalidFlow, InvalidInput
@@ -17,6 +18,8 @@ from ..tasks import JobRequest
 from .builder import Builder
 from .handle import FlowHandle, Flows
 from .members import Member
+
+logger: Final = logging.getLogger("holdfast")
 
 
 class FlowStore(Flows, Protocol):
@@ -52,10 +55,13 @@ class Flow(Builder, FlowHandle):
         self.on_success = on_success and on_success.complete()
         self.on_failure = on_failure and on_failure.complete()
         self._store = store
+        self._flows = _Unstored(name)
+        self._abandoned = False
 
     def start(self) -> Self:
         """Store it: what waits for nothing can run from now on. `with` does so at its end."""
         self._require_complete()
+        self._flows = self._store
         self._store.create(self)
         self.closed = True
         return self
@@ -63,6 +69,7 @@ class Flow(Builder, FlowHandle):
     async def astart(self) -> Self:
         """The awaiting twin of `start`."""
         self._require_complete()
+        self._flows = self._store
         await self._store.acreate(self)
         self.closed = True
         return self
@@ -80,6 +87,7 @@ class Flow(Builder, FlowHandle):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._abandoned = kind is not None
         if kind is None and not self.closed:
             self.start()
 
@@ -89,8 +97,13 @@ class Flow(Builder, FlowHandle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
+        self._abandoned = kind is not None
         if kind is None and not self.closed:
             await self.astart()
+
+    def __del__(self) -> None:
+        if isinstance(self.__dict__.get("_flows"), _Unstored) and not self._abandoned and not self.closed and len(self):
+            logger.warning("flow %r was never stored: write it as with app.flow(…), or call .start()", self.name)
 
     def __repr__(self) -> str:
         return f"<Flow {self.name!r} {self.id}>"
@@ -99,6 +112,18 @@ class Flow(Builder, FlowHandle):
         self._require_open()
         if not len(self):
             raise InvalidFlow(f"flow {self.name!r} has no members, and would never end; add one, or store no flow")
+
+
+class _Unstored:
+    """Stands for the store in a flow that is not stored yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise InvalidInput(
+            f"flow {self._name!r} is not stored yet; that happens at the end of its with block, or by .start()"
+        )
 
 
 class Extension(Builder):

@@ -10,9 +10,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 ADMIN: Final = "admin"
-ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "signal", "work", "operate", "admin"]
+ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "publish", "signal", "work", "operate", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(ScopeName)
-"""What a token may be good for. `payload` is to see arguments, results, frames and artifacts; `admin` is everything."""
+"""What a token may be good for. `payload` is to see arguments, results, frames and artifacts; `publish` is to put
+events into outboxes; `admin` is everything."""
 ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "viewer": frozenset({"read"}),
@@ -47,6 +48,9 @@ class Token:
     revoked_at: int | None
     state: TokenState
     """As it was when this was read."""
+    queues: tuple[str, ...] = ()
+    """Those that it is confined to; () is all."""
+    tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,19 @@ class Identity:
     """He reaches this tenant's part alone; "" is the whole store."""
     via: Via = "host"
     token_id: str | None = None
+    queues: tuple[str, ...] = ()
+    """Jobs of these alone; () is all."""
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it may work, enqueue and read jobs of some queues or tasks alone, and nothing else."""
+        return bool(self.queues or self.tasks)
+
+    @property
+    def holder(self) -> str:
+        """Who its workers belong to: the token, or how else the caller is known; never the app's own process."""
+        return self.token_id or f"{self.via}:{self.name}"
 
     def may(self, scope: str) -> bool:
         """Whether he may do what needs this scope; an admin may do all."""
@@ -117,13 +134,14 @@ def scopes_in(text: str) -> frozenset[str]:
 
 def identity_of(token: Token, via: Via) -> Identity:
     """Whom a token makes of its bearer."""
-    return Identity(token.name, token.scopes, token.tenant, via, token.id)
+    return Identity(token.name, token.scopes, token.tenant, via, token.id, token.queues, token.tasks)
 
 
 def token_of(row: tuple[Any, ...], state: TokenState) -> Token:
     """From its columns."""
-    id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at = row[:9]
+    id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks = row[:11]
     return Token(
         id=id, name=name, scopes=scopes_in(scopes), tenant=tenant, created_at=created_at, created_by=created_by,
         expires_at=expires_at, last_used_at=last_used_at, revoked_at=revoked_at, state=state,
+        queues=_words(queues), tasks=_words(tasks),
     )  # fmt: skip

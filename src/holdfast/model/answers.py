@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Literal
 
 from .job import JobRecord
+
+LATER: Final = ("delayed", "retrying", "throttled")
+"""Labels of ready jobs whose time has not come, by what they wait for."""
 
 
 class CancelResult(StrEnum):
@@ -32,11 +36,13 @@ class DeleteResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs to list, newest first. `before` is the id that the last page ended with."""
+    """Which jobs to list, newest first. `before` is the `next` of the page before; by default the last id of it."""
 
     state: str | None = None
     states: tuple[str, ...] | None = None
     """One of these; instead of `state`."""
+    label: str | None = None
+    """delayed, retrying or throttled: ready jobs whose time has not come, by what they wait for."""
     queue: str | None = None
     task: str | None = None
     tenant: str | None = None
@@ -46,9 +52,13 @@ class JobFilter:
     flow: str | None = None
     worker: str | None = None
     """The id of the worker that runs it."""
+    affinity: str | None = None
+    """What it should find loaded, such as a model."""
     tag: str | None = None
     text: str | None = None
     """What stands in its arguments or its error, as it is stored."""
+    created_by: str | None = None
+    """Who enqueued it, such as `token:shop`."""
     priority: int | None = None
     min_attempts: int | None = None
     created_after: int | None = None
@@ -58,8 +68,14 @@ class JobFilter:
     finished_before: int | None = None
     older_than: int | None = None
     """Ended at least so many microseconds ago."""
+    order: Literal["created", "ended"] = "created"
+    """The newest first; `ended` lists ended jobs alone, those that ended last first."""
     before: str | None = None
     limit: int = 50
+
+    def place(self, job: JobRecord) -> str:
+        """Return the `before` with which the list continues after a job of it."""
+        return job.id if self.order == "created" else f"{job.finished_at}:{job.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,8 @@ def _single(chunk: Chunk, cursor: str) -> Event:
     match chunk.kind:
         case "job":
             kind = f"job.{_verb(chunk.previous, chunk.state or '', chunk.reason)}"
+        case "stage":
+            kind, detail = "job.stage", {"stage": chunk.name, "previous_stage": chunk.target}
         case "signal":
             kind, detail = "signal.received", {"name": chunk.name, "source": chunk.source}
         case "flow":
@@ -200,7 +202,7 @@ _READY: Final = {"running": "released", "suspended": "resumed", "blocked": "unbl
 _ENDS: Final = ("succeeded", "failed", "cancelled")
 _VERBS: Final = {
     "job": {*_ENDS, *_AGAIN.values(), *_READY.values(), "expired", "skipped", "enqueued", "started", "suspended"}
-    | {"blocked", "replayed"},
+    | {"blocked", "replayed", "stage"},
     "flow": {*_ENDS},
     "signal": {"received"},
 }

@@ -47,6 +47,18 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinChange:
+    """The answer to a change of a member's join: the join that it has now, and its state after the change."""
+
+    job_id: str
+    join: Join
+    upstreams: int
+    state: JobState
+    """`blocked` while it still waits, `ready` if the new join is met, `skipped` if it can no longer be met."""
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """`downstream` waits for `upstream`; both are job ids."""
 
@@ -174,6 +186,8 @@ class FlowCancel:
     reason: str
     at: int
     again: bool = False
+    members: tuple[str, ...] = ()
+    """The ids of the jobs that it reached: those it ended, and those it asked to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Jobs that could start, and that no live worker can run."""
+    """Jobs that could start, and that no live worker can run, or a queue with a total that none serves."""
 
     route: int
     queue: str
     job_id: str
-    """The first of them."""
+    """The first of them; "" where the queue has none."""
     code: str
     text: str

@@ -5,12 +5,16 @@ What is made once per job is a msgspec Struct: a frozen dataclass of 20 fields t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, Literal
 
 import msgspec
 
+from .budget import QUOTA
+from .large import SURELY_INLINE
 from .route import Route
 
 OnDuplicate = Literal["existing", "replace", "raise"]
@@ -89,11 +93,35 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     fair: Fair | None = None
     webhook: tuple[str, str] | None = None
     """The endpoint that its tags name, and the URL that is told: both are stored with the job."""
+    hooks: str | None = None
+    """What is enqueued when it ends: a JSON list of `Hook`."""
+    created_by: str = "engine"
+    """Who enqueued it: `token:NAME`, `schedule:NAME`, `job:ID`, an operator, what the program says, or `code`."""
 
     @property
     def is_keyless(self) -> bool:
         """Whether its insert can neither meet a twin nor wait for a stranger's transaction."""
-        return self.dedupe is None and not self.explicit_id and self.route.is_plain and not (self.fair or self.webhook)
+        return (
+            self.dedupe is None
+            and not self.explicit_id
+            and self.route.is_plain
+            and not (self.fair or self.webhook or self.hooks)
+            # A larger one may have to be kept elsewhere, in a statement of its own.
+            and len(self.payload) <= SURELY_INLINE
+        )
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is enqueued when another ends, in the same commit."""
+
+    on: Literal["success", "failure", "end"]
+    """`failure` is a job that failed or expired, `end` is any end."""
+    spec: JobSpec
+    """The job, without its arguments."""
+    takes: str
+    """The argument that gets the id of the job that ended."""
+    wants: tuple[str, ...] = ()
+    """Which of state, reason, result and error it gets as arguments of these names."""
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -182,12 +210,45 @@ class JobRecord:
     member: str | None = None
     linked: int = 0
     inputs: str | None = None
+    created_by: str | None = None
+    """None where it was enqueued before this was kept."""
+    past_attempts: int = 0
+    """Those from before its attempts began from zero again, by a retry."""
+
+    @property
+    def total_attempts(self) -> int:
+        """All its attempts, over all its generations."""
+        return self.past_attempts + self.attempts
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> JobRecord:
         fields = list(row)
         fields[5] = JobState(row[5])
-        return cls(*fields)
+        job = cls(*fields)
+        return job if job.error is None else replace(job, error=last_error(job.state, job.reason, job.error))
+
+
+def last_error(state: str, reason: str | None, error: str | None) -> str | None:
+    """Return what went wrong last. A success and a wait for a quota have no error; those before are in the history."""
+    return None if state == JobState.SUCCEEDED or (state, reason) == (JobState.READY, QUOTA) else error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What a job asks of workers and limits, beyond what its task and queue say."""
+
+    requires: tuple[str, ...] = ()
+    affinity: str | None = None
+    version: str | None = None
+    concurrency_key: str | None = None
+    concurrency: int | None = None
+    rate: str | None = None
+    breaker: str | None = None
+    quota: str | None = None
+    reserve: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    """What it reserves in budgets before it starts, by budget and dimension."""
+    webhook: str | None = None
+    """The URL that is notified of this job alone."""
 
 
 @dataclass(frozen=True, slots=True)

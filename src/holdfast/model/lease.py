@@ -19,6 +19,21 @@ MOST_FRAMES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who uses the lease API. A worker belongs to the holder that registered it."""
+
+    holder: str = ""
+    """The id of a token, or how else a caller over HTTP is known; "" is the app's own process."""
+    actor: str = "app"
+    queues: tuple[str, ...] = ()
+    """Those that its workers may serve; () is all."""
+    tasks: tuple[str, ...] = ()
+
+
+OWN_PROCESS: Final = Caller()
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """A worker that is known now."""
 
@@ -89,6 +104,8 @@ class Finished:
     """Where the job went: succeeded, failed, ready (it is tried again), blocked, cancelled, expired."""
     again: bool = False
     """It was recorded before; nothing was changed."""
+    delay: float | None = None
+    """Seconds until the job may run again, where this call made it wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +118,12 @@ class Waited:
     how: str = ""
     """signals, operator or timeout, where the answer is here."""
     value: Any = None
-    """The payload of the signal, or what the operator gave."""
+    """The payload of the signal, a list where several were asked for, or what the operator gave."""
     token: str | None = None
     """Of the waitpoint, while it is waited for."""
     expires_at: int | None = None
     again: bool = False
-    """The job was suspended by this very call before; nothing was changed, and the token is not told again."""
+    """The job was suspended by this very call before; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,8 @@ class FrameDraft:
     data: Any
     kind: str = "output"
     best_effort: bool = False
+    source: str | None = None
+    correlation_id: str | None = None
 
 
 # -- how a run ended, as its worker says it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -22,6 +23,12 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     reserve: dict[str, dict[str, int]] | None = None
     """What it sets aside in budgets before it starts, in millionths by budget and dimension."""
     quota: str | None = None
+    keyed: str | None = None
+    """The scope of its own bucket, where `rate` is limited by key."""
+    own_reserve: bool = False
+    """Whether only budgets of its tenant count: a caller that is confined to the tenant named them."""
+    own_quota: bool = False
+    """The same for its quota."""
 
     def encode(self) -> str:
         return _ENCODER.encode(self).decode()
@@ -54,6 +61,8 @@ class Bucket:
     refill: float
     tokens: float
     origin: str
+    keys: int = 0
+    """How many keys have a bucket of their own, of this size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +110,8 @@ class Standing:
     """Queues that were throttled and have not recovered yet."""
     breakers: tuple[str, ...] = ()
     """Circuit breakers that are not closed, or behind which jobs are parked."""
+    quotas: bool = False
+    """Whether jobs are parked until a quota has room for them."""
     loud: frozenset[str] = frozenset()
     """Queues of which the log is told everything, not only how jobs end."""
 
@@ -129,6 +140,39 @@ def _part(name: str) -> str:
 def rate_lane(scope: str) -> str:
     """Where jobs wait for a token of that scope."""
     return f"rate:{scope}"
+
+
+TENANT_BREAKER: Final = "tenant:"
+"""The beginning of the breakers that tenants have of their own."""
+
+
+def tenant_breaker(tenant: str, scope: str) -> str:
+    """A tenant's own breaker, with the settings of that of the scope: its failures open it for nobody else."""
+    return f"{TENANT_BREAKER}{_part(tenant)}:{scope}"
+
+
+def breaker_it_follows(scope: str) -> str | None:
+    """The breaker whose settings a tenant's own one has; None for any other."""
+    return scope.split(":", 2)[2] if scope.startswith(TENANT_BREAKER) and scope.count(":") > 1 else None
+
+
+def keyed_scope(rate: str, tenant: str, key: str) -> str:
+    """The scope of the bucket that a key has of a rate, or with "" the tenant itself. Two tenants never share one."""
+    whose = f"[{_inside(tenant)}]" if tenant else ""
+    return f"{rate}{whose}[{_inside(key)}]"
+
+
+def _inside(name: str) -> str:
+    """So that it ends with the bracket."""
+    return name.replace("%", "%25").replace("[", "%5b").replace("]", "%5d")
+
+
+QUOTA_LANE: Final = "quota:"
+
+
+def quota_lane(key: str) -> str:
+    """Where jobs wait for room in the quota of that key."""
+    return f"{QUOTA_LANE}{key}"
 
 
 def breaker_lane(scope: str) -> str:

@@ -87,6 +87,8 @@ class OutboxAges:
     pending: int | None = None
     parked: int | None = None
     abandoned: int | None = None
+    delivered: int | None = None
+    """When the newest of the delivered entries was delivered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,11 @@ class Retry:
     delay: int
     error: str
     outcome: str = "failed"
-    """For the history: failed, timeout or crashed."""
+    """For the history: failed, timeout, crashed or lost."""
     convicts: bool = False
     """The run took its own process down: it counts towards the crash cap."""
+    suspect: bool = False
+    """It runs apart from now on. Until then a loss leaves that as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Parked:
 
     reason: str
     error: str
+    began: bool = True
+    """Whether its handler was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Released:
     """It was handed back unfinished: ready at once, at no cost. `reason`: shutdown, orphan, fenced."""
 
     reason: str
+    began: bool = True
 
 
 @dataclass(frozen=True, slots=True)

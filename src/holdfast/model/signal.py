@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-SIGNAL_LIMIT: Final = 64 * 1024
-"""Bytes of a payload."""
 MAX_SIGNALS: Final = 10_000
 """Per job, over its whole life."""
 MAX_WAITPOINTS: Final = 10_000
@@ -37,6 +35,8 @@ class Sent:
     effect: Literal["stored", "resumed"]
     again: bool = False
     """It had been accepted before, under the same key; nothing was changed."""
+    waits_for: tuple[str, ...] = ()
+    """The names that the job waits for now, where this is none of them: the signal is kept for a later wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,42 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A waitpoint that takes a signal. Its token is nobody's to list. Instants are microseconds."""
+    """A waitpoint that takes a signal, or a name that a suspended job waits for. Instants are microseconds.
+
+    A waitpoint's token is nobody's to list.
+    """
 
     id: str
+    """Of a name: the job's id, a comma and the name."""
     job_id: str
     task: str
     queue: str
     tenant: str
     name: str
     kid: str
+    """The key of the waitpoint's token; "" for a name, which has none."""
     schema: str | None
     """JSON schema of the payload, for a form."""
     created_at: int
-    expires_at: int
+    expires_at: int | None
+    """None where the wait has no timeout."""
     refusals: int
     refused_at: int | None
     awaited: bool
     """Whether its job is suspended; it may not have come so far, or wait for something else."""
     arguments: str = ""
     """How the arguments of its job begin, as they are stored."""
+
+
+def name_id(job_id: str, name: str) -> str:
+    """The id of a name that a job waits for. No job's id contains a comma."""
+    return f"{job_id},{name}"
+
+
+def name_of(id: str) -> tuple[str, str]:
+    """The job and the name of such an id; the name is "" where it is that of a waitpoint."""
+    job_id, _, name = id.partition(",")
+    return job_id, name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
-"""Numbers about queues, minutes, errors, workers and the store. Durations are seconds, instants microseconds."""
+"""Numbers about queues, tasks, minutes, errors, workers and the store. Durations are seconds, instants microseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 MINUTE: Final = 60_000_000
 
@@ -73,6 +75,75 @@ class MetricPoint:
     max: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long something took, in seconds. Percentiles are off by a fifth at most; the mean and the max are exact."""
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStats:
+    """What the jobs of one task did in the last closed minutes."""
+
+    task: str
+    minutes: int
+    counts: Mapping[str, int]
+    """In all of them, by counter; a counter that is missing is 0."""
+    run: Latency | None = None
+    """From started to ended, of the last run of the jobs that ended; None where none did."""
+    wait: Latency | None = None
+    """From due to started, of the same runs."""
+
+    def count(self, counter: str) -> int:
+        return self.counts.get(counter, 0)
+
+    @property
+    def runs(self) -> int:
+        """Runs that started."""
+        return self.count("started")
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The share of the runs that failed, for good or to be retried; None where none ended."""
+        failed = self.count("failed") + self.count("retried")
+        ended = failed + self.count("succeeded")
+        return failed / ended if ended else None
+
+
+OPERATION_BOUNDS: Final = (
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
+)  # fmt: skip
+"""Upper bounds, in seconds, for how long operations of the store take."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationStats:
+    """Durations, in seconds, of one operation of the store in this process since the store was opened."""
+
+    operation: str
+    outcome: str
+    """ok, or error where the store failed. A refusal, such as for an unknown job, is ok."""
+    count: int
+    sum: float
+    p50: float
+    p95: float
+    p99: float
+    """Percentiles are estimated from `buckets`."""
+    max: float
+    buckets: tuple[int, ...]
+    """How many took at most as long as each of `OPERATION_BOUNDS` and longer than the one before; one more beyond."""
+
+    @property
+    def mean(self) -> float:
+        return self.sum / self.count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStats:
     """A limit and how much of it is in use."""
@@ -120,6 +191,10 @@ class WorkerStats:
     """alive, stopping, dead, or lost where its lease has run out."""
     slots: int
     beat_age: float
+    running: int = 0
+    """Jobs that it runs."""
+    oldest: tuple[str, ...] = ()
+    """The ids of the few that it has run for longest."""
     vitals: Vitals | None = None
 
     @property
@@ -148,6 +223,35 @@ class StoreStats:
     """The worst worker's: percentiles of several cannot be put together."""
     writes_waiting: int = 0
     """The worst worker's."""
+
+
+class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The health of all worker processes and of the database in one minute. None: this database does not tell it."""
+
+    minute: int
+    workers: int = 0
+    cpu: float = 0.0
+    """Cores in use, of all worker processes together."""
+    rss: int = 0
+    """Bytes of memory, of all worker processes together."""
+    rss_max: int = 0
+    """The largest process's."""
+    claims: int = 0
+    claim_p99: float | None = None
+    writes_waiting: int = 0
+    bytes: int = 0
+    free_bytes: int | None = None
+    dead_rows: int | None = None
+    live_rows: int | None = None
+    oldest_transaction: float | None = None
+    wal_bytes: int | None = None
+    """The write-ahead log's (SQLite)."""
+    disk_free: int | None = None
+    """Bytes that are free on the disk of the file (SQLite)."""
+    pool_peak: int | None = None
+    """Connections in use at once, at most, in the process that keeps the numbers (Postgres)."""
+    pool_size: int | None = None
+    """How many it may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Cursor:
 
 
 START: Final = Cursor()
+END: Final = Cursor(2**62, 2**62)
+"""Behind every frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,10 @@ class Frame:
     best_effort: bool = False
     generation: int = 0
     """How often the job had been replayed."""
+    source: str | None = None
+    """Where the job had it from, such as a model or a tool, where it said so."""
+    correlation_id: str | None = None
+    """What it belongs to elsewhere, such as a request, where the job said so."""
     control: bool = False
     """Not said by the job, but about its frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
 
@@ -123,6 +129,8 @@ class Draft:
     data: bytes
     step: str = ""
     best_effort: bool = False
+    source: str = ""
+    correlation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +147,8 @@ class Batch:
     serial: int
     drafts: tuple[Draft, ...] = ()
     progress: Progress | None = None
+    stages: tuple[str, ...] = ()
+    """The stages that it reported, of which `progress` has the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,14 @@ import msgspec
 
 TASK: Final = "webhook.deliver"
 QUEUE: Final = "webhooks"
+BREAKER: Final = "webhook:"
+"""The beginning of the breakers and lanes of endpoints."""
 CALLED_TAG: Final = "webhook:"
 """A job's tag that names the endpoint which hears of it."""
 WANTED_TAG: Final = "webhook-on:"
 """A job's tags that say of which events; without any, of all."""
+EVERY_TAG: Final = f"{WANTED_TAG}*"
+"""A job's tag that makes the log tell of every transition, whatever its queue tells. Triggers look for it, too."""
 _list: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _result: Final = msgspec.json.Decoder(dict[str, int]).decode
 _error: Final = msgspec.json.Decoder(dict[str, str]).decode

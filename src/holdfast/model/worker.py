@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+MOST_OLDEST: Final = 5
+"""Running jobs that a worker in a list names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,8 @@ class WorkerSpec:
     """The affinities that it has loaded, the last used first."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """By task, where one is declared."""
+    holder: str = ""
+    """Who alone may act as this worker in the lease API, as `Caller.holder` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,10 @@ class Worker:
     capabilities: tuple[str, ...] = ()
     resident: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    running: int = 0
+    """Jobs that it runs; counted where workers are listed for people."""
+    oldest: tuple[str, ...] = ()
+    """The ids of those of them that it has run for longest, at most `MOST_OLDEST`."""
 
 
 @dataclass(frozen=True, slots=True)

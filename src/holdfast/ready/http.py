@@ -6,17 +6,19 @@ import base64
 import re
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..clock import SYSTEM_CLOCK
 from ..codec import encode
 from ..context import Context
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound
+from ..model.limits import JobLimits
 from ..outbound.client import Answer, Client, check_headers
 from ..outbound.policy import Policy, parse
 from ..outbound.verdict import verdict
-from ..outcomes import Retry
+from ..outcomes import Retry, Throttle
 
 if TYPE_CHECKING:
     from ..app import App
@@ -82,6 +84,8 @@ def http_request(
         fields |= check_headers(headers or {}) | secrets.get(parse(url, client.policy).host, {})
         answer = await client.request(method, url, headers=fields, body=content, timeout=timeout, limit=limit)
         if (failure := verdict(answer, now=(app._clock or SYSTEM_CLOCK).now())) is not None:
+            if isinstance(failure, Throttle):
+                await _drain_rate(app, ctx)
             raise failure
         if answer.cut == "time":
             raise Retry(f"{answer.status}: the rest of the answer did not come within {timeout:g} s")
@@ -90,6 +94,16 @@ def http_request(
     chosen: dict[str, Any] = {"name": name, "permanent_on": (InvalidInput,), **options}
     task: AsyncTask[..., HttpResult] = app.task(**chosen)(request)
     return task
+
+
+async def _drain_rate(app: App, ctx: Context) -> None:
+    """Empty the bucket of the job's rate, if it has one: the server has just refused, and would refuse the next."""
+    if not ctx.job.worker:
+        return
+    limits = JobLimits.decode((await app.jobs.aget(ctx.id)).limits or "{}")
+    if scope := limits.keyed or limits.rate:
+        with suppress(NotFound):
+            await ctx.drain(scope)
 
 
 class _Lazy:

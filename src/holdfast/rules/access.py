@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from ..clock import SECOND
-from ..errors import InvalidInput
+from ..errors import AccessDenied, InvalidInput
 from ..model.access import ADMIN, ROLES, SCOPES, Identity, Session, TokenState
 from ..names import check_duration
 
@@ -21,6 +21,8 @@ IDLE: Final = 30 * 60 * SECOND
 """A session that was not used for so long is over."""
 ABSOLUTE: Final = 12 * 3600 * SECOND
 """No session is good for longer."""
+CONFINED: Final = ("read", "payload", "enqueue", "signal", "work")
+"""The scopes that a token may have that is confined to queues or tasks."""
 NOTED_EVERY: Final = 60 * SECOND
 _LONGEST_LIFE: Final = 3_660 * 86_400 * SECOND
 _RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -54,6 +56,21 @@ def role_of(scopes: Collection[str]) -> str | None:
 def may(identity: Identity, scope: str) -> bool:
     """Whether somebody may do what needs this scope; a scope that there is not is refused, even to an admin."""
     return identity.may(check_scope(scope))
+
+
+def check_confined(scopes: Collection[str]) -> None:
+    """InvalidInput where a token that is confined to queues or tasks would be good for more than those."""
+    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in CONFINED]:
+        raise InvalidInput(
+            f"a token that is confined to queues or tasks cannot have {', '.join(beyond)}; give it some of "
+            f"{', '.join(CONFINED)}"
+        )
+
+
+def check_within(what: str, name: str, allowed: Collection[str]) -> None:
+    """AccessDenied where a token is confined to others; an empty list confines to nothing."""
+    if allowed and name not in allowed:
+        raise AccessDenied(f"the token does not allow {what} {name!r}", f"it is confined to {', '.join(allowed)}")
 
 
 def check_life(expires: object) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -22,10 +23,15 @@ class Candidate(msgspec.Struct, frozen=True):
     scope: str | None = None
     breaker: str | None = None
     """The lane of its circuit breaker."""
+    base: str | None = None
+    """The rate that `scope` is a key's bucket of."""
+    quota: str | None = None
+    shares_quota: bool = True
+    """Whether that may be the one of no tenant."""
 
     @property
     def is_free(self) -> bool:
-        return not self.lanes and self.scope is None and self.breaker is None
+        return not self.lanes and self.scope is None and self.breaker is None and self.quota is None
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -46,6 +52,14 @@ class Verdicts:
     parked: list[tuple[Candidate, str]]
 
     @property
+    def by_lane(self) -> dict[str, list[Claimed]]:
+        """The parked jobs of each lane."""
+        found: dict[str, list[Claimed]] = {}
+        for one, lane in self.parked:
+            found.setdefault(lane, []).append(one.job)
+        return found
+
+    @property
     def joined(self) -> Counter[str]:
         return Counter(lane for candidate in self.accepted for lane in candidate.lanes)
 
@@ -61,23 +75,57 @@ def candidate(job: Claimed, standing: Standing) -> Candidate:
         lanes = (*lanes, own.key)
         if own.capacity is not None:
             capacities = ((own.key, own.capacity),)
-    return Candidate(job, lanes, capacities, own.rate, breaker_lane(own.breaker) if own.breaker else None)
+    breaker = breaker_lane(own.breaker) if own.breaker else None
+    base = own.rate if own.keyed else None
+    return Candidate(job, lanes, capacities, own.keyed or own.rate, breaker, base, own.quota, not own.own_quota)
 
 
 def _standing_lanes(job: Claimed, standing: Standing) -> tuple[str, ...]:
     return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes)
 
 
-def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapping[str, int]) -> Verdicts:
+class QuotaRoom(msgspec.Struct):
+    """The room in one quota: jobs that may still be let in, and jobs that may still be active; None is any number."""
+
+    lane: str
+    window: int | None
+    active: int | None
+    span: int | None = None
+    """Of the window, in microseconds."""
+    inside: frozenset[str] = frozenset()
+    """Jobs that were let in before within the window: they count once there."""
+
+    @property
+    def least(self) -> int | None:
+        return min((n for n in (self.window, self.active) if n is not None), default=None)
+
+    def has_room_for(self, job_id: str) -> bool:
+        return (self.active is None or self.active > 0) and (
+            self.window is None or self.window > 0 or job_id in self.inside
+        )
+
+    def take(self, job_id: str) -> None:
+        if self.active is not None:
+            self.active -= 1
+        if self.window is not None and job_id not in self.inside:
+            self.window -= 1
+
+
+def admit(
+    candidates: Sequence[Candidate],
+    room: Mapping[str, int],
+    tokens: Mapping[str, int],
+    quotas: Mapping[str, QuotaRoom] = MappingProxyType({}),
+) -> Verdicts:
     """Take each job for which every lane has room and its bucket a token, in order; park the rest.
 
     A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token. A circuit breaker is a lane
-    like others here.
+    like others here. `quotas` are those of jobs, by the job's id; the room that is left stays in them.
     """
     left, purse = dict(room), dict(tokens)
     verdicts = Verdicts([], [])
     for one in candidates:
-        holds = one.holds
+        holds, quota = one.holds, quotas.get(one.job.id)
         for lane in holds:
             if left.get(lane, 1) <= 0:
                 verdicts.parked.append((one, lane))
@@ -86,10 +134,15 @@ def admit(candidates: Sequence[Candidate], room: Mapping[str, int], tokens: Mapp
             if one.scope is not None and purse.get(one.scope, 0) <= 0:
                 verdicts.parked.append((one, rate_lane(one.scope)))
                 continue
+            if quota is not None and not quota.has_room_for(one.job.id):
+                verdicts.parked.append((one, quota.lane))
+                continue
             verdicts.accepted.append(one)
             for lane in holds:
                 if lane in left:
                     left[lane] -= 1
             if one.scope is not None:
                 purse[one.scope] -= 1
+            if quota is not None:
+                quota.take(one.job.id)
     return verdicts

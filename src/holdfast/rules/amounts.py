@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
@@ -68,6 +69,12 @@ def exact(millionths: int) -> Decimal:
     whole, rest = divmod(abs(millionths), MICRO)
     sign = "-" if millionths < 0 else ""
     return Decimal(f"{sign}{whole}.{rest:06d}".rstrip("0").rstrip("."))
+
+
+def in_units(text: str) -> str:
+    """Stored amounts by dimension, which are millionths, as JSON that people read."""
+    shown = (f"{json.dumps(name)}: {exact(millionths):f}" for name, millionths in json.loads(text).items())
+    return "{" + ", ".join(shown) + "}"
 
 
 def _millionths(what: str, value: int | Decimal) -> int:

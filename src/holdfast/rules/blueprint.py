@@ -19,7 +19,7 @@ from .cron import check_zone
 from .ticks import jitter_of
 
 # What each job has of its own, and what the row has in columns.
-_OWN: Final = ("id", "task", "payload", "explicit_id", "at", "delay", "deadline_at", "trace")
+_OWN: Final = ("id", "task", "payload", "explicit_id", "at", "delay", "deadline_at", "trace", "created_by")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -48,7 +48,8 @@ def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
         options["route"] = {**options.get("route", {}), "queue": schedule.queue}
         payload = _payload(schedule, tick)
         start = tick + jitter_of(schedule.name, tick, schedule.jitter)
-        own = {"id": job_id, "task": schedule.task, "payload": payload, "at": start if start > now else None}
+        own = {"id": job_id, "task": schedule.task, "payload": payload, "at": start if start > now else None,
+               "created_by": f"schedule:{schedule.name}"}  # fmt: skip
         return msgspec.convert({**options, **own}, JobSpec)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit it, or make it anew") from wrong

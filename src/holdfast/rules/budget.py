@@ -82,15 +82,30 @@ def refusal(accounts: Mapping[str, Account], asked: Mapping[tuple[str, str], int
     return None
 
 
+def set_aside(accounts: Mapping[str, Account], asked: Mapping[tuple[str, str], int]) -> dict[str, Account]:
+    """The same budgets with this reserved in them."""
+    found = dict(accounts)
+    for (key, dimension), amount in asked.items():
+        line = found[key].lines[dimension]
+        lines = {**found[key].lines, dimension: replace(line, reserved=line.reserved + amount)}
+        found[key] = replace(found[key], lines=lines)
+    return found
+
+
 def exhausted(account: Account, refused: Refusal) -> Exhausted:
     line = account.lines[refused.dimension]
     limit = CEILING if line.hard is None else line.hard
     return Exhausted(account.name, line.dimension, exact(refused.asked), exact(line.room), exact(limit))
 
 
-def breached(line: Line) -> Line:
-    """It has refused a reservation."""
-    return replace(line, hard_breaches=line.hard_breaches + 1)
+def breached(line: Line, times: int) -> Line:
+    """It has refused so many reservations."""
+    return replace(line, hard_breaches=line.hard_breaches + times)
+
+
+def give_back(line: Line, amount: int) -> Line:
+    """What was spent is spent no more. What is counted for its lifetime stays."""
+    return replace(line, spent=max(0, line.spent - amount))
 
 
 def charge(line: Line, amount: int) -> Line:

@@ -61,7 +61,7 @@ def fate(job: Look, action: Action, *, force: bool = False, priority: int | None
 
 
 def _prioritised(job: Look, wanted: int | None) -> Fate:
-    if job.state not in (_S.READY, _S.BLOCKED):
+    if job.state not in (_S.READY, _S.BLOCKED, _S.SUSPENDED):
         return Fate.NOT_ALLOWED
     return Fate.ALREADY if job.priority == wanted else Fate.CHANGED
 

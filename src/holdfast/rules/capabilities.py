@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..codec import MAX_DEPTH, PAYLOAD_LIMIT
+from ..codec import MAX_DEPTH, PAYLOAD_LIMIT, VALUE_LIMIT
 from ..model.artifact import INLINE
-from ..model.signal import MAX_SIGNALS, MAX_WAITPOINTS, SIGNAL_LIMIT
+from ..model.signal import MAX_SIGNALS, MAX_WAITPOINTS
 from ..model.stream import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES
 from ..names import CAPABILITIES_BYTES, MAX_ATTEMPTS, MAX_TAGS, NAME_BYTES, TAG_BYTES
 from .graph import MAX_DEPTH as MAX_FLOW_DEPTH
@@ -16,8 +16,8 @@ from .lifecycle import MAX_GENERATION
 from .replay import MOST_CALLS
 
 LIMITS: Final[Mapping[str, int]] = {
-    "payload": PAYLOAD_LIMIT,
-    "result": PAYLOAD_LIMIT,
+    "payload": VALUE_LIMIT,
+    "result": VALUE_LIMIT,
     "json_depth": MAX_DEPTH,
     "name": NAME_BYTES,
     "tag": TAG_BYTES,
@@ -27,7 +27,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "flow_members": MAX_MEMBERS,
     "flow_depth": MAX_FLOW_DEPTH,
     "durable_calls": MOST_CALLS,
-    "signal": SIGNAL_LIMIT,
+    "signal": VALUE_LIMIT,
     "signals": MAX_SIGNALS,
     "waitpoints": MAX_WAITPOINTS,
     "artifact_in_row": INLINE,

@@ -106,6 +106,19 @@ def check_text(text: object) -> str:
     return " ".join(fields)
 
 
+def check_steps(text: str) -> None:
+    """Refuse a step beyond the values of its field, such as every 90 minutes: it would mean once an hour."""
+    fields = text.split()
+    for field, (name, values) in zip(reversed(fields), _FIELDS, strict=False):
+        for part in field.split(","):
+            step = part.rpartition("/")[2] if "/" in part else ""
+            if step.isdigit() and int(step) > values:
+                raise InvalidInput(
+                    f"the step of {part!r} is too large: {name} has {values} values, so it would not be an interval;"
+                    " use app.every(…) with seconds"
+                )
+
+
 def check_zone(name: object) -> tzinfo:
     """An IANA time zone by its name."""
     if not isinstance(name, str):
@@ -215,4 +228,6 @@ def _offset(zone: tzinfo, instant: int) -> int:
     return offset // _SECOND
 
 
+# From the last to the first: six fields have the seconds in front.
+_FIELDS: Final = (("weekday", 7), ("month", 12), ("day", 31), ("hour", 24), ("minute", 60), ("second", 60))
 _HOW: Final = "write minute hour day month weekday, such as '30 3 * * MON-FRI', or six fields with the seconds first"

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..model.budget import QUOTA
 from ..model.grant import Grant
 from ..model.job import JobRecord, JobState
-from ..model.limits import Breaker, JobLimits
+from ..model.limits import Breaker
 from ..model.outbox import PREFIX
 from ..model.route import Route
 from ..model.worker import Worker
@@ -55,12 +54,24 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueStands:
+    """Whether a queue hands out jobs."""
+
+    state: str = "active"
+    cooling: int | None = None
+    """Microseconds until it goes on after a throttle."""
+    total: int | None = None
+    """The jobs of it that may run at once, over all workers."""
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything the explanation looks at."""
 
     job: JobRecord
     route: Route
-    queue_state: str
+    queue: QueueStands
     workers: Sequence[Worker]
     now: int
     rates: frozenset[str] = frozenset()
@@ -94,7 +105,7 @@ def explain(scene: Scene) -> Explanation:
     if job.state is JobState.BLOCKED and job.queue.startswith(PREFIX):
         return Explanation(job, (why_blocked(job),))
     if job.state.is_terminal:
-        return Explanation(job, (_ended(job),))
+        return Explanation(job, (_ended(job, scene.now),))
     return Explanation(job, (Reason(job.state, f"it is {job.state}: {job.reason or 'no reason is recorded'}"),))
 
 
@@ -105,10 +116,21 @@ def _running(scene: Scene) -> tuple[Reason, ...]:
         return (Reason("owner_unknown", f"it runs under worker {job.owner}, which is not registered"),)
     left = owner.lease_until - scene.now
     until = f"whose lease ends in {said(left)}" if left > 0 else f"whose lease ended {said(-left)} ago; rescue is due"
-    reasons = [Reason("running", f"it runs on {owner.name} (worker {owner.id}), {until}")]
+    reasons = [Reason("running", f"it runs on {owner.name} (worker {owner.id}), {until}{_overrun(job, scene.now)}")]
     if job.cancel_at is not None:
         reasons.append(Reason("cancel_requested", f"a cancel was requested {said(scene.now - job.cancel_at)} ago"))
     return tuple(reasons)
+
+
+def _overrun(job: JobRecord, now: int) -> str:
+    """Say that a run is past its timeout, which ends a coroutine or a process but not a thread."""
+    if job.timeout is None or job.claimed_at is None or now <= job.claimed_at + job.timeout:
+        return ""
+    over = said(now - job.claimed_at - job.timeout)
+    return (
+        f"; it is {over} past its timeout of {said(job.timeout)}: a `def` runs on a thread, which cannot be stopped; "
+        'let it look at ctx.cancelled, or give its task isolate="process"'
+    )
 
 
 def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
@@ -149,20 +171,34 @@ def _waiting(scene: Scene) -> list[Reason]:
     job, reasons = scene.job, []
     if job.not_before > scene.now:
         reasons.append(_due_later(scene))
-    if scene.queue_state != "active":
-        reasons.append(Reason("queue_" + scene.queue_state, f"queue {job.queue!r} is {scene.queue_state}"))
+    reasons += _held_by_queue(job.queue, scene.queue)
     if job.due == 2:
-        reasons.append(_parked(scene))
+        reasons += scarce(scene.scarcity, scene.now) if scene.scarcity is not None else [_parked(scene)]
     if scene.grant is not None:
         reasons.append(_granted(scene.grant, scene.now))
     if job.suspect:
-        reasons.append(Reason("suspect", "its worker was lost once, so it waits to run apart from other such jobs"))
+        reasons.append(
+            Reason("suspect", "its worker was lost twice, or it took its process down; it waits to run apart")
+        )
     return reasons + _nobody(scene)
+
+
+def _held_by_queue(name: str, queue: QueueStands) -> list[Reason]:
+    reasons: list[Reason] = []
+    if queue.state != "active":
+        reasons.append(Reason("queue_" + queue.state, f"queue {name!r} is {queue.state}"))
+    if queue.cooling is not None and queue.cooling > 0:
+        text = f"queue {name!r} was throttled and hands out nothing for {said(queue.cooling)} more"
+        reasons.append(Reason("queue_cooling", text))
+    if queue.total is not None and queue.running >= queue.total:
+        text = f"{queue.running} jobs of queue {name!r} run, and its total is {queue.total}; it can start when one ends"
+        reasons.append(Reason("queue_total", text))
+    return reasons
 
 
 def _parked(scene: Scene) -> Reason:
     kind, _, name = (scene.job.lane or "").partition(":")
-    if kind == "rate" and name not in scene.rates:
+    if kind == "rate" and name not in scene.rates and not any(name.startswith(f"{rate}[") for rate in scene.rates):
         return Reason("rate_unknown", f"there is no rate {name!r}; make it with: holdfast limits rate {name} …")
     if kind == "rate":
         return Reason("rate", f"it waits for a token of rate {name!r}")
@@ -186,13 +222,9 @@ def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
 def _due_later(scene: Scene) -> Reason:
     job = scene.job
     wait = said(job.not_before - scene.now)
-    if job.reason == QUOTA:
-        name = JobLimits.decode(job.limits or "{}").quota
-        text = f"quota {name!r} has let in as many as its window allows; it asks again in {wait}"
-        return Reason("quota", f"{text}, or after: holdfast jobs run-now {job.id}")
-    cause = {"retry": f"after a failure (attempt {job.attempts} of {job.max_attempts or 'any number'})"}.get(
-        job.reason or "", f"({job.reason})" if job.reason else ""
-    )
+    cause = f"({job.reason})" if job.reason else ""
+    if job.reason == "retry":
+        cause = f"after a failure (attempt {job.attempts} of {job.max_attempts or 'any number'}){_error_of(job)}"
     return Reason("due_later", f"it is due in {wait} {cause}".rstrip())
 
 
@@ -218,11 +250,20 @@ def _granted(grant: Grant, now: int) -> Reason:
     return Reason("granted", f"it is granted to worker {grant.worker!r}, and to others only in {said(left)}")
 
 
-def _ended(job: JobRecord) -> Reason:
+def _ended(job: JobRecord, now: int) -> Reason:
     if job.state is JobState.SUCCEEDED:
         return Reason("succeeded", f"it succeeded in attempt {job.attempts}")
-    detail = ""
-    if job.error:
-        error = json.loads(job.error)
-        detail = f": {error.get('type')}: {error.get('message')}"
-    return Reason(job.state, f"it {'was ' if job.state != JobState.FAILED else ''}{job.state} ({job.reason}){detail}")
+    if job.state is JobState.CANCELLED:
+        when = "" if job.cancel_at is None else f", as was asked {said(now - job.cancel_at)} ago"
+        return Reason(job.state, f"it was cancelled ({job.reason}){when}")
+    if job.state is not JobState.FAILED:
+        # An error that is recorded is that of an earlier attempt.
+        return Reason(job.state, f"it was {job.state} ({job.reason})")
+    return Reason(job.state, f"it failed ({job.reason}){_error_of(job)}")
+
+
+def _error_of(job: JobRecord) -> str:
+    if not job.error:
+        return ""
+    error = json.loads(job.error)
+    return f": {error.get('type')}: {error.get('message')}"

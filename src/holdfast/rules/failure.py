@@ -11,13 +11,26 @@ from typing import Final, Protocol
 
 from .. import outcomes
 from ..clock import SECOND
-from ..errors import StepFailed, StreamFull
-from ..model.outcome import Failed, Outcome, Parked, Retry, Snoozed, Throttled
+from ..errors import BlockingCall, NotAwaited, StepFailed, StreamFull
+from ..model.outcome import Cancelled, Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
+from .redaction import redact
 from .retry import RetryPolicy, is_aged_out, is_exhausted
 
 _MESSAGE_LIMIT: Final = 2_048
+_REASON_LIMIT: Final = 200
 _TRACEBACK_LIMIT: Final = 12 * 1024
+# Redacted before it is cut: a cut could part a secret from its name. The rest of a huge text is not looked at.
+_READ: Final = 64 * 1024
+
+
+SHORTEST: Final = 1 * SECOND
+"""The least delay of a snooze and a throttle. Neither costs an attempt: without a pause they would run without end."""
+
+
+def at_least(delay: int) -> int:
+    """The delay of a snooze or a throttle, in microseconds."""
+    return max(delay, SHORTEST)
 
 
 class Tried(Protocol):
@@ -60,16 +73,18 @@ class Failure:
     """Of a throttled run: whether its queue should rest."""
 
 
-def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed:
+def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:
     """What an exception that left a handler means. A failed step is what made it fail."""
     while isinstance(error, StepFailed) and error.__cause__ is not None:
         error = error.__cause__
     text = error_text(error)
     match error:
         case outcomes.Snooze():
-            return Snoozed(error.after)
+            return Snoozed(at_least(error.after))
+        case outcomes.Cancel():
+            return Cancelled(redact(_clean(error.reason))[:_REASON_LIMIT])
         case outcomes.Throttle():
-            return Failure(FailureClass.RATE_LIMITED, text, error.after, cools=error.cool_queue)
+            return Failure(FailureClass.RATE_LIMITED, text, at_least(error.after), cools=error.cool_queue)
         case outcomes.Park():
             return Failure(FailureClass.AUTH_BLOCKED, text, reason=_clean(error.reason))
         case outcomes.Retry():
@@ -77,8 +92,8 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
         case outcomes.Fail():
             return Failure(FailureClass.PERMANENT, text)
         case _:
-            # A full stream is as full for the next attempt.
-            permanent = isinstance(error, (StreamFull, *permanent_on))
+            # A full stream, and a mistake in the code, are the same for the next attempt.
+            permanent = isinstance(error, (StreamFull, BlockingCall, NotAwaited, *permanent_on))
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
 
 
@@ -86,13 +101,16 @@ def decide(failure: Failure, job: Tried, policy: RetryPolicy, *, now: int, u: fl
     """What becomes of a job whose run failed. `u` in [0, 1) is the caller's randomness."""
     match failure.kind:
         case FailureClass.RATE_LIMITED:
-            return Throttled(failure.after or 0, failure.error, failure.cools)
+            delay = at_least(failure.after or 0)
+            if is_aged_out(policy, job.created_at, now, delay / SECOND):
+                return Failed("aged_out", failure.error)
+            return Throttled(delay, failure.error, failure.cools)
         case FailureClass.AUTH_BLOCKED:
             return Parked(failure.reason, failure.error)
         case FailureClass.PERMANENT:
             return Failed("permanent", failure.error)
         case FailureClass.CRASH:
-            return _after_crash(failure, job, policy, u)
+            return _after_crash(failure, job, policy, now, u)
         case FailureClass.TRANSIENT | FailureClass.TIMEOUT:
             return _try_again(failure, job, policy, now, u)
 
@@ -107,11 +125,14 @@ def _try_again(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u: f
     return Retry(round(delay * SECOND), failure.error, outcome="timeout" if timed_out else "failed")
 
 
-def _after_crash(failure: Failure, job: Tried, policy: RetryPolicy, u: float) -> Outcome:
+def _after_crash(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u: float) -> Outcome:
     """Its process died under it, and nothing else ran there: it counts towards the crash cap."""
     if job.crashes + 1 >= CRASH_CAP or is_exhausted(job.attempt, job.max_attempts):
         return Failed("worker_lost", failure.error, convicts=True)
-    return Retry(round(policy.delay(job.attempt, u) * SECOND), failure.error, outcome="crashed", convicts=True)
+    delay = policy.delay(job.attempt, u)
+    if is_aged_out(policy, job.created_at, now, delay):
+        return Failed("aged_out", failure.error, convicts=True)
+    return Retry(round(delay * SECOND), failure.error, outcome="crashed", convicts=True)
 
 
 def error_text(error: BaseException) -> str:
@@ -128,10 +149,11 @@ def _message(error: BaseException) -> str:
 
 
 def error_json(type_name: str, message: str, frames: str | None = None) -> str:
-    record = {"type": type_name, "message": _clean(message)[:_MESSAGE_LIMIT]}
+    """An error as it is stored, without secrets, each part within its limit."""
+    record = {"type": type_name, "message": redact(_clean(message)[:_READ])[:_MESSAGE_LIMIT]}
     if frames:
         # The end of a traceback names the line that failed.
-        record["traceback"] = _clean(frames)[-_TRACEBACK_LIMIT:]
+        record["traceback"] = redact(_clean(frames)[-_READ:])[-_TRACEBACK_LIMIT:]
     return json.dumps(record, ensure_ascii=False)
 
 

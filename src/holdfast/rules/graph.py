@@ -7,13 +7,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
+import msgspec
+
 from ..errors import DuplicateEdge, FlowCycle, FlowTooLarge, InvalidFlow, InvalidInput, SelfEdge
-from ..model.flow import Edge, Join, Policy
+from ..model.flow import Edge, Join, Mode, Policy, Rest
+from ..references import decode_inputs
 
 MAX_MEMBERS: Final = 10_000
 MAX_DEPTH: Final = 1_000
 _SHOWN: Final = 6
 _POLICIES: Final = get_args(Policy)
+_MODES: Final = get_args(Mode)
+_RESTS: Final = get_args(Rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,33 @@ def check_policy(policy: Policy) -> Policy:
     if policy not in _POLICIES:
         raise InvalidInput(f"an edge is on {policy!r}; use one of {', '.join(_POLICIES)}")
     return policy
+
+
+def join_of(needs: Mode, needed: int | None, rest: Rest, *, of: str) -> Join:
+    """Make a join of what a caller gave for the member `of`. InvalidInput where its parts contradict each other."""
+    if needs not in _MODES:
+        raise InvalidInput(f"{of} needs {needs!r}; use one of {', '.join(_MODES)}")
+    if rest not in _RESTS:
+        raise InvalidInput(f"{of}: rest is {rest!r}; use one of {', '.join(_RESTS)}")
+    if (needed is None) is (needs == "quorum"):
+        raise InvalidInput(f"{of}: `needed` belongs to a quorum, and only to that")
+    if needs == "all" and rest != "run":
+        raise InvalidInput(f"{of} needs all that it waits for; `rest` is for any and for a quorum")
+    if needed is not None and type(needed) is not int:
+        raise InvalidInput(f"{of}: `needed` is {needed!r}; use a whole number")
+    return Join(needs, {"all": 0, "any": 1}.get(needs, needed or 0), rest)
+
+
+def check_inputs(job_id: str, join: Join, inputs: str | None) -> None:
+    """InvalidFlow where the member takes a result without a default, and could start without it under this join."""
+    if join.mode == "all" or inputs is None:
+        return
+    for item in decode_inputs(inputs):
+        if not isinstance(item.default, msgspec.Raw):
+            raise InvalidFlow(
+                f"job {job_id} takes the result of job {item.job} and cannot start without it; "
+                "only members that take output_or(default) can need fewer than all"
+            )
 
 
 def check_join(join: Join, upstreams: int) -> None:

@@ -1,14 +1,15 @@
-"""Handles of leased jobs: `hf1.<backend>.<store>.<run>.<check>`. They say which run of which job is meant, and where.
+"""Handles of leased jobs: `hf2.<backend>.<store>.<run>.<mac>`. They say which run of which job is meant, and where.
 
-A handle is no secret and proves nothing by itself: every write still asks the store whose the job is. The check finds
-what was damaged on its way; it does not keep anybody from making a handle of their own.
+The MAC is made with a key of the store and names the holder of the worker, so that only that holder can use a handle,
+and nobody can make one. It is not all that is checked: every write still asks the store whose the job is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -19,8 +20,9 @@ from . import base64url
 
 LONGEST: Final = 640
 """Characters of a handle."""
-_VERSION: Final = "hf1"
-_CHECK_BYTES: Final = 6
+_VERSION: Final = "hf2"
+_MAC_BYTES: Final = 16
+_PURPOSE: Final = b"holdfast handle"
 _STORE: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _LIKE_A_VERSION: Final = re.compile(r"hf\d{1,3}", re.ASCII)
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -38,20 +40,24 @@ class Lease(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The store that gives out handles."""
+    """The store that gives out handles, and the key that it signs them with."""
 
     backend: str
     store: str
+    key: bytes = field(repr=False)
 
 
-def write(origin: Origin, lease: Lease) -> str:
-    """The handle of a run: the same each time."""
+def write(origin: Origin, lease: Lease, holder: str = "") -> str:
+    """The handle of a run, for the holder of its worker: the same each time."""
     text = f"{_VERSION}.{origin.backend}.{origin.store}.{base64url.encode(msgspec.json.encode(lease))}"
-    return f"{text}.{_check(text)}"
+    return f"{text}.{_mac(origin.key, text, holder)}"
 
 
-def read(origin: Origin, handle: object) -> Lease:
-    """The run that a handle stands for. BadHandle where it is damaged, of another version, or of another store."""
+def read(origin: Origin, handle: object, holder: str = "") -> Lease:
+    """The run that a handle stands for.
+
+    BadHandle where it is damaged or forged, was given to another holder, or is of another version or store.
+    """
     if not isinstance(handle, str) or len(handle) > LONGEST or not handle.isascii():
         raise _corrupt()
     version, *rest = handle.split(".")
@@ -64,29 +70,32 @@ def read(origin: Origin, handle: object) -> Lease:
     try:
         backend, store, _, _ = rest
         lease = _run_of(handle)
-        whole = _STORE.fullmatch(store) and write(Origin(backend, store), lease) == handle
     except (ValueError, msgspec.MsgspecError, RecursionError, InvalidInput):
         raise _corrupt() from None
-    if not whole:
+    if not hmac.compare_digest(write(origin, lease, holder), handle):
+        # The key of another store is not here: that a handle is of one can only be read from it.
+        if _STORE.fullmatch(store) and (backend, store) != (origin.backend, origin.store):
+            raise BadHandle("foreign", "the handle is of another store; send it to the server that gave out the job")
         raise _corrupt()
-    if Origin(backend, store) != origin:
-        raise BadHandle(
-            "foreign", f"the handle is of another store ({backend}); send it to the server that gave out the job"
-        )
     return lease
 
 
 def _run_of(handle: str) -> Lease:
     lease = msgspec.json.decode(base64url.decode(handle.split(".")[3]), type=Lease)
-    # Whoever makes a handle of their own must not get text into a statement that no id can have.
+    # No text gets into a statement that no id can have.
     check_name("the id", lease.job_id)
     check_name("the worker", lease.worker)
     return lease
 
 
-def _check(text: str) -> str:
-    return base64url.encode(hashlib.blake2b(text.encode(), digest_size=_CHECK_BYTES).digest())
+def _mac(key: bytes, text: str, holder: str) -> str:
+    signed = f"{text}\0{holder}".encode()
+    return base64url.encode(hashlib.blake2b(signed, key=key, digest_size=_MAC_BYTES, person=_PURPOSE).digest())
 
 
 def _corrupt() -> BadHandle:
-    return BadHandle("corrupt", "that is no handle of a leased job; pass the handle back exactly as the claim gave it")
+    return BadHandle(
+        "corrupt",
+        "that is no handle of a job that this caller has claimed; pass it back exactly as the claim gave it, with the "
+        "token that claimed it",
+    )

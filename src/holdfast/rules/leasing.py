@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..codec import encode
+from ..codec import VALUE_LIMIT, encode
 from ..errors import InvalidInput
 from ..model import lease
 from ..model.outcome import Cancelled, Done, Expired, Outcome, Released, Snoozed
 from ..names import check_duration, check_name
-from .failure import Failure, FailureClass, Tried, decide, error_json
+from ..outcomes import check_reason
+from .failure import Failure, FailureClass, Tried, at_least, decide, error_json
 from .retry import RetryPolicy
 
 RELEASED = "released"
 
 
-def stated(ending: lease.AnyEnding) -> Outcome | Failure:
-    """What is meant, checked. A failure is decided by the job's attempts and policy."""
+def stated(ending: lease.AnyEnding, limit: int = VALUE_LIMIT) -> Outcome | Failure:
+    """What is meant, checked. A failure is decided by the job's attempts and policy. `limit` bounds the result."""
     match ending:
         case lease.Done(result):
-            return Done(encode(result, what="the result"))
+            return Done(encode(result, what="the result", limit=limit))
         case lease.Retry(error, delay):
             after = None if delay is None else check_duration("delay", delay)
             return Failure(FailureClass.TRANSIENT, _text(error), after)
@@ -28,10 +29,11 @@ def stated(ending: lease.AnyEnding) -> Outcome | Failure:
         case lease.Fail(error):
             return Failure(FailureClass.PERMANENT, _text(error))
         case lease.Throttle(retry_after, error, cool_queue):
-            after = check_duration("retry_after", retry_after)
+            after = at_least(check_duration("retry_after", retry_after))
             return Failure(FailureClass.RATE_LIMITED, _text(error), after, cools=cool_queue)
         case lease.Park(error, reason):
-            return Failure(FailureClass.AUTH_BLOCKED, _text(error), reason=check_name("the reason", reason))
+            chosen = check_reason(check_name("the reason", reason))
+            return Failure(FailureClass.AUTH_BLOCKED, _text(error), reason=chosen)
         case _:
             return _plain(ending)
 
@@ -39,7 +41,7 @@ def stated(ending: lease.AnyEnding) -> Outcome | Failure:
 def _plain(ending: lease.AnyEnding) -> Outcome:
     match ending:
         case lease.Snooze(delay):
-            return Snoozed(check_duration("delay", delay))
+            return Snoozed(at_least(check_duration("delay", delay)))
         case lease.Release():
             return Released(RELEASED)
         case lease.Cancel():

@@ -25,6 +25,8 @@ from ..model.outcome import (
 
 MAX_GENERATION: Final = 10
 CRASH_CAP: Final = 3
+SUSPECT_AFTER: Final = 2
+"""Losses of its worker from which on a job runs apart. The first is most often somebody else's doing."""
 
 
 class Event(StrEnum):
@@ -134,11 +136,21 @@ _EVENT_OF: Final[Mapping[type, Event]] = {
 
 
 def after_loss(
-    *, attempts: int, max_attempts: int, crashes: int, alone: bool, time_left: int | None, error: str, delay: int
+    *,
+    attempts: int,
+    max_attempts: int,
+    crashes: int,
+    losses: int,
+    alone: bool,
+    time_left: int | None,
+    error: str,
+    delay: int,
+    is_too_old: bool = False,
 ) -> Outcome:
-    """What becomes of a job whose worker was lost.
+    """Decide what becomes of a job whose worker was lost; `losses` are those before this one.
 
-    Only a loss while it ran alone counts towards the crash cap: one shared with neighbours convicts nobody.
+    The second loss makes it a suspect. Only a loss while it ran alone counts towards the crash cap: one shared with
+    neighbours convicts nobody.
     """
     if time_left is not None and time_left <= 0:
         return Expired()
@@ -146,4 +158,6 @@ def after_loss(
     exhausted = bool(max_attempts) and attempts >= max_attempts
     if convicted or exhausted:
         return Failed("worker_lost", error, convicts=alone)
-    return Retry(delay, error, outcome="lost", convicts=alone)
+    if is_too_old:
+        return Failed("aged_out", error, convicts=alone)
+    return Retry(delay, error, outcome="lost", convicts=alone, suspect=losses + 1 >= SUSPECT_AFTER)

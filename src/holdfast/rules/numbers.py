@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..clock import SECOND
 from ..model.limits import Lane, queue_lane
-from ..model.stats import QueueStats
+from ..model.stats import Latency, QueueStats, TaskStats
 from ..model.worker import Worker
 
 
@@ -25,6 +27,63 @@ class QueueCounts:
         self.labels[label] += jobs
         if due is not None:
             self.oldest_due = due if self.oldest_due is None else min(self.oldest_due, due)
+
+
+class Spread(msgspec.Struct, omit_defaults=True):
+    """A distribution of durations in microseconds. Several can be added, unlike percentiles."""
+
+    sum: int = 0
+    max: int = 0
+    counts: dict[int, int] = {}
+    """How many there were, by their value, which is rounded by a fifth at most."""
+
+    def put(self, value: int, count: int, total: int, most: int) -> None:
+        """Count durations that are rounded to `value`, with their sum and the greatest of them."""
+        self.counts[value] = self.counts.get(value, 0) + count
+        self.sum += total
+        self.max = max(self.max, most)
+
+    def add(self, other: Spread) -> None:
+        for value, count in other.counts.items():
+            self.counts[value] = self.counts.get(value, 0) + count
+        self.sum += other.sum
+        self.max = max(self.max, other.max)
+
+    def latency(self) -> Latency | None:
+        """Percentiles by the nearest rank, and the mean; None of nothing."""
+        total = sum(self.counts.values())
+        if not total:
+            return None
+        p50, p95, p99 = (min(self._at(math.ceil(share * total)), self.max) / SECOND for share in (0.5, 0.95, 0.99))
+        return Latency(total, self.sum / total / SECOND, p50, p95, p99, self.max / SECOND)
+
+    def _at(self, rank: int) -> int:
+        reached = 0
+        for value, count in sorted(self.counts.items()):
+            reached += count
+            if reached >= rank:
+                return value
+        return self.max
+
+
+class TaskFigures(msgspec.Struct, omit_defaults=True):
+    """What the jobs of one task did in a minute, as it is stored. Figures of several minutes can be added."""
+
+    counts: dict[str, int] = {}
+    """By counter."""
+    run: Spread = msgspec.field(default_factory=Spread)
+    wait: Spread = msgspec.field(default_factory=Spread)
+
+    def add(self, other: TaskFigures) -> None:
+        for counter, count in other.counts.items():
+            self.counts[counter] = self.counts.get(counter, 0) + count
+        self.run.add(other.run)
+        self.wait.add(other.wait)
+
+    def stats(self, task: str, minutes: int) -> TaskStats:
+        return TaskStats(
+            task=task, minutes=minutes, counts=self.counts, run=self.run.latency(), wait=self.wait.latency()
+        )
 
 
 def label_of_later(reason: str | None) -> str:
@@ -71,6 +130,20 @@ def is_live(worker: Worker) -> bool:
 def percentile(ordered: Sequence[float], share: float) -> float | None:
     """The value at the nearest rank; None of nothing."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def quantile(bounds: Sequence[float], counts: Sequence[int], most: float, share: float) -> float:
+    """The value at the nearest rank, from counts by upper bound and one more for what lies beyond.
+
+    The values of a bucket are taken to be spread evenly.
+    """
+    rank, reached, low = math.ceil(share * sum(counts)), 0, 0.0
+    for bound, count in zip((*bounds, most), counts, strict=True):
+        high = min(bound, most)
+        if count and reached + count >= rank:
+            return low + (high - low) * (rank - reached) / count
+        reached, low = reached + count, high
+    return most
 
 
 def worst(values: Iterable[float | None]) -> float | None:

@@ -51,7 +51,7 @@ def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None
     alive, serving, knowing, fitted, versioned, named = _narrowed(route, task, workers)
     queue = repr(route.queue)
     if not alive:
-        return Reason("no_worker", "no worker is alive; start one with: holdfast worker MODULE:APP")
+        return Reason("no_worker", f"no worker is alive for queue {queue}; start one with: holdfast worker MODULE:APP")
     if not serving:
         queues = ", ".join(sorted({queue for worker in alive for queue in worker.queues}))
         return Reason("queue_not_served", f"no live worker serves queue {queue}; they serve {queues}")

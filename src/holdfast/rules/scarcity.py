@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..clock import SECOND
 from ..model.budget import Budget, Quota
 from .amounts import exact
+from .durations import said
 from .reach import Reason
 
 
@@ -20,13 +21,15 @@ class Scarcity:
     asked: Mapping[str, int]
     budget: Budget | None = None
     quota: Quota | None = None
+    opens_in: int | None = None
+    """Microseconds until the window of the quota has room."""
 
 
 def scarce(found: Scarcity, now: int) -> list[Reason]:
     if found.budget is not None:
         return _budget(found.budget, found.asked, now)
     if found.quota is not None:
-        return [_quota(found.quota)]
+        return [_quota(found.quota, found.opens_in or 0)]
     return [
         Reason(f"{found.kind}_unknown", f"there is no {found.kind} {found.name!r} any more; it is about to be told")
     ]
@@ -62,7 +65,10 @@ def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool
     return "it goes on after " + ", or ".join(ways)
 
 
-def _quota(quota: Quota) -> Reason:
+def _quota(quota: Quota, opens_in: int) -> Reason:
+    if opens_in:
+        text = f"quota {quota.name!r} has let in as many as its window allows; there is room in {said(opens_in)}"
+        return Reason("quota", f"{text}, or after a raise: holdfast quotas set {quota.name}")
     if quota.concurrency is None or quota.active < quota.concurrency:
         return Reason("quota", f"quota {quota.name!r} has room for it again; it is about to go on")
     text = f"quota {quota.name!r} has {quota.active} of {quota.concurrency} active; it goes on when one of them ends"

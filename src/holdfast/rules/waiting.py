@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
-from ..model.wait import Condition
+from ..errors import InvalidInput
+from ..model.wait import Condition, Distinct, OnTimeout, Received
+
+_ON_TIMEOUT: Final = get_args(OnTimeout)
+_DISTINCT: Final = get_args(Distinct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,37 @@ class Gate:
 
 
 Place: TypeAlias = "tuple[str, str]"
+
+
+def check_on_timeout(on_timeout: OnTimeout) -> OnTimeout:
+    if on_timeout not in _ON_TIMEOUT:
+        raise InvalidInput(f"on_timeout is {on_timeout!r}; use one of {', '.join(_ON_TIMEOUT)}")
+    return on_timeout
+
+
+def check_distinct(distinct: Distinct) -> Distinct:
+    if distinct not in _DISTINCT:
+        raise InvalidInput(f"distinct is {distinct!r}; use one of {', '.join(_DISTINCT)}")
+    return distinct
+
+
+def check_needed(needed: object, asked: int) -> int:
+    """The number of signals that end a wait for so many names and waitpoints; 0 is one from each."""
+    if needed is None:
+        return 1
+    if needed == "all":
+        return 0 if asked else 1
+    if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
+        raise InvalidInput(f"needed is {needed!r}; use 'all', or how many signals end the wait")
+    return needed
+
+
+def in_order(signals: Sequence[Received], asked: Condition) -> Sequence[Received]:
+    """One from each comes in the order of the question, any others as they were accepted."""
+    if asked.needed:
+        return signals
+    places = {source: at for at, source in enumerate((*asked.names, *asked.waitpoints))}
+    return sorted(signals, key=lambda signal: places.get(signal.waitpoint or signal.name, 0))
 
 
 def chosen(condition: Condition, mailbox: Iterable[Note]) -> list[int] | None:

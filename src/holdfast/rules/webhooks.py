@@ -6,25 +6,32 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import quote
 
 from ..clock import SECOND
 from ..errors import InvalidInput
+from ..model.artifact import COMPLETION
 from ..model.event import Event
 from ..model.event import check_kinds as check_known
-from ..model.webhook import CALLED_TAG, TASK, WANTED_TAG, Endpoint
+from ..model.job import JobState, last_error
+from ..model.webhook import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
 """How long each try waits for after the one before, in microseconds."""
 ATTEMPTS: Final = len(SCHEDULE)
 SPREAD: Final = 0.2
-BODY_LIMIT: Final = 20_000
-RESULT_LIMIT: Final = 16_000
+BODY_LIMIT: Final = 256 * 1024
+_MADE_AT_ONCE: Final = 16 * 1024 * 1024
+"""Bytes of results in the messages of one transaction, which others wait for."""
+_SMALL_RESULT: Final = 16_000
+_API: Final = "/api/v1"
 _ERROR_LIMIT: Final = 2_048
 _ARTIFACTS: Final = 32
 _UNSAID: Final = ("job",)
+_ENDS: Final = frozenset({"job.succeeded", "job.failed", "job.cancelled", "job.expired", "job.skipped"})
 _ORIGIN: Final = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,6 +41,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Told:
     """What is stored of a job that an event is about, as it stood when the event was passed on."""
 
+    id: str
+
     state: str
     reason: str | None
     error: str | None
@@ -42,6 +51,8 @@ class Told:
     result_size: int | None
     artifacts: tuple[tuple[str, str, int], ...] = ()
     """Name, content type and size of each."""
+    errors: Mapping[int, str | None] = field(default_factory=dict)
+    """The errors of its runs, by epoch."""
 
 
 def hears(endpoint: Endpoint, event: Event) -> bool:
@@ -75,7 +86,18 @@ def called_by(events: Iterable[Event]) -> list[str]:
 
 def call_tags(endpoint: str, events: Collection[str]) -> tuple[str, ...]:
     """How a job names the endpoint that hears of it."""
-    return (f"{CALLED_TAG}{endpoint}", *(f"{WANTED_TAG}{kind}" for kind in events))
+    every = () if _ENDS.issuperset(events) else (EVERY_TAG,)
+    return (f"{CALLED_TAG}{endpoint}", *(f"{WANTED_TAG}{kind}" for kind in events), *every)
+
+
+def asks_for_ends(tags: str) -> bool:
+    """Whether a job with these stored tags names an endpoint, which is told how the job ends in any case."""
+    return f'"{CALLED_TAG}' in tags
+
+
+def asks_for_all(tags: str) -> bool:
+    """Whether a job with these stored tags has an endpoint that is told of more than its end."""
+    return f'"{EVERY_TAG}"' in tags
 
 
 def called_endpoint(tenant: str, url: str) -> str:
@@ -112,7 +134,7 @@ def check_call_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def message(message_id: str, event: Event, told: Told | None) -> str:
-    """The body of a delivery: JSON of at most 20 KB. What does not fit is left out, and says so."""
+    """The body of a delivery: JSON of at most 256 KiB. What does not fit is left out, and says so."""
     data: dict[str, Any] = {
         "job": event.job, "task": event.task, "queue": event.queue, "tenant": event.tenant or None,
         "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
@@ -123,8 +145,20 @@ def message(message_id: str, event: Event, told: Told | None) -> str:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         if len(text.encode()) <= BODY_LIMIT:
             return text
+        if left_out == "result" and told is not None and data.get("result"):
+            data |= _referred(told)
         _leave_out(data, left_out)
     return json.dumps({**body, "data": {"job": event.job, "state": event.state}}, separators=(",", ":"))
+
+
+def result_limit(messages: int) -> int:
+    """Return the size up to which results are sent along, by how many messages are made in one transaction."""
+    return max(_SMALL_RESULT, min(BODY_LIMIT, _MADE_AT_ONCE // max(1, messages)))
+
+
+def is_end_of_run(event: Event) -> bool:
+    """Whether a run ended with this event, other than by success: such a run has an attempt with its error."""
+    return event.previous == JobState.RUNNING and event.state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
 def trial_message(message_id: str, endpoint: str, now: int) -> str:
@@ -167,16 +201,30 @@ def _is_among(kind: str, wanted: Collection[str]) -> bool:
 def _outcome(event: Event, told: Told | None) -> dict[str, Any]:
     if told is None or event.job is None:
         return {}
+    found: dict[str, Any] = {"error": _error(_error_then(event, told)), "result": None, "artifacts": []}
     # The job may have gone on since: what it is now says nothing about then.
     if told.state != event.state:
-        return {"error": None, "result": None, "artifacts": []}
-    found: dict[str, Any] = {"error": _error(told.error), "result": None, "artifacts": _artifacts(told)}
-    if told.result is not None:
+        return found
+    found["artifacts"] = _artifacts(told)
+    if told.state == JobState.SUCCEEDED and told.result is not None:
         found["result"] = json.loads(told.result)
-    elif told.result_size:
-        found["result_omitted"] = True
-        found["result_bytes"] = told.result_size
+    elif told.state == JobState.SUCCEEDED and told.result_size:
+        found |= {"result_omitted": True, **_referred(told)}
     return found
+
+
+def _error_then(event: Event, told: Told) -> str | None:
+    """Return the error of the run that the event ended, or of an end that no run made."""
+    if is_end_of_run(event) and event.epoch in told.errors:
+        return told.errors[event.epoch]
+    return (
+        last_error(told.state, told.reason, told.error) if told.state == event.state and event.kind in _ENDS else None
+    )
+
+
+def _referred(told: Told) -> dict[str, Any]:
+    """How to fetch a result that is not sent along."""
+    return {"result_bytes": told.result_size, "result_path": f"{_API}/jobs/{quote(told.id, safe='')}/result"}
 
 
 def _error(text: str | None) -> dict[str, str] | None:
@@ -188,7 +236,13 @@ def _error(text: str | None) -> dict[str, str] | None:
 
 
 def _artifacts(told: Told) -> list[dict[str, Any]]:
-    return [{"name": name, "content_type": kind, "size": size} for name, kind, size in told.artifacts[:_ARTIFACTS]]
+    below = f"{_API}/jobs/{quote(told.id, safe='')}/artifacts"
+    result = [(COMPLETION, "application/json", told.result_size)] if told.state == JobState.SUCCEEDED else []
+    return [
+        {"name": name, "content_type": kind, "size": size, "path": f"{below}/{quote(name, safe='')}/content"}
+        for name, kind, size in (*result, *told.artifacts[:_ARTIFACTS])
+        if size is not None
+    ]
 
 
 def _leave_out(data: dict[str, Any], name: str) -> None:

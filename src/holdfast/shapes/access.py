@@ -15,13 +15,18 @@ from .values import Instant, instant_of
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret. With a tenant it reaches that tenant's part alone."""
+    """A token without its secret. With a tenant it reaches that tenant's part alone.
+
+    With `queues` or `tasks` it may work on, enqueue and read jobs of those alone.
+    """
 
     id: str
     name: str
     state: TokenState
     role: str | None
     scopes: list[str]
+    queues: list[str]
+    tasks: list[str]
     tenant: str
     created_at: Instant | None
     created_by: str
@@ -84,6 +89,8 @@ def _facts(token: TokenRecord) -> dict[str, Any]:
         "state": token.state,
         "role": role_of(token.scopes),
         "scopes": [scope for scope in SCOPES if scope in token.scopes],
+        "queues": list(token.queues),
+        "tasks": list(token.tasks),
         "tenant": token.tenant,
         "created_at": instant_of(token.created_at),
         "created_by": token.created_by,

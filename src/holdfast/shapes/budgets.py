@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal
 
@@ -28,6 +29,18 @@ class BudgetLine(msgspec.Struct, frozen=True, kw_only=True):
     lifetime: str
     soft_breaches: int
     hard_breaches: int
+
+
+class JobSpent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has spent, or what of that was given back, by budget and dimension."""
+
+    job_id: str
+    spent: dict[str, dict[str, str]]
+
+
+def of_job_spent(job_id: str, spent: Mapping[str, Mapping[str, Decimal]]) -> JobSpent:
+    shown = {budget: {name: f"{n:f}" for name, n in amounts.items()} for budget, amounts in spent.items()}
+    return JobSpent(job_id=job_id, spent=shown)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
 from ..client.stats import Throughput as ThroughputRecord
+from ..model.stats import COUNTERS, HealthPoint, MetricPoint
 from ..model.stats import ErrorGroup as ErrorRecord
+from ..model.stats import Latency as LatencyRecord
 from ..model.stats import LimitStats as LimitRecord
-from ..model.stats import MetricPoint
+from ..model.stats import OperationStats as OperationRecord
+from ..model.stats import TaskStats as TaskRecord
 from .values import Instant, instant_of
 
 
@@ -33,6 +37,41 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     worst_minute: dict[str, WorstMinute]
 
 
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long something took, in seconds. Percentiles are off by a fifth at most."""
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What the jobs of one task did in the last closed minutes. `failure_rate` is null where no run ended."""
+
+    task: str
+    counts: dict[str, int]
+    failure_rate: float | None
+    run: Latency | None
+    wait: Latency | None
+
+
+class OperationStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations, in seconds, of one operation of the store in one process. Percentiles are estimated."""
+
+    operation: str
+    outcome: str
+    count: int
+    sum: float
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """What one metric was in one closed minute of one queue. Of a counter only `count` is there."""
 
@@ -45,6 +84,33 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     p95: float | None
     p99: float | None
     max: float | None
+
+
+class HealthMinute(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of all worker processes and of the database in one minute. Null: this database does not tell it."""
+
+    minute: Instant | None
+    workers: int
+    cpu: float
+    rss: int
+    rss_max: int
+    claims: int
+    claim_p99: float | None
+    writes_waiting: int
+    bytes: int
+    free_bytes: int | None
+    dead_rows: int | None
+    live_rows: int | None
+    oldest_transaction: float | None
+    wal_bytes: int | None
+    disk_free: int | None
+    pool_peak: int | None
+    pool_size: int | None
+
+
+def of_health_point(point: HealthPoint) -> HealthMinute:
+    figures = msgspec.structs.asdict(point)
+    return HealthMinute(minute=instant_of(figures.pop("minute")), **figures)
 
 
 class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +138,9 @@ class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorWhole(ErrorGroup, frozen=True, kw_only=True):
-    """A kind with the traceback of its newest."""
+    """A kind with the traceback of its newest: null where the caller may not see payloads."""
 
-    traceback: str
+    traceback: str | None
 
 
 def of_throughput(rate: ThroughputRecord) -> Throughput:
@@ -82,6 +148,30 @@ def of_throughput(rate: ThroughputRecord) -> Throughput:
         queue=rate.queue,
         per_minute={name: rate.per_minute(name) for name in sorted(rate.counts)},
         worst_minute={name: _worst(point) for name, point in sorted(rate.latencies.items())},
+    )
+
+
+def of_task_stats(stats: TaskRecord) -> TaskStats:
+    return TaskStats(
+        task=stats.task,
+        counts={counter: stats.count(counter) for counter in COUNTERS},
+        failure_rate=stats.failure_rate,
+        run=_latency(stats.run),
+        wait=_latency(stats.wait),
+    )
+
+
+def of_operation_stats(one: OperationRecord) -> OperationStats:
+    return OperationStats(
+        operation=one.operation,
+        outcome=one.outcome,
+        count=one.count,
+        sum=one.sum,
+        mean=one.mean,
+        p50=one.p50,
+        p95=one.p95,
+        p99=one.p99,
+        max=one.max,
     )
 
 
@@ -114,8 +204,13 @@ def of_error(group: ErrorRecord) -> ErrorGroup:
     return ErrorGroup(**_error_facts(group))
 
 
-def of_error_whole(group: ErrorRecord) -> ErrorWhole:
-    return ErrorWhole(**_error_facts(group), traceback=group.traceback)
+def of_error_whole(group: ErrorRecord, *, payload: bool = True) -> ErrorWhole:
+    """A kind whole. Without `payload` its traceback is withheld."""
+    return ErrorWhole(**_error_facts(group), traceback=group.traceback if payload else None)
+
+
+def _latency(latency: LatencyRecord | None) -> Latency | None:
+    return None if latency is None else Latency(**asdict(latency))
 
 
 def _worst(point: MetricPoint) -> WorstMinute:

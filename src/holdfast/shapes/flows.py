@@ -15,6 +15,7 @@ from ..model.flow import (
     FlowRecord,
     FlowState,
     FlowStatus,
+    JoinChange,
     MemberRecord,
     Mode,
     Policy,
@@ -91,6 +92,8 @@ class FlowCancelled(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     again: bool
     changed: bool
+    members: list[str]
+    """The ids of the jobs that it reached: those it ended, and those it asked to stop."""
 
 
 class FlowAgain(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,19 @@ class FlowAgain(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     jobs: list[str]
+    changed: bool
+
+
+class FlowJoin(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's join after a change, and its state: `ready` if the join is met, `skipped` if it cannot be met."""
+
+    id: str
+    job: str
+    needs: Mode
+    needed: int
+    rest: Rest
+    upstreams: int
+    state: JobState
     changed: bool
 
 
@@ -179,8 +195,26 @@ def of_member(member: MemberRecord) -> FlowMember:
 
 def of_flow_cancel(flow_id: str, done: FlowCancel) -> FlowCancelled:
     return FlowCancelled(
-        id=flow_id, policy=done.policy, reason=done.reason, again=done.again, changed=not done.again
-    )  # fmt: skip
+        id=flow_id,
+        policy=done.policy,
+        reason=done.reason,
+        again=done.again,
+        changed=not done.again,
+        members=list(done.members),
+    )
+
+
+def of_join_change(flow_id: str, done: JoinChange) -> FlowJoin:
+    return FlowJoin(
+        id=flow_id,
+        job=done.job_id,
+        needs=done.join.mode,
+        needed=done.join.needed,
+        rest=done.join.rest,
+        upstreams=done.upstreams,
+        state=done.state,
+        changed=done.changed,
+    )
 
 
 def _of_edge(edge: EdgeRecord, names: dict[str, str]) -> FlowEdge:

@@ -24,6 +24,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reasons: list[Trouble]
     checked_at: Instant
+    last_delivery: Instant | None = None
+    """When an outbox entry or a webhook was last delivered, where one ever was."""
+    last_poll: Instant | None = None
+    """When an inventory last answered this process; of several, the one that answered longest ago."""
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from ..model.budget import QUOTA
+from ..model.artifact import Artifact as ArtifactRecord
 from ..model.job import Attempt as AttemptRecord
-from ..model.job import JobRecord, JobState
-from ..rules.webhooks import own_tags
+from ..model.job import Demands, JobRecord, JobState
+from ..rules.webhooks import origin_of, own_tags
+from .artifacts import Artifact, of_artifact
 from .values import Withheld, decoded, instant_of, seconds_of
+
+_NONE: Final = Demands()
 
 
 class _Common(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +27,12 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     priority: int
     attempts: int
+    total_attempts: int
+    """With those from before it was retried by hand, when its attempts begin from zero."""
     max_attempts: int | None
     created_at: datetime
+    created_by: str | None
+    """Who enqueued it; null where that was before it was kept."""
     not_before: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -74,14 +81,35 @@ class Job(_Common, frozen=True, kw_only=True):
     dedupe_scope: str | None
     dedupe_until: str | None
     trace: str | None
+    requires: list[str]
+    affinity: str | None
+    version: str | None
+    concurrency_key: str | None
+    concurrency: int | None
+    rate: str | None
+    breaker: str | None
+    quota: str | None
+    reserve: dict[str, dict[str, float]]
+    webhook: str | None
+    """With the scope `payload` the whole URL, otherwise its origin."""
+    updated_at: datetime
+    """When its row was last changed in a way that leaves a time: enqueued, claimed, retried, cancelled, ended."""
     history: list[Attempt]
 
 
-def of_job(job: JobRecord, attempts: Sequence[AttemptRecord] = (), *, payload: bool = True) -> Job:
-    """A job whole. Without `payload` its arguments and its result are withheld."""
+class JobWithArtifacts(Job, frozen=True, kw_only=True):
+    """Everything about a job, and what it has stored, without the bytes."""
+
+    artifacts: list[Artifact]
+
+
+def of_job(
+    job: JobRecord, attempts: Sequence[AttemptRecord] = (), demands: Demands = _NONE, *, payload: bool = True
+) -> Job:
+    """A job whole. Without `payload` its arguments, its result and the tracebacks of its errors are withheld."""
     return Job(
         **_common(job),
-        error=decoded(last_error(job)),
+        error=error_of(job.error, payload=payload),
         arguments=decoded(job.payload) if payload else None,
         result=decoded(job.result) if payload else None,
         tags=own_tags(decoded(job.tags) or []),
@@ -102,16 +130,41 @@ def of_job(job: JobRecord, attempts: Sequence[AttemptRecord] = (), *, payload: b
         dedupe_scope=job.dedupe_scope,
         dedupe_until=job.dedupe_until,
         trace=job.trace,
-        history=[of_attempt(attempt) for attempt in attempts],
+        requires=list(demands.requires),
+        affinity=demands.affinity,
+        version=demands.version,
+        concurrency_key=demands.concurrency_key,
+        concurrency=demands.concurrency,
+        rate=demands.rate,
+        breaker=demands.breaker,
+        quota=demands.quota,
+        reserve={budget: {name: float(n) for name, n in what.items()} for budget, what in demands.reserve.items()},
+        webhook=demands.webhook if payload or demands.webhook is None else origin_of(demands.webhook),
+        updated_at=_updated_at(job, attempts),
+        history=[of_attempt(attempt, payload=payload) for attempt in attempts],
     )
+
+
+def with_artifacts(job: Job, found: Sequence[ArtifactRecord], *, payload: bool = True) -> JobWithArtifacts:
+    """A job and its artifacts. Without `payload` their hashes are withheld."""
+    artifacts = [of_artifact(one, payload=payload) for one in found]
+    return JobWithArtifacts(**msgspec.structs.asdict(job), artifacts=artifacts)
+
+
+def _updated_at(job: JobRecord, attempts: Sequence[AttemptRecord]) -> datetime:
+    known = (job.created_at, job.claimed_at, job.cancel_at, job.finished_at, *(one.ended_at for one in attempts[-1:]))
+    latest = instant_of(max(at for at in known if at is not None))
+    assert latest is not None
+    return latest
 
 
 def of_job_brief(job: JobRecord) -> JobBrief:
     """A job for a list."""
-    return JobBrief(**_common(job), error=error_line(last_error(job)))
+    return JobBrief(**_common(job), error=error_line(job.error))
 
 
-def of_attempt(attempt: AttemptRecord) -> Attempt:
+def of_attempt(attempt: AttemptRecord, *, payload: bool = True) -> Attempt:
+    """A run. Without `payload` the traceback of its error is withheld."""
     return Attempt(
         attempt=attempt.attempt,
         generation=attempt.generation,
@@ -120,13 +173,16 @@ def of_attempt(attempt: AttemptRecord) -> Attempt:
         worker=attempt.worker,
         started_at=instant_of(attempt.started_at),
         ended_at=instant_of(attempt.ended_at),
-        error=decoded(attempt.error),
+        error=error_of(attempt.error, payload=payload),
     )
 
 
-def last_error(job: JobRecord) -> str | None:
-    """What went wrong last. A success has no error, nor has a wait for a window; those before are in the history."""
-    return None if job.state is JobState.SUCCEEDED or (job.state, job.reason) == (JobState.READY, QUOTA) else job.error
+def error_of(text: str | None, *, payload: bool) -> Any:
+    """A stored error. Its traceback, which has lines of the program, is for those who may see payloads."""
+    error = decoded(text)
+    if payload or not isinstance(error, dict):
+        return error
+    return {name: value for name, value in error.items() if name != "traceback"}
 
 
 def error_line(text: str | None) -> str | None:
@@ -147,8 +203,10 @@ def _common(job: JobRecord) -> dict[str, Any]:
         "reason": job.reason,
         "priority": job.priority,
         "attempts": job.attempts,
+        "total_attempts": job.total_attempts,
         "max_attempts": job.max_attempts or None,
         "created_at": instant_of(job.created_at),
+        "created_by": job.created_by,
         "not_before": instant_of(job.not_before),
         "started_at": instant_of(job.started_at),
         "finished_at": instant_of(job.finished_at),

@@ -13,13 +13,14 @@ from .values import Instant, instant_of
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A token bucket: up to `capacity` at once, `refill` a second."""
+    """A token bucket: up to `capacity` at once, `refill` a second. `keys` counts the keys with one of their own."""
 
     scope: str
     capacity: float
     refill: float
     tokens: float
     origin: str
+    keys: int
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +90,7 @@ def of_rate(bucket: Bucket) -> Rate:
         refill=bucket.refill,
         tokens=bucket.tokens,
         origin=bucket.origin,
+        keys=bucket.keys,
     )
 
 

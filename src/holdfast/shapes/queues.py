@@ -83,10 +83,13 @@ class QueueSet(Changed, frozen=True, kw_only=True):
 
 
 class Stranded(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that could start and that no live worker can run: the first of them, and what is missing."""
+    """Jobs that could start and that no live worker can run: the first of them, and what is missing.
+
+    A queue that has a total and no live worker is listed also without jobs; `job` is null then.
+    """
 
     queue: str
-    job: str
+    job: str | None
     code: str
     text: str
 
@@ -146,4 +149,4 @@ def of_queue(stats: StatsRecord, settings: SettingsRecord | None) -> Queue:
 
 
 def of_stranded(found: StrandedRecord) -> Stranded:
-    return Stranded(queue=found.queue, job=found.job_id, code=found.code, text=found.text)
+    return Stranded(queue=found.queue, job=found.job_id or None, code=found.code, text=found.text)

@@ -13,16 +13,23 @@ from .values import decoded, instant_of
 
 
 class SignalSent(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a signal. `again`: it was accepted before, under the same key, and nothing was changed."""
+    """What became of a signal. `again`: it was accepted before, under the same key, and nothing was changed.
+
+    `waits_for`: what the job waits for now, where this signal is not among it and so is kept for a later wait.
+    """
 
     job_id: str
     seq: int
     effect: Literal["stored", "resumed"]
     again: bool
+    waits_for: list[str]
 
 
 class Waitpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that takes a signal, without its token. `schema` is that of the payload, for a form."""
+    """A place that takes a signal, without its token. `schema` is that of the payload, for a form.
+
+    A name that a suspended job waits for is one, too. It has no token, so its `kid` is empty.
+    """
 
     id: str
     name: str
@@ -58,7 +65,9 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_sent(sent: Sent) -> SignalSent:
-    return SignalSent(job_id=sent.job_id, seq=sent.seq, effect=sent.effect, again=sent.again)
+    return SignalSent(
+        job_id=sent.job_id, seq=sent.seq, effect=sent.effect, again=sent.again, waits_for=list(sent.waits_for)
+    )
 
 
 def of_pending(one: Pending) -> Waitpoint:

@@ -26,6 +26,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     step: str | None
     best_effort: bool
+    source: str | None
+    correlation_id: str | None
     control: bool
     data: Any = msgspec.UNSET
     base64: str | msgspec.UnsetType = msgspec.UNSET
@@ -67,6 +69,8 @@ def of_frame(frame: FrameRecord) -> Frame:
         generation=frame.generation,
         step=frame.step,
         best_effort=frame.best_effort,
+        source=frame.source,
+        correlation_id=frame.correlation_id,
         control=frame.control,
         data=msgspec.UNSET if in_bytes else frame.data,
         base64=base64.b64encode(frame.data).decode() if in_bytes else msgspec.UNSET,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ..clock import SECOND
+from ..model.large import in_brief, is_reference
 from ..names import MAX_INSTANT, MIN_INSTANT
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -31,9 +32,14 @@ def seconds_of(micros: int | None) -> float | None:
 
 
 def decoded(text: str | None) -> Any:
-    """Stored JSON as a value; what is not JSON stays text, so that a corrupt row can still be looked at."""
+    """Stored JSON as a value; what is not JSON stays text, so that a corrupt row can still be looked at.
+
+    Of a large value that was left in its blob, a text says how large it is.
+    """
     if text is None:
         return None
+    if is_reference(text):
+        return in_brief(text)
     try:
         return json.loads(text)
     except ValueError:

@@ -65,11 +65,15 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """The store has the outcome: `state` is where the job went. `again`: it was recorded before."""
+    """The store has the outcome: `state` is where the job went. `again`: it was recorded before.
+
+    `delay` is in seconds, where this made the job wait before its next run.
+    """
 
     job_id: str
     state: str
     again: bool
+    delay: float | None
 
 
 class RunWaited(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +155,7 @@ def of_beaten(beaten: Beaten) -> Beat:
 
 
 def of_finished(finished: Finished) -> RunEnded:
-    return RunEnded(job_id=finished.job_id, state=finished.state, again=finished.again)
+    return RunEnded(job_id=finished.job_id, state=finished.state, again=finished.again, delay=finished.delay)
 
 
 def of_waited(waited: Waited) -> RunWaited:

@@ -14,7 +14,10 @@ from .values import Instant, instant_of
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered worker. The lease is in seconds; one whose lease has run out is "lost"."""
+    """A registered worker. The lease is in seconds; one whose lease has run out is "lost".
+
+    `running` is how many jobs it runs, `oldest` are the ids of the few that it has run for longest.
+    """
 
     id: str
     name: str
@@ -32,6 +35,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     beat_at: Instant | None
     lease: float
     lease_until: Instant | None
+    running: int
+    oldest: list[str]
 
 
 class WorkerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class WorkerStats(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
     state: str
     slots: int
+    running: int
+    oldest: list[str]
     beat_age: float
     vitals: Vitals | None
 
@@ -74,6 +81,8 @@ def of_worker(worker: WorkerRecord) -> Worker:
         beat_at=instant_of(worker.beat_at),
         lease=worker.lease / SECOND,
         lease_until=instant_of(worker.lease_until),
+        running=worker.running,
+        oldest=list(worker.oldest),
     )
 
 
@@ -86,6 +95,8 @@ def of_worker_stats(worker: StatsRecord) -> WorkerStats:
         queues=list(worker.queues),
         state=worker.state,
         slots=worker.slots,
+        running=worker.running,
+        oldest=list(worker.oldest),
         beat_age=worker.beat_age,
         vitals=worker.vitals,
     )

@@ -113,6 +113,11 @@ class Ears:
             if not ear.topics.isdisjoint(topics):
                 ear.ring()
 
+    def ring_if(self, is_rung: Callable[[str], bool]) -> None:
+        for ear in self._ears:
+            if any(map(is_rung, ear.topics)):
+                ear.ring()
+
     def ring_all(self) -> None:
         for ear in self._ears:
             ear.ring()

@@ -72,8 +72,10 @@ def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:
 def check(applied: Collection[int], dialect: Dialect) -> None:
     """Raise SchemaMismatch unless the schema is exactly the one this code writes."""
     if missing := pending(applied, dialect):
-        names = ", ".join(migration.name for migration in missing)
-        raise SchemaMismatch(f'the database lacks {names}; run "holdfast db migrate"', backend=dialect)
+        known = len(migrations(dialect))
+        lacks = f"{len(missing)} of {known} migrations" if len(missing) < known else "Holdfast's tables"
+        message = f'the database lacks {lacks}; run "holdfast db migrate", or call app.migrate() at start-up'
+        raise SchemaMismatch(message, backend=dialect)
 
 
 @cache

@@ -16,6 +16,8 @@ from .statements import Statement
 
 if TYPE_CHECKING:
     from .blobs import Blobs
+    from .outage import Outage
+    from .timing import Timings
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -25,8 +27,25 @@ Params: TypeAlias = Mapping[str, Value]
 Row: TypeAlias = tuple[Any, ...]
 
 
+class Files(Protocol):
+    """Bytes in files beside a SQLite database. Both block."""
+
+    def put(self, blob: str, data: bytes) -> None:
+        """Write a whole file, safely on the disk when this returns."""
+        ...
+
+    def get(self, blob: str) -> bytes | None:
+        """The whole file; None where there is none."""
+        ...
+
+
 class Tx(Protocol):
     """One open transaction. `:now` in a statement is the database's clock, or the test's."""
+
+    @property
+    def files(self) -> Files | None:
+        """Where large values are; None where they are in the database itself."""
+        ...
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         """Run a statement and return its first row."""
@@ -73,8 +92,12 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     single: bool = False
     patience: float | None = None
     """Seconds to try for the write lock, where the caller knows better than the store's default."""
+    slow: bool = False
+    """A statement of it may take minutes on a large database, which no time limit of callers should end."""
     fleeting: bool = False
     """A loss of power may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
+    name: str = ""
+    """Under which it is timed; empty: that of the operation which `run` calls, such as `workers.register`."""
 
 
 class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
@@ -85,6 +108,8 @@ class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
 
     run: Callable[[Tx, Sequence[Item]], Coroutine[Any, Any, list[T]]]
     items: Sequence[Item]
+    name: str = ""
+    """Under which it is timed; empty: that of `run`."""
 
 
 class Bell(Protocol):
@@ -138,7 +163,22 @@ class Store(Protocol):
         ...
 
     @property
+    def in_memory(self) -> bool:
+        """Whether it is in this process's memory, where no other process reaches it."""
+        ...
+
+    @property
     def bell(self) -> Bell: ...
+
+    @property
+    def outage(self) -> Outage:
+        """Logs when the database is away, once for all that use it."""
+        ...
+
+    @property
+    def timings(self) -> Timings:
+        """Durations of its operations in this process."""
+        ...
 
     @property
     def blobs(self) -> Blobs:
@@ -148,6 +188,10 @@ class Store(Protocol):
     @property
     def writes_waiting(self) -> int:
         """How many writes wait for their turn in this process; a reading, old when it is read."""
+        ...
+
+    def pool_peak(self) -> tuple[int, int] | None:
+        """The most connections in use at once since the last call, and how many there may be; None without a pool."""
         ...
 
     def write(self, op: Op[T]) -> T:

@@ -21,6 +21,7 @@ JOB_COLUMNS: Final = (
     "owner", "claim", "claimed_at", "suspect", "alone", "crashes", "cancel_at", "cancel_reason",
     "dedupe_scope", "dedupe_key", "dedupe_until", "created_at", "started_at", "finished_at", "finished_epoch",
     "error", "result", "limits", "holds", "flow", "member", "linked", "inputs",
+    "created_by", "past_attempts",
 )  # fmt: skip
 
 _HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
@@ -32,6 +33,9 @@ _ROWS = re.compile(r"\s+from @rows")
 # What a job filter asks, beyond what a statement's index answers. A missing filter is null; the cast gives Postgres
 # its type. The null is asked for first: SQLite then reads a row only for the columns that matter.
 _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
+   and (cast(:label as text) is null or {0}.due = 0 and {0}.not_before > :now and :label = case
+        when {0}.reason in ('retry', 'rescue') then 'retrying'
+        when {0}.reason = 'throttle' then 'throttled' else 'delayed' end)
    and (cast(:queue as text) is null or {0}.queue = :queue)
    and (cast(:task as text) is null or {0}.task = :task)
    and (cast(:tenant as text) is null or {0}.tenant = :tenant)
@@ -107,12 +111,11 @@ class Statements:
         for name, text in sqlite.items():
             alone = _ROWS.sub("", text)
             self._all[name] = Statement(name, alone, postgres[name], text if alone != text else "")
+        # Found without a call.
+        self.__dict__.update(self._all)
 
     def __getattr__(self, name: str) -> Statement:
-        try:
-            return self._all[name]
-        except KeyError:
-            raise AttributeError(f"no statement {name!r} in the .sql files") from None
+        raise AttributeError(f"no statement {name!r} in the .sql files")
 
     def __iter__(self) -> Iterator[Statement]:
         return iter(self._all.values())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ..durable.shared import SharedCalls
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from ..storage.port import Op
     from .inline import InlineOutlet
     from .outlet import Outlet
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="_Speaks")
 
 # A branch of `ctx.gather` is no step.
 _BRANCH: Final = re.compile(r"(?:^|(?<=/))gather#\d+\.\d+/$")
@@ -38,11 +44,13 @@ class _Speaks(SharedCalls):
         assert isinstance(outlet, InlineOutlet)
         return outlet
 
-    def _draft(self, data: object, kind: str, best_effort: bool) -> Draft:
+    def _draft(
+        self, data: object, kind: str, best_effort: bool, source: str | None, correlation_id: str | None
+    ) -> Draft:
         from .drafts import draft_of
 
         self._check()
-        return draft_of(data, kind, self._step(), best_effort)
+        return draft_of(data, kind, self._step(), best_effort, source, correlation_id)
 
     def _step(self) -> str:
         if self._durable is None:
@@ -71,30 +79,57 @@ class _Speaks(SharedCalls):
         return Op(lambda tx: streams.summarize(tx, job.worker, job.id, job.epoch, plain))
 
 
+def tracked(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Let the run fail where a call of this method is never awaited."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        coroutine = method(self, *args, **kwargs)
+        self._me()[2].remember(method.__name__, coroutine)
+        return coroutine
+
+    return call
+
+
 class AwaitingStream(_Speaks):
     """For an `async def` task."""
 
-    async def emit(self, data: object, kind: str = "output", *, best_effort: bool = False) -> None:
+    @tracked
+    async def emit(
+        self,
+        data: object,
+        kind: str = "output",
+        *,
+        best_effort: bool = False,
+        source: str | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
         """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
 
         It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
-        `best_effort` frame may be dropped when there are many.
+        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are kept with it, such
+        as the tool that it came from and the request that it belongs to.
         """
-        draft = self._draft(data, kind, best_effort)
+        draft = self._draft(data, kind, best_effort, source, correlation_id)
         await _awaited(self._outlet().put(draft))
 
+    @tracked
     async def flush(self) -> None:
         """Wait until all that was said is stored."""
         outlet = self._outlet()
         await _awaited(outlet.flush())
         outlet.check()
 
+    @tracked
     async def progress(
         self, percent: float | None = None, message: str | None = None, stage: str | None = None
     ) -> None:
         """Say how far the job is. What is left out stays as it was; the last word on each is stored in any case."""
         self._tell(percent, message, stage)
 
+    @tracked
     async def summarize(self, patch: dict[str, Any]) -> int:
         """Change the job's summary by a merge patch (RFC 7396); its new version.
 
@@ -109,13 +144,22 @@ class AwaitingStream(_Speaks):
 class BlockingStream(_Speaks):
     """For a `def` task."""
 
-    def emit(self, data: object, kind: str = "output", *, best_effort: bool = False) -> None:
+    def emit(
+        self,
+        data: object,
+        kind: str = "output",
+        *,
+        best_effort: bool = False,
+        source: str | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
         """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
 
         It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
-        `best_effort` frame may be dropped when there are many.
+        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are kept with it, such
+        as the tool that it came from and the request that it belongs to.
         """
-        draft = self._draft(data, kind, best_effort)
+        draft = self._draft(data, kind, best_effort, source, correlation_id)
         if (crowded := self._outlet().put(draft)) is not None:
             crowded.result()
 

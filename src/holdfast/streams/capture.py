@@ -17,6 +17,7 @@ import msgspec
 
 from ..context import JobInfo, Stop
 from ..model.stream import FRAME_LIMIT, Draft
+from ..rules.redaction import redact
 from .calls import outlet_of
 from .outlet import Outlet
 
@@ -59,7 +60,7 @@ class Sink:
     def log(self, record: logging.LogRecord) -> None:
         entry = {"level": record.levelname.lower(), "logger": record.name, "message": _clean(record.getMessage())}
         if record.exc_info:
-            entry["error"] = _clean(_FORMATTER.formatException(record.exc_info))
+            entry["error"] = _clean(redact(_FORMATTER.formatException(record.exc_info)))
         data = msgspec.json.encode(entry)
         if len(data) > FRAME_LIMIT:
             entry = {name: value[: FRAME_LIMIT // 16] for name, value in entry.items()}

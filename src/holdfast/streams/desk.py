@@ -97,11 +97,14 @@ class Desk:
     def _write(self, batches: Sequence[Batch]) -> list[Appended | HoldfastError | None]:
         """One answer each; None where it shall be tried again."""
         try:
-            answers = self._store().write(_append(batches))
+            store = self._store()
+            answers = store.write(_append(batches))
+            store.outage.passed()
             return [*answers]
         except Exception as error:
             if isinstance(error, HoldfastError) and error.retryable:
-                logger.warning("what %d jobs said is not stored yet (%s); trying again", len(batches), error)
+                if not self._store().outage.covers("the streams of jobs", error):
+                    logger.warning("what %d jobs said is not stored yet (%s); trying again", len(batches), error)
                 return [None] * len(batches)
             if len(batches) > 1:
                 # One of them is to blame, and only one shall fail.
@@ -111,5 +114,5 @@ class Desk:
 
 
 def _append(batches: Sequence[Batch]) -> Op[list[Appended | HoldfastError]]:
-    fleeting = not any(not draft.best_effort for batch in batches for draft in batch.drafts)
+    fleeting = not any(batch.stages or not all(draft.best_effort for draft in batch.drafts) for batch in batches)
     return Op(lambda tx: streams.append(tx, batches), fleeting=fleeting)

@@ -13,7 +13,9 @@ from ..names import check_name
 _RESERVED: Final = frozenset({SUPERSEDED, TRIMMED})
 
 
-def draft_of(data: object, kind: object, step: str, best_effort: bool) -> Draft:
+def draft_of(
+    data: object, kind: object, step: str, best_effort: bool, source: object = None, correlation_id: object = None
+) -> Draft:
     """A frame of text, bytes, or anything that JSON can say."""
     name = check_name("the frame's kind", kind)
     if name in _RESERVED:
@@ -21,7 +23,9 @@ def draft_of(data: object, kind: object, step: str, best_effort: bool) -> Draft:
     encoding, encoded = _encoded(data)
     if len(encoded) > FRAME_LIMIT:
         raise FrameTooLarge(len(encoded), FRAME_LIMIT)
-    return Draft(name, encoding, encoded, step, bool(best_effort))
+    origin = "" if source is None else check_name("the frame's source", source)
+    correlation = "" if correlation_id is None else check_name("the correlation id", correlation_id)
+    return Draft(name, encoding, encoded, step, bool(best_effort), origin, correlation)
 
 
 def progress_of(percent: object, message: object, stage: object) -> Progress:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..clock import SYSTEM_CLOCK
 from ..context import JobInfo
-from ..model.stream import Cursor, Draft, Frame, Progress, Stretch, Summary
+from ..model.stream import END, Cursor, Draft, Frame, Progress, Stretch, Summary
 from ..rules.streaming import merged
 from ..storage.ops.streams import decoded
 from .drafts import patch_of
@@ -49,8 +49,9 @@ class InlineOutlet:
     def check(self) -> None:
         """Nothing can go wrong."""
 
-    def read(self, after: Cursor, n: int, *, best_effort: bool) -> Stretch:
-        frames = [f for f in self._frames if Cursor.read(f.cursor) > after and (best_effort or not f.best_effort)]
+    def read(self, after: Cursor, n: int, *, best_effort: bool, until: Cursor = END) -> Stretch:
+        wanted = (f for f in self._frames if after < Cursor.read(f.cursor) <= until)
+        frames = [f for f in wanted if best_effort or not f.best_effort]
         return Stretch(True, self._place, 0, tuple(frames[:n]))
 
     def _frame(self, draft: Draft) -> Frame:
@@ -63,4 +64,6 @@ class InlineOutlet:
             step=draft.step or None,
             at=SYSTEM_CLOCK.now(),
             best_effort=draft.best_effort,
+            source=draft.source or None,
+            correlation_id=draft.correlation_id or None,
         )

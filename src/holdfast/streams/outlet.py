@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 BUFFERED_SECONDS: Final = 0.02
 """A frame waits no longer than this for others to share its commit."""
 _PROGRESS_SECONDS: Final = 0.25
+# Of a run that changes its stage faster than that, only so many each time.
+_MOST_STAGES: Final = 32
 # Whoever says more than this at once waits until the store has it.
 _MOST_FRAMES: Final = 2_000
 _MOST_BYTES: Final = 4 * 1024 * 1024
@@ -41,6 +43,8 @@ class Outlet:
         self._drafts: list[Draft] = []
         self._size = 0
         self._progress: Progress | None = None
+        self._stages: list[str] = []
+        self._stage: str | None = None
         self._flight: tuple[Batch, int] | None = None
         self._said = self._stored = 0
         self._waiting: list[tuple[int, Future[None]]] = []
@@ -71,9 +75,12 @@ class Outlet:
         self.put(Draft("", "restart", b"", step), captured=True)
 
     def tell(self, progress: Progress) -> None:
-        """Say how far the job is. Only the last word on each field gets to the store."""
+        """Say how far the job is. Only the last word on each field gets to the store, and each new stage."""
         with self._lock:
             self._refuse()
+            if progress.stage is not None and progress.stage != self._stage:
+                self._stage = progress.stage
+                self._stages = [*self._stages, progress.stage][-_MOST_STAGES:]
             self._progress = (self._progress or Progress()).updated(progress)
             self._note()
 
@@ -176,8 +183,9 @@ class Outlet:
                 serial=self._serial,
                 drafts=tuple(self._drafts),
                 progress=self._progress,
+                stages=tuple(self._stages),
             )
-            self._drafts, self._size, self._progress = [], 0, None
+            self._drafts, self._size, self._progress, self._stages = [], 0, None, []
             self._flight = (batch, self._said)
         self._taken_at = now
         return self._flight[0]

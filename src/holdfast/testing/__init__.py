@@ -23,13 +23,18 @@ __all__ = ["adrain", "aexplore", "assert_enqueued", "drain", "explore", "inline"
 
 
 def isolated(
-    app: App, *, store: str | PathLike[str] = ":memory:", clock: Clock | None = None
+    app: App,
+    *,
+    store: str | PathLike[str] = ":memory:",
+    clock: Clock | None = None,
+    random: Callable[[], float] | None = None,
 ) -> AbstractContextManager[App]:
     """`with isolated(app):` the app has a fresh store in memory, or the one named; afterwards its own again.
 
-    With a `ManualClock` as `clock`, delays and retries come due when the test advances it.
+    With a `ManualClock` as `clock`, delays and retries come due when the test advances it. `random` gives the numbers
+    from 0 up to 1 by which their jitter is chosen.
     """
-    return app.use(store, clock=clock)
+    return app.use(store, clock=clock, random=random)
 
 
 def inline(app: App) -> AbstractContextManager[App]:

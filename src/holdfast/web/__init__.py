@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.types import ASGIApp
+from ..errors import ConfigError, MissingExtra
+
+try:
+    from starlette.types import ASGIApp
+
+    from .site import build
+except ModuleNotFoundError as missing:
+    if not MissingExtra.explains(missing, "web"):
+        raise
+    raise MissingExtra("holdfast.web", missing, "web") from missing
 
 from ..app import App
 from ..model.access import Identity
 from .settings import WebSettings
-from .site import build
 
 
 def asgi(app: App, **settings: Any) -> ASGIApp:
@@ -21,6 +29,8 @@ def asgi(app: App, **settings: Any) -> ASGIApp:
     Callers need a token or a session. The settings are those of `WebSettings`: `hosts` are the names under which the
     site is called; `identify` is an async function that says who a request comes from, such as your own login.
     """
+    if not isinstance(app, App):
+        raise ConfigError(f"asgi wants a holdfast.App, not {app!r}; write: holdfast.web.asgi(holdfast.App(…))")
     return build(app, WebSettings(**settings))
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import uvicorn
 
 from ..app import App
 from ..errors import ConfigError, HoldfastError
+from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
 from .settings import LOOPBACK, Auth, WebSettings
 from .site import build
 
@@ -26,6 +29,7 @@ _Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 _GRACE: Final = 2.0
 _DEAF: Final = 60_000
 """Milliseconds that a peer may take nothing of what was sent to it."""
+_BACKLOG: Final = 1_024
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recognise it
 
 
@@ -36,6 +40,7 @@ def settings_for(
     hosts: tuple[str, ...],
     behind_proxy: bool,
     any_task: bool,
+    origins: tuple[str, ...] = (),
     encrypted: bool = False,
 ) -> WebSettings:
     """The settings of a site on this address.
@@ -59,7 +64,7 @@ def settings_for(
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
-    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task)
+    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins)
 
 
 def is_loopback(host: str) -> bool:
@@ -97,7 +102,10 @@ def serve(
         access_log=False,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=16 * 1024,
+        http=bounded_protocol(),
+        backlog=ACCEPTED_AT_ONCE,
     )
+    log_sparingly()
     beside = [lambda: _keep_house(app)] if chores else []
     server = _Server(config, lambda address: ready(address, settings.auth), beside)
     try:
@@ -120,6 +128,13 @@ def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
             one.setsockopt(socket.IPPROTO_TCP, option, _DEAF)
 
 
+def _let_many_wait(listening: Sequence[Any]) -> None:
+    """Let more connections wait to be accepted than are accepted at once, which asyncio takes for one number."""
+    for one in listening:
+        with socket.socket(fileno=os.dup(one.fileno())) as same:
+            same.listen(_BACKLOG)
+
+
 async def _keep_house(app: App) -> None:
     try:
         async with app.keeper(grace=_GRACE):
@@ -138,9 +153,14 @@ class _Server(uvicorn.Server):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.config.is_ssl:
+            # uvicorn passes none on, and asyncio's is a minute.
+            loop: Any = asyncio.get_running_loop()
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)
         await super().startup(sockets)
         for server in self.servers:
             _let_go_of_the_deaf(server.sockets)
+            _let_many_wait(server.sockets)
         # Not waited for: a site whose store is away says so, and does not keep its callers waiting.
         self._tasks = [asyncio.create_task(work()) for work in self._beside]
         for server in self.servers:

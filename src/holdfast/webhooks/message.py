@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ..codec import decode
-from ..errors import InvalidSignature
+from ..errors import InvalidInput, InvalidSignature
 from ..rules import signing
 from ..rules.signing import is_signed, is_timely, key_of
 
@@ -49,6 +49,8 @@ def verify(secrets: str | Sequence[str], headers: Headers, body: bytes, *, now: 
     Give the old and the new secret while the sender changes from one to the other.
     """
     keys = check_secrets(secrets)
+    if not isinstance(body, (bytes, bytearray, memoryview)):
+        raise InvalidInput(f"the body is of type {type(body).__name__}; pass the raw bytes of the request, unread")
     found = _fields(headers)
     message_id, at, signature = (found.get(name, "") for name in _WANTED)
     timely = is_timely(at, time.time() if now is None else now)

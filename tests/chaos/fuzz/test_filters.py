@@ -55,7 +55,7 @@ def test_a_filter_finds_what_a_plain_look_finds(
         rng = dice("filters")
         for _ in range(count):
             wanted = filtered(rng, rng.choice(peopled[kind]))
-            expected = [job.id for job in peopled[kind] if fits(job, wanted)][: wanted.limit]
+            expected = [job.id for job in in_order(peopled[kind], wanted) if fits(job, wanted)][: wanted.limit]
             assert [job.id for job in app.jobs.find(wanted)] == expected, f"{kind}: {wanted}"
             assert [job.id for job in _paged(app, wanted)][: wanted.limit] == expected, f"{kind}: pages of {wanted}"
     figure(2 * count, "inputs: filters and searches")
@@ -112,18 +112,21 @@ def filtered(rng: random.Random, like: JobRecord) -> JobFilter:
         "tag": lambda: rng.choice(TAGS), "text": lambda: rng.choice(("1", "boom", '"', "%", "_", "é", "zzz",
         like.payload[:9])),
         "priority": lambda: like.priority, "min_attempts": lambda: rng.randint(0, 3), "flow": lambda: like.flow or "x",
+        "created_by": lambda: rng.choice((like.created_by, "token:none")),
         "created_after": lambda: like.created_at + rng.randint(-1, 1),
         "created_before": lambda: like.created_at + rng.randint(-1, 1),
         "finished_after": lambda: (like.finished_at or 5) + rng.randint(-1, 1), "older_than": lambda: rng.choice((0,
         10**15)),
         "finished_before": lambda: (like.finished_at or 5) + rng.randint(-1, 1),
-        "before": lambda: like.id + rng.choice(("", "a")),
+        "before": lambda: like.id + rng.choice(("", "a")), "order": lambda: "ended",
     }  # fmt: skip
     chosen = {name: ask[name]() for name in rng.sample(sorted(ask), rng.randint(0, 3))}
     if rng.random() < 0.2:
         chosen[rng.choice(("queue", "task", "tag", "id", "text"))] = rng.choice(
             [one for one in TEXTS if _is_storable(one)]
         )
+    if "order" in chosen and "before" in chosen:
+        chosen["before"] = f"{(like.finished_at or 5) + rng.randint(-1, 1)}:{chosen['before']}"
     states: dict[str, Any] = {"state": str(like.state)} if rng.random() < 0.3 else {}
     if not states and rng.random() < 0.2:
         states = {"states": tuple(map(str, rng.sample(sorted(JobState), rng.randint(1, 4))))}
@@ -136,7 +139,7 @@ def fits(job: JobRecord, wanted: JobFilter) -> bool:
     same = ((wanted.state, str(job.state)), (wanted.queue, job.queue), (wanted.task, job.task), (wanted.tenant,
     job.tenant),
             (wanted.reason, job.reason), (wanted.flow, job.flow), (wanted.worker, job.owner), (wanted.priority,
-            job.priority))  # fmt: skip
+            job.priority), (wanted.created_by, job.created_by))  # fmt: skip
     return (
         all(asked is None or asked == found for asked, found in same)
         and (wanted.states is None or str(job.state) in wanted.states)
@@ -149,8 +152,24 @@ def fits(job: JobRecord, wanted: JobFilter) -> bool:
         and (wanted.finished_after is None or (ended is not None and ended >= wanted.finished_after))
         and (wanted.finished_before is None or (ended is not None and ended < wanted.finished_before))
         and (wanted.older_than is None or (ended is not None and wanted.older_than == 0))
-        and (wanted.before is None or job.id < wanted.before)
+        and (wanted.order == "created" or ended is not None)
+        and (wanted.before is None or _is_behind(job, wanted))
     )
+
+
+def _is_behind(job: JobRecord, wanted: JobFilter) -> bool:
+    assert wanted.before is not None
+    if wanted.order == "created":
+        return job.id < wanted.before
+    end, _, id = wanted.before.partition(":")
+    return job.finished_at is not None and (job.finished_at, job.id) < (int(end), id)
+
+
+def in_order(jobs: list[JobRecord], wanted: JobFilter) -> list[JobRecord]:
+    """The jobs, newest first, as the filter orders them."""
+    if wanted.order == "created":
+        return jobs
+    return sorted(jobs, key=lambda job: (job.finished_at or 0, job.id), reverse=True)
 
 
 def line(rng: random.Random, like: JobRecord) -> str:

@@ -40,7 +40,8 @@ GARBAGE = (
 def test_damaged_payloads_fail_their_own_jobs_alone(pair: Pair, count: int, figure: Figure) -> None:
     for app, write in ((pair.sqlite, _into_sqlite), (pair.postgres, _into_postgres)):
         rng, task = dice("garbage"), app.tasks["count"]
-        jobs = app.enqueue_many([task.job(n) for n in range(count)])
+        # An argument of another name is perhaps one of newer code: such a job is tried again.
+        jobs = app.enqueue_many([task.options(max_attempts=1).job(n) for n in range(count)])
         damaged = {job.id: _damaged(rng, f'{{"n":{n}}}') for n, job in enumerate(jobs) if n % 2}
         write(app, "payload", damaged)
         app.drain()

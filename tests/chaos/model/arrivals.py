@@ -103,6 +103,9 @@ def _winner(model: Model, spec: JobSpec) -> Enqueued | None:
                 reason = holder.reason
                 holder.payload = spec.payload
                 holder.rests(reason, model.now + spec.delay, model.now)
+            elif holder.state is S.BLOCKED and holder.reason == "operator" and holder.started_at is None:
+                holder.payload = spec.payload
+                holder.not_before = holder.rank = model.now + spec.delay
             return Enqueued(holder_id, False)
     if dedupe.on_duplicate == "raise":
         raise DuplicateJob(holder_id, dedupe.key)

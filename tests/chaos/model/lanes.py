@@ -67,12 +67,12 @@ def by_rank(job: Job) -> tuple[int, int, str]:
 def _park(model: Model, job: Job, lane: str) -> None:
     """As if it had never been taken, but for its epoch."""
     # A run of an earlier generation that began this very moment cannot be told from this one.
-    first = job.attempts == 1 and job.finished_epoch is None and job.started_at == model.now
+    first = job.attempts == 1 and job.started_at == model.now
     job.state, job.due, job.lane, job.reason = S.READY, 2, lane, "limit"
     job.attempts -= 1
     job.epoch += 1
     job.owner, job.alone = None, 0
-    started_at, job.holds_key = job.was
+    started_at, job.holds_key, job.ran_in = job.was
     job.started_at = None if first else started_at
 
 

@@ -57,12 +57,13 @@ def replayed(model: Model, jobs: Sequence[Job]) -> None:
 
 
 def cancel_flow(model: Model, flow_id: str, scope: int) -> None:
-    """How far: 0 what waits for others, 1 what has not started, 2 everything."""
+    """How far: 0 what waits for others, 1 what has not started in this generation, 2 everything."""
     model.flows[flow_id].cancelled = True
     ended: list[Job] = []
     for job in model.members(flow_id):
         waits = job.state is S.BLOCKED and job.reason == "dependencies"
-        if job.state in (S.READY, S.BLOCKED, S.SUSPENDED) and (waits or scope >= 2 or (scope and not job.started_at)):
+        unbegun = job.ran_in != job.generation
+        if job.state in (S.READY, S.BLOCKED, S.SUSPENDED) and (waits or scope >= 2 or (scope and unbegun)):
             job.move(Event.CANCEL, S.CANCELLED)
             job.cancel = True
             job.ends("cancelled", model.now)

@@ -58,9 +58,11 @@ def replay(model: Model, job_id: str) -> bool:
         return False
     job.move(Event.REPLAY, S.READY)
     job.generation += 1
-    job.attempts = job.crashes = job.suspect = 0
+    job.past_attempts += job.attempts
+    job.attempts = job.crashes = job.losses = job.suspect = 0
     job.epoch += 1
-    job.cancel, job.cancel_reason, job.finished_at, job.finished_epoch, job.deadline = False, None, None, None, None
+    job.cancel, job.cancel_reason, job.finished_at, job.finished_epoch = False, None, None, None
+    job.deadline = job.deadline if job.deadline is not None and job.deadline > model.now else None
     job.holds_key = job.key is not None
     job.rests("replay", model.now, model.now)
     if job.linked:
@@ -94,7 +96,7 @@ def unhold(model: Model, job_id: str) -> bool:
 
 def prioritise(model: Model, job_id: str, priority: int) -> bool:
     job = model.job(job_id)
-    if job.state not in (S.READY, S.BLOCKED):
+    if job.state not in (S.READY, S.BLOCKED, S.SUSPENDED):
         raise IllegalMove(job_id)
     changed = job.priority != priority
     job.priority = priority

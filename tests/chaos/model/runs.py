@@ -60,7 +60,8 @@ def rescue(model: Model, worker_id: str, *, certain: bool) -> tuple[tuple[str, .
     for i, job in enumerate(lost):
         delay = 0 if len(lost) < PAGE else int(i / len(lost) * 1_000_000)
         outcome = after_loss(
-            attempts=job.attempts, max_attempts=job.max_attempts, crashes=job.crashes, alone=bool(job.alone),
+            attempts=job.attempts, max_attempts=job.max_attempts, crashes=job.crashes, losses=job.losses,
+            alone=bool(job.alone),
             time_left=None if job.deadline is None else job.deadline - model.now, error="", delay=delay,
         )  # fmt: skip
         _settle(model, job, outcome, by_owner=False)
@@ -129,7 +130,8 @@ def _take(model: Model, job: Job, owner: str) -> None:
     job.due, job.reason, job.owner = None, None, owner
     job.epoch += 1
     job.attempts += 1
-    job.was = (job.started_at, job.holds_key)
+    job.was = (job.started_at, job.holds_key, job.ran_in)
+    job.ran_in = job.generation
     job.started_at = model.now if job.started_at is None else job.started_at
     job.holds_key = job.holds_key and job.until != "start"
 
@@ -180,11 +182,17 @@ def _settle(model: Model, job: Job, outcome: Outcome, *, by_owner: bool) -> None
         return
     job.attempts -= name in ("Snoozed", "Suspended", "Throttled", "Parked", "Released")
     job.crashes += isinstance(outcome, Retry | Failed) and outcome.convicts
-    if name != "Released":
-        job.suspect = int(isinstance(outcome, Retry) and outcome.outcome in ("lost", "crashed"))
-    delay = getattr(outcome, "delay", 0)
+    is_loss = isinstance(outcome, Retry) and outcome.outcome == "lost"
+    if is_loss:
+        job.losses += 1
+        job.suspect = int(job.suspect or job.losses >= 2)
+    elif name != "Released":
+        job.suspect = int(isinstance(outcome, Retry) and outcome.outcome == "crashed")
+        job.losses = job.losses if job.suspect else 0
+    delay, place = getattr(outcome, "delay", 0), job.rank
     if name in ("Retry", "Snoozed", "Throttled", "Released"):
-        job.not_before = job.rank = model.now + delay
+        job.not_before = model.now + delay
+        job.rank = place if is_loss else job.not_before
     if job.cancel:
         job.move(event, S.CANCELLED)
         job.ends(job.cancel_reason, model.now)
@@ -207,6 +215,7 @@ def _settle(model: Model, job: Job, outcome: Outcome, *, by_owner: bool) -> None
     else:
         job.move(event, S.READY)
         job.rests(_reason(outcome), model.now + delay, model.now)
+        job.rank = place if is_loss else job.rank
 
 
 def _reason(outcome: Outcome) -> str:

@@ -48,7 +48,9 @@ class Job:
     lane: str | None = None
     state: JobState = S.READY
     attempts: int = 0
+    past_attempts: int = 0
     crashes: int = 0
+    losses: int = 0
     suspect: int = 0
     alone: int = 0
     generation: int = 0
@@ -57,6 +59,8 @@ class Job:
     cancel: bool = False
     cancel_reason: str | None = None
     started_at: int | None = None
+    ran_in: int | None = None
+    """The generation of its last run."""
     finished_at: int | None = None
     finished_epoch: int | None = None
     flow: str | None = None
@@ -64,8 +68,8 @@ class Job:
     join: Join | None = None
     wait: Waiting | None = None
     answered: set[str] = field(default_factory=set)
-    was: tuple[int | None, bool] = (None, False)
-    """Before its last claim: when it had started, and whether it held its key."""
+    was: tuple[int | None, bool, int | None] = (None, False, None)
+    """Before its last claim: when it had started, whether it held its key, and the generation of its last run."""
     mailbox: list[tuple[str, str | None]] = field(default_factory=list)
     """Signals in the order of acceptance: the name, and the wait that took it."""
     letters: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -96,16 +100,17 @@ class Job:
         """As `COLUMNS` are read from a store."""
         return (
             self.id, str(self.state), self.due, self.reason, self.queue, self.payload, self.priority, self.rank,
-            self.not_before, self.attempts, self.crashes, self.suspect, self.alone, self.generation, self.epoch,
-            self.owner, int(self.cancel), int(self.holds_key), self.started_at, self.finished_at, self.finished_epoch,
-            self.deadline, self.linked, self.lane if self.due == 2 else None,
+            self.not_before, self.attempts, self.past_attempts, self.crashes, self.losses, self.suspect, self.alone,
+            self.generation, self.epoch, self.owner, int(self.cancel), int(self.holds_key), self.started_at,
+            self.finished_at, self.finished_epoch, self.deadline, self.linked, self.lane if self.due == 2 else None,
         )  # fmt: skip
 
 
 COLUMNS = (
-    "id, state, due, reason, queue, payload, priority, rank, not_before, attempts, crashes, suspect, alone, generation,"
-    " epoch, owner, case when cancel_at is null then 0 else 1 end, case when dedupe_held is null then 0 else 1 end,"
-    " started_at, finished_at, finished_epoch, deadline, linked, case when due = 2 then lane end"
+    "id, state, due, reason, queue, payload, priority, rank, not_before, attempts, past_attempts, crashes, losses,"
+    " suspect, alone, generation, epoch, owner, case when cancel_at is null then 0 else 1 end,"
+    " case when dedupe_held is null then 0 else 1 end, started_at, finished_at, finished_epoch, deadline,"
+    " linked, case when due = 2 then lane end"
 )
 
 

@@ -1,6 +1,6 @@
 """A program that forks with its app open: `fork`, many children one after the other; `pool`, a multiprocessing pool.
 
-    HOLDFAST_STORE=… HOLDFAST_LEDGER=… python -m tests.chaos.odds.forking fork|pool COUNT
+    HOLDFAST_STORE=… TEST_LEDGER=… python -m tests.chaos.odds.forking fork|pool COUNT
 
 It ends with 0 if every child did what it should. Each child uses the app, which its parent goes on using.
 """
@@ -21,7 +21,7 @@ from holdfast.storage.statements import Statement
 from tests.chaos import ledger
 from tests.chaos.odds.tasks import app, entry
 
-NOTED = os.environ.get("HOLDFAST_LEDGER", "")
+NOTED = os.environ.get("TEST_LEDGER", "")
 BACKENDS = Statement("backends", "select -1", "select pid from pg_stat_activity where application_name = 'holdfast'")
 MY_BACKEND = Statement("backend", "select 0", "select pg_backend_pid()")
 

@@ -71,8 +71,12 @@ def fill_and_free(app: holdfast.App, workers: Crew, disk: Path) -> int:
     fill(disk)
     refused = enqueue_until_refused(app, workers)
     fill(disk)  # what was held back for such a time goes too
-    workers.wait(lambda: workers.says(FULL) > said, "a worker says that the disk is full")
     workers.wait(lambda: running in workers.seen("E"), "what ran goes on")
+    # There may be just enough room for its end, and then nobody has anything more to write.
+    workers.wait(
+        lambda: workers.says(FULL) > said or app.jobs.get(running).state == "succeeded",
+        "a worker says that the disk is full, or has recorded the end",
+    )
     free(disk)
     workers.wait(lambda: accepted(app, workers), "jobs are taken again")
     workers.wait_for_all(app)

@@ -1,7 +1,7 @@
 """Processes of an earlier Holdfast, and of this one, that run the same program on one store.
 
 `first` is the earliest that ran jobs end to end on both stores, with the first schema. `fifteenth` knows fifteen
-migrations, enough that the schema of today allows it to write beside newer ones. Both are the sources of their time.
+migrations, and may not write to the schema of today either. Both are the sources of their time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Times:
 
     def _environment(self, age: Age) -> dict[str, str]:
         package = ROOT / "src" if age == "current" else FROZEN / f"{age}.zip"
-        paths = {"PYTHONPATH": f"{package}:{ROOT}", "HOLDFAST_STORE": self.store, "HOLDFAST_LEDGER": str(self.ledger)}
+        paths = {"PYTHONPATH": f"{package}:{ROOT}", "HOLDFAST_STORE": self.store, "TEST_LEDGER": str(self.ledger)}
         return os.environ | paths
 
 

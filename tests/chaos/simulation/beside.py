@@ -16,8 +16,8 @@ class LaneHeartbeat(Heartbeat):
 
     _timer: asyncio.Handle | None = None
 
-    def _spawn(self) -> None:
-        self._again(0.0)
+    def _spawn(self, delay: float) -> None:
+        self._again(max(0.0, delay))
 
     def beat_now(self) -> None:
         self._again(0.0)

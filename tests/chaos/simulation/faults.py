@@ -125,6 +125,10 @@ class BreakingTx:
         self._fault = fault
         self._left = fault.at
 
+    @property
+    def files(self) -> Any:
+        return self._tx.files
+
     def _reach(self) -> None:
         self._left -= 1
         if self._left < 0:

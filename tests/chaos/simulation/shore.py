@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from holdfast.storage.ears import Ears
+from holdfast.storage.outage import Outage
 from holdfast.storage.port import ListOp, Op, Tx
 
 from .faults import Fault
@@ -32,6 +33,9 @@ class Shore:
         self._world = node.world
         self.bell = Ears()
         self.blobs = node.world.sea.blobs
+        self.outage = Outage()
+
+    def pool_peak(self) -> None: ...
 
     def write(self, op: Op[Any]) -> Any:
         return self._now(self._world.sea.write, op)

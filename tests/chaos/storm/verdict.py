@@ -23,10 +23,11 @@ from .reckoning import Reckoning, percentile, reckon
 ENDS = ("succeeded", "failed", "cancelled", "expired", "skipped")
 DRAINED_WITHIN = 180.0
 _NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
-SLACK = 4.0
-"""Seconds beyond the lease in which a job that was lost must run again, on a machine that has other things to do."""
-_STALLED = 15.0
-"""The same for the few that were lost while the machine stood still, unseen by the nemesis."""
+_IN_HAND = 4.0
+"""Seconds beyond the lease in which an outcome must be recorded, on a machine that has other things to do."""
+_RECOVERY = ((0.9, 3.0), (0.99, 12.0))
+"""Shares of the jobs that were lost, and the seconds beyond the lease in which they must run again. Two are promised
+where there are slots; a busy machine adds its own pauses. At a load of 20 the p99 was 0.7 to 2.6, and once 9."""
 
 
 def judge(
@@ -52,7 +53,7 @@ def judge(
         drained = time.monotonic() - began - raged
         assert set(fleet.stop(60.0).values()) == {0}, "workers leave in order"
         facts = read_facts(app.open(), ledger.read(folder / "ledger"))
-        cost = reckon(facts, diary, plan.lease, SLACK)
+        cost = reckon(facts, diary, plan.lease, _IN_HAND)
         # A worker tells of each outcome that the store has refused it.
         late = refused(facts) + Counter(outcome=log.read_text().count("came too late"))
         _tell(facts, diary, cost, late, f"{raged:.1f} s of storm, {drained:.1f} s of drain")
@@ -82,7 +83,7 @@ def _check_costs(cost: Reckoning, plan: Plan) -> None:
     assert not cost.excess, cost.excess[:5]
     assert max(cost.repeated.values(), default=0) <= plan.concurrency
     # Of fewer there is no such thing as one in a hundred.
-    for share, slack in ((0.9, SLACK), (0.99, _STALLED)) if len(cost.kills) >= 100 else ():
+    for share, slack in _RECOVERY if len(cost.kills) >= 100 else ():
         slow = percentile(cost.kills, share)
         assert slow <= plan.lease + slack, f"p{100 * share:.0f} of recovery is {slow:.2f} s: {cost.slowest[:10]}"
 
@@ -93,8 +94,9 @@ def _tell(facts: Facts, diary: Diary, cost: Reckoning, late: Counter[str], times
     print(f"{len(facts.jobs)} jobs ended as {ends(facts)}; late and refused: {dict(late)}")
     for what in ("kills", "freezes", "disturbed"):
         values: list[float] = getattr(cost, what)
-        p50, p99, most = percentile(values, 0.5), percentile(values, 0.99), max(values, default=0.0)
-        print(f"recovery, {what}: n {len(values)}, p50 {p50:.2f} s, p99 {p99:.2f} s, max {most:.2f} s")
+        p50, p90, p99 = (percentile(values, share) for share in (0.5, 0.9, 0.99))
+        most = max(values, default=0.0)
+        print(f"recovery, {what}: n {len(values)}, p50 {p50:.2f} s, p90 {p90:.2f} s, p99 {p99:.2f} s, max {most:.2f} s")
     print(f"slowest: {cost.slowest[:8]}")
     per_kill = sum(cost.repeated.values()) / max(1, len(diary.kills))
     most = max(cost.repeated.values(), default=0)

@@ -165,4 +165,18 @@ MACHINERY = (
             "::test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alone",
         ),
     ),
+    Mutant(
+        "a webhook verified over what its body means",
+        "A changed body passes if it parses alike; of a key that occurs twice, another reader takes the other.",
+        (
+            Edit(
+                "webhooks/message.py",
+                "is_signed(keys, message_id, at, body, signature)",
+                "(is_signed(keys, message_id, at, body, signature)\n"
+                "            or is_signed(keys, message_id, at, json.dumps(json.loads(body)).encode(), signature))",
+            ),
+            Edit("webhooks/message.py", "import re\nimport time", "import json\nimport re\nimport time"),
+        ),
+        (f"{_UNIT}/test_webhook_messages.py::test_the_bytes_are_verified_and_not_what_they_mean",),
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import Edit, Mutant
-from .suites import DICE, conforms, orders
+from .suites import DICE, conforms, orders, works
 
 _SQLITE, _POSTGRES = "storage/sql/sqlite", "storage/sql/postgres"
 
@@ -123,13 +123,56 @@ OWNERS = (
         (conforms("leases::losses_while_alone_convict_at_the_cap[memory-write]"),),
     ),
     Mutant(
+        "a suspect that is never isolated",
+        "A job that kills its process takes one worker down after the other, with all that runs there.",
+        (
+            Edit(
+                "engine/executor.py",
+                " or (bool(run.job.suspect) and is_importable(run.task))",
+                "",
+            ),
+        ),
+        (works("worker_poison::a_suspect_runs_in_a_process_of_its_own_and_is_cleared_by_any_outcome[file]"),),
+    ),
+    Mutant(
+        "a second loss that makes no suspect",
+        "The same: nobody runs such a job apart.",
+        (Edit("rules/lifecycle.py", "suspect=losses + 1 >= SUSPECT_AFTER", "suspect=False"),),
+        (conforms("leases::a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over[memory-write]"),),
+    ),
+    Mutant(
+        "an innocent that is convicted",
+        "A loss that a job shared with its neighbours counts as its crash: after three lost workers all of them fail.",
+        (
+            Edit("rules/lifecycle.py", "convicted = alone and crashes + 1", "convicted = crashes + 1"),
+            Edit("rules/lifecycle.py", 'outcome="lost", convicts=alone', 'outcome="lost", convicts=True'),
+        ),
+        (conforms("leases::losses_shared_with_neighbours_never_convict[memory-write]"),),
+    ),
+    Mutant(
+        "a handler that begins after an answered cancel",
+        "A cancel that is answered while a child process starts comes too late: the handler has its effects.",
+        (
+            Edit(
+                "engine/executor.py",
+                "run.stop.request(reason)\n        return run.stop.reason is None",
+                "pass\n        return True",
+            ),
+        ),
+        (
+            works(
+                "worker_cancel::a_handler_does_not_begin_in_its_process_after_a_cancel_was_answered[postgres-False-def]"
+            ),
+        ),
+    ),
+    Mutant(
         "a replay that keeps the attempts",
         "A dead job that an operator brings back dies at its next failure.",
         (
             Edit(
                 "storage/sql/common/control.sql",
-                "attempts = 0, crashes = 0, suspect = 0, ",
-                "crashes = 0, suspect = 0, ",
+                "attempts = 0, crashes = 0, losses = 0, suspect = 0, ",
+                "crashes = 0, losses = 0, suspect = 0, ",
             ),
         ),
         (DICE,),

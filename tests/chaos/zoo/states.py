@@ -48,17 +48,35 @@ STATES = (
         (
             Edit(
                 f"{_SQLITE}/finish.sql",
-                "dedupe_held = case when cancel_at is not null or :terminal = 1 then null else dedupe_held end",
-                "dedupe_held = null",
+                "dedupe_held = case when cancel_at is not null or :terminal = 1 then null\n",
+                "dedupe_held = case when 1 = 1 then null\n",
             ),
             Edit(
                 f"{_POSTGRES}/finish.sql",
-                "dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null"
-                " else job.dedupe_held end",
-                "dedupe_held = null",
+                "dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null\n",
+                "dedupe_held = case when true then null\n",
             ),
         ),
         (DICE,),
+    ),
+    Mutant(
+        "a window that its job's start ends",
+        "A twin is let in beside a job that runs for longer than its window.",
+        (
+            Edit(
+                f"{_SQLITE}/claim.sql",
+                "case dedupe_until when 'start' then null else",
+                "case when dedupe_until in ('start', 'window') then null else",
+                times=2,
+            ),
+            Edit(
+                f"{_POSTGRES}/claim.sql",
+                "case dedupe_until when 'start' then null else",
+                "case when dedupe_until in ('start', 'window') then null else",
+                times=2,
+            ),
+        ),
+        (conforms("dedupe::a_window_leaves_the_key_with_its_job_until_the_job_has_ended[memory-write]"),),
     ),
     Mutant(
         "a key that is looked at and not held",
@@ -146,6 +164,23 @@ STATES = (
         ),
         (DICE,),
     ),
+    Mutant(
+        "retention of a result that a suspended job waits for",
+        "The job resumes once all have ended, and the result of the first is gone.",
+        (
+            Edit(
+                f"{_SQLITE}/retention.sql",
+                "and e.kind = 'wait' and waiter.finished_at is null)))\nreturning id;",
+                "and e.kind = 'none')))\nreturning id;",
+            ),
+            Edit(
+                f"{_POSTGRES}/retention.sql",
+                "and e.kind = 'wait' and waiter.finished_at is null)))\n                       order by id",
+                "and e.kind = 'none')))\n                       order by id",
+            ),
+        ),
+        (conforms("retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
+    ),
     # An operation has one commit here, so the event waits for the next one.
     Mutant(
         "an event after the commit",
@@ -178,8 +213,8 @@ STATES = (
         (
             Edit(
                 "storage/ops/reserving.py",
-                "    if ids:\n        await forget_runs(tx, ids)",
-                "    if not ids:\n        await forget_runs(tx, ids)",
+                "    return await forget_runs(tx, ids) if ids else set()",
+                "    return set()",
             ),
             Edit(
                 f"{_SQLITE}/budget.sql",

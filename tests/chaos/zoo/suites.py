@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _CHAOS = "tests/chaos"
 _CONFORMANCE = "tests/conformance"
+_ENGINE = "tests/engine"
 
 DICE = f"{_CHAOS}/test_model.py::test_dice_find_nothing_that_the_model_does_not_say[memory-60]"
 FEW_CLUSTERS = f"{_CHAOS}/simulation/test_simulation.py::test_every_promise_holds_in_a_few_simulated_clusters"
@@ -35,3 +36,9 @@ def conforms(test: str) -> str:
     """`finish::who_does_not_own_the_job_changes_nothing[memory-write]`"""
     file, _, name = test.partition("::")
     return f"{_CONFORMANCE}/test_{file}.py::test_{name}"
+
+
+def works(test: str) -> str:
+    """A worker with real processes: `worker_poison::a_suspect_runs_in_a_process_of_its_own[file]`"""
+    file, _, name = test.partition("::")
+    return f"{_ENGINE}/test_{file}.py::test_{name}"

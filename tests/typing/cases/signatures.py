@@ -57,7 +57,8 @@ welcome.options(delay=60, priority=9).enqueue(42)
 welcome.options(delay=60, priority=9).enqueue("42")  # error: arg-type / reportArgumentType
 welcome.options(dedupe_until=timedelta(hours=1), on_duplicate="replace", dedupe_key="k")
 welcome.options(on_duplicate="ignore")  # error: arg-type / reportArgumentType
-welcome.options(later=60)  # error: call-arg / reportCallIssue
+welcome.options(later=60)  # error: arg-type / reportArgumentType
+welcome.options(max_attempts=None, timeout=None, tags={"order": "4711"})
 
 elsewhere = app.declare("elsewhere")
 elsewhere.enqueue(anything=1)

@@ -43,12 +43,19 @@ _BY_CLASS: Final = {
 
 def kind_of(connection: object) -> Kind:
     """What was lent. TypeError for anything unknown."""
-    # By type, not by isinstance: a proxy pretends to be what it wraps.
-    for ancestor in type(connection).__mro__:
-        if kind := _BY_CLASS.get(f"{ancestor.__module__}.{ancestor.__qualname__}"):
-            return kind
+    if (kind := find_kind(connection)) is not None:
+        return kind
     known = ", ".join(kind.value for kind in Kind)
     raise TypeError(f"connection= is a {full_name(connection)}; lend one of: {known}")
+
+
+def find_kind(thing: object) -> Kind | None:
+    """The kind of a connection; None for anything else."""
+    # By type, not by isinstance: a proxy pretends to be what it wraps.
+    for ancestor in type(thing).__mro__:
+        if kind := _BY_CLASS.get(f"{ancestor.__module__}.{ancestor.__qualname__}"):
+            return kind
+    return None
 
 
 def full_name(thing: object) -> str:

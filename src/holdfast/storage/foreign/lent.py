@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ...errors import NotInTransaction
 from ..port import Row
 from ..statements import Statement, sql
-from .kinds import Kind
+from .kinds import Kind, find_kind
 
 Hook: TypeAlias = Callable[[Callable[[], None]], object]
 
@@ -54,6 +54,30 @@ async def aunwrap(connection: Any, kind: Kind) -> Lent:
     if kind is Kind.ASYNC_ENGINE_CONNECTION:
         return await _from_async_sqlalchemy(connection)
     return Lent(connection)
+
+
+def sqlite_connection_of(thing: Any) -> sqlite3.Connection | None:
+    """The driver's connection of anything that could be lent, if it is SQLite's and in use; begins nothing."""
+    if (kind := find_kind(thing)) is None:
+        return None
+    try:
+        driver = _driver_in_use(thing, kind)
+    except Exception:  # closed, broken or not connected: whatever its framework says then
+        return None
+    driver = getattr(driver, "_conn", driver)  # aiosqlite's
+    return driver if isinstance(driver, sqlite3.Connection) else None
+
+
+def _driver_in_use(thing: Any, kind: Kind) -> Any:
+    if kind is Kind.DJANGO:
+        return thing.connection
+    if kind in (Kind.SESSION, Kind.ASYNC_SESSION):
+        session = thing() if hasattr(thing, "registry") else thing
+        session = getattr(session, "sync_session", session)
+        return session.connection().connection.driver_connection if session.in_transaction() else None
+    if kind in (Kind.ENGINE_CONNECTION, Kind.ASYNC_ENGINE_CONNECTION):
+        return getattr(thing, "sync_connection", thing).connection.driver_connection
+    return thing
 
 
 def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from ..port import Op, Params, Row, Value
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
+from ..postgres.place import SELECT_PLACE, LentPlaces, Place
 from ..postgres.runner import reading
 from ..statements import Statement
 from .lent import Lasting, not_in_transaction
@@ -27,6 +29,10 @@ class AsyncpgTx(Lasting):
         self._connection = connection
         self._now = now
         self.rung: set[str] = set()
+
+    @property
+    def files(self) -> None:
+        """Large values are in the database itself."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         rows = await self._fetch(statement, params)
@@ -61,7 +67,7 @@ class AsyncpgTx(Lasting):
         return [tuple(record) for record in await self._connection.fetch(text, *(values[name] for name in names))]
 
 
-async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, *, notify: bool) -> T:
+async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool) -> T:
     if not connection.is_in_transaction():
         raise not_in_transaction("postgres", 'enter "async with connection.transaction():"')
     tx = AsyncpgTx(connection, reading(clock))
@@ -69,6 +75,8 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, *, not
         # In words: connection.transaction() refuses a transaction that was begun in words.
         await connection.execute("savepoint holdfast")
         try:
+            if not places.is_checked(connection):
+                await _check_place(connection, places)
             answer = await op.run(tx)
             if tx.lock_timeout is not None:
                 await connection.execute("select set_config('lock_timeout', $1, true)", tx.lock_timeout)
@@ -83,6 +91,12 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, *, not
             raise translate(error) from error
         raise
     return answer
+
+
+async def _check_place(connection: Any, places: LentPlaces) -> None:
+    found = Place(*await connection.fetchrow(SELECT_PLACE))
+    if not places.accept(connection, found):
+        await asyncio.to_thread(places.require, connection, found)
 
 
 async def _undo(connection: Any) -> None:

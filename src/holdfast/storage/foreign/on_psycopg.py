@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+import asyncio
+from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 
@@ -14,6 +15,7 @@ from ..port import Op, Row, Value
 from ..postgres.bell import CHANNEL
 from ..postgres.failures import translate
 from ..postgres.notify import payloads
+from ..postgres.place import SELECT_PLACE, LentPlaces, Place
 from ..postgres.runner import reading
 from ..postgres.tx import PgAsyncTx, PgTx
 from ..statements import Statement
@@ -22,6 +24,7 @@ from .lent import Lasting, not_in_transaction
 
 T = TypeVar("T")
 
+_SAVEPOINT: Final = "savepoint holdfast"
 NOTIFY: Final = "select pg_notify(%s, %s)"
 SET_LOCK_TIMEOUT: Final = "select set_config('lock_timeout', %s, true)"
 
@@ -45,7 +48,7 @@ class LentAsyncTx(Lasting, PgAsyncTx):
 
 
 def run_on_psycopg(
-    connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, *, notify: bool
+    connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
 ) -> tuple[T, set[str]]:
     """The answer, and the topics that it rang."""
     _require_transaction(connection)
@@ -54,8 +57,15 @@ def run_on_psycopg(
     cursor.adapters.register_dumper(int, Int8Dumper)
     tx = LentTx(cursor, reading(clock))
     try:
-        cursor.execute("savepoint holdfast")
+        is_checked = places.is_checked(connection)
+        cursor.execute(_savepoint(connection, is_checked), prepare=False)
         try:
+            if not is_checked:
+                if not cursor.nextset():
+                    cursor.execute(SELECT_PLACE, prepare=False)
+                found = Place(*(cursor.fetchone() or ()))
+                if not places.accept(connection, found):
+                    places.require(connection, found)
             answer = step(op.run(tx))
             if tx.lock_timeout is not None:
                 cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
@@ -71,7 +81,7 @@ def run_on_psycopg(
 
 
 async def arun_on_psycopg(
-    connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, *, notify: bool
+    connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
 ) -> T:
     """The awaiting twin of `run_on_psycopg`."""
     _require_transaction(connection)
@@ -79,8 +89,15 @@ async def arun_on_psycopg(
     cursor.adapters.register_dumper(int, Int8Dumper)
     tx = LentAsyncTx(cursor, reading(clock))
     try:
-        await cursor.execute("savepoint holdfast")
+        is_checked = places.is_checked(connection)
+        await cursor.execute(_savepoint(connection, is_checked), prepare=False)
         try:
+            if not is_checked:
+                if not cursor.nextset():
+                    await cursor.execute(SELECT_PLACE, prepare=False)
+                found = Place(*(await cursor.fetchone() or ()))
+                if not places.accept(connection, found):
+                    await asyncio.to_thread(places.require, connection, found)
             answer = await op.run(tx)
             if tx.lock_timeout is not None:
                 await cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
@@ -93,6 +110,12 @@ async def arun_on_psycopg(
     except (psycopg.Error, UnicodeEncodeError) as error:
         raise translate(error) from error
     return answer
+
+
+def _savepoint(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], is_checked: bool) -> LiteralString:
+    """Ask in the same round trip where an unknown connection writes; a pipeline takes one statement at a time."""
+    in_pipeline = connection.pgconn.pipeline_status != PipelineStatus.OFF
+    return _SAVEPOINT if is_checked or in_pipeline else f"{_SAVEPOINT}; {SELECT_PLACE}"
 
 
 def _undo(cursor: psycopg.Cursor[Any]) -> None:

@@ -9,12 +9,15 @@ import sqlite3
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op
 from .kinds import AWAITING, Kind, full_name, kind_of
 from .lent import Lent, aunwrap, begin_if_only_promised, unwrap
+
+if TYPE_CHECKING:
+    from ..postgres.place import LentPlaces
 
 T = TypeVar("T")
 
@@ -30,6 +33,8 @@ class Host:
     """Whether to wake other processes by NOTIFY inside the caller's transaction."""
     run_on_sqlite: Callable[[sqlite3.Connection, Op[Any]], tuple[Any, set[str]]] | None = None
     """How a SQLite store runs an operation in a transaction open on a lent driver's connection."""
+    places: LentPlaces | None = None
+    """Where lent connections to Postgres write."""
 
 
 def run_within(host: Host, connection: object, op: Op[T]) -> T:
@@ -61,10 +66,10 @@ async def arun_within(host: Host, connection: object, op: Op[T]) -> T:
     if driver is Kind.ASYNCPG:
         from .on_asyncpg import run_on_asyncpg
 
-        return await run_on_asyncpg(lent.driver, op, host.clock, notify=host.notify)
+        return await run_on_asyncpg(lent.driver, op, host.clock, _places(host), notify=host.notify)
     from .on_psycopg import arun_on_psycopg
 
-    return await arun_on_psycopg(lent.driver, op, host.clock, notify=host.notify)
+    return await arun_on_psycopg(lent.driver, op, host.clock, _places(host), notify=host.notify)
 
 
 def _on_sqlite(host: Host, driver: sqlite3.Connection, op: Op[T], begun: bool) -> tuple[T, set[str]]:
@@ -78,7 +83,12 @@ def _on_psycopg(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
     _require(host, "postgres", lent.driver)
     from .on_psycopg import run_on_psycopg
 
-    return run_on_psycopg(lent.driver, op, host.clock, notify=host.notify and lent.on_commit is None)
+    return run_on_psycopg(lent.driver, op, host.clock, _places(host), notify=host.notify and lent.on_commit is None)
+
+
+def _places(host: Host) -> LentPlaces:
+    assert host.places is not None, "a Postgres store says where it is"
+    return host.places
 
 
 async def _on_aiosqlite(host: Host, lent: Lent, op: Op[T]) -> T:

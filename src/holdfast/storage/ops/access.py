@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ...errors import NotFound, TokenConflict
 from ...model.access import SCOPES, Recognized, Session, Token, identity_of, token_of
@@ -28,6 +28,8 @@ async def create(
     scopes: Collection[str],
     tenant: str,
     expires: int | None,
+    queues: Sequence[str] = (),
+    tasks: Sequence[str] = (),
     actor: str,
     reason: str = "",
 ) -> Token:
@@ -36,12 +38,13 @@ async def create(
     await tx.one(sql.retire_expired_token, name=name)
     made = await tx.one(
         sql.add_token, id=id, name=name, hash=digest, scopes=json.dumps(listed), tenant=tenant, actor=actor,
-        expires=expires,
+        expires=expires, queues=json.dumps(queues), tasks=json.dumps(tasks),
     )  # fmt: skip
     if made is None:
         raise TokenConflict(name)
     token = await find(tx, id)
-    after = {"name": name, "scopes": listed, "expires_at": token.expires_at}
+    after: dict[str, object] = {"name": name, "scopes": listed, "expires_at": token.expires_at}
+    after |= {what: names for what, names in (("queues", queues), ("tasks", tasks)) if names}
     await audit(tx, actor=actor, action="token.create", target=id, reason=reason, after=after, tenant=tenant)
     return token
 
@@ -72,10 +75,10 @@ async def revoke(tx: Tx, which: str, *, actor: str, reason: str = "") -> bool:
 async def identify(tx: Tx, digest: str) -> Recognized | None:
     """The active token whose secret has this hash."""
     row = await tx.one(sql.identify_token, hash=digest)
-    if row is None or not hmac.compare_digest(row[10], digest):
+    if row is None or not hmac.compare_digest(row[12], digest):
         return None
     token = _token(row)
-    return Recognized(token, is_noteworthy(token.last_used_at, row[9])) if token.state == "active" else None
+    return Recognized(token, is_noteworthy(token.last_used_at, row[11])) if token.state == "active" else None
 
 
 async def touch(tx: Tx, token_id: str) -> None:
@@ -98,12 +101,12 @@ async def open_session(tx: Tx, digest: str, session_digest: str) -> Token | None
 async def identify_session(tx: Tx, digest: str) -> Recognized | None:
     """The active token of an open session whose secret has this hash."""
     row = await tx.one(sql.identify_session, hash=digest)
-    if row is None or not hmac.compare_digest(row[10], digest):
+    if row is None or not hmac.compare_digest(row[12], digest):
         return None
-    token, session = _token(row), Session(*row[11:14])
-    if token.state != "active" or not is_open(session, row[9]):
+    token, session = _token(row), Session(*row[13:16])
+    if token.state != "active" or not is_open(session, row[11]):
         return None
-    return Recognized(token, is_noteworthy(session.seen_at, row[9]))
+    return Recognized(token, is_noteworthy(session.seen_at, row[11]))
 
 
 async def touch_session(tx: Tx, digest: str) -> None:
@@ -141,4 +144,4 @@ def _kept(micros: int) -> int:
 
 
 def _token(row: Row) -> Token:
-    return token_of(row, state_of(row[8], row[6], row[9]))
+    return token_of(row, state_of(row[8], row[6], row[11]))

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...errors import DuplicateArtifact, NotFound
 from ...model.artifact import COMPLETION, Artifact, Content, Stored
+from ...model.large import is_reference, reference_of
 from ...model.step import Step
 from ..port import Row, Tx
 from ..statements import sql
@@ -104,6 +105,9 @@ async def _completion(tx: Tx, job_id: str) -> Stored | None:
         raise NotFound("job", job_id)
     if row[0] is None:
         return None
+    if is_reference(row[0]):
+        kept = reference_of(row[0])
+        return Stored(Artifact(job_id, COMPLETION, "application/json", kept.size, kept.sha256, row[1]), blob=kept.blob)
     data = row[0].encode()
     digest = hashlib.sha256(data).hexdigest()
     return Stored(Artifact(job_id, COMPLETION, "application/json", len(data), digest, row[1]), data=data)

@@ -12,7 +12,7 @@ from typing import Final
 
 from ...clock import SECOND
 from ...errors import NotFound
-from ...model.limits import Breaker, breaker_lane
+from ...model.limits import Breaker, breaker_it_follows, breaker_lane
 from ...model.outcome import Finish
 from ...rules.admission import Candidate
 from ...rules.breaker import Ended, after, answered, closed, opened
@@ -59,7 +59,7 @@ async def gates(tx: Tx, candidates: Iterable[Candidate], closed: Collection[str]
     scopes = {one.breaker.removeprefix(_LANE) for one in candidates if one.breaker is not None}.difference(closed)
     seen = await _read_all(tx, scopes)
     for scope in sorted(scopes):
-        room = await _room(tx, scope, seen.get(scope))
+        room = await _room(tx, scope, seen.get(scope) or await _inherited(tx, scope))
         if room is not None:
             found[breaker_lane(scope)] = room
     return found
@@ -123,6 +123,15 @@ async def get_breaker(tx: Tx, scope: str) -> Breaker:
 
 async def list_breakers(tx: Tx) -> list[Breaker]:
     return [_breaker(row) for row in await tx.all(sql.list_breakers)]
+
+
+async def _inherited(tx: Tx, scope: str) -> Breaker | None:
+    """A tenant's breaker, made when its first job comes; None where there is none to follow."""
+    followed = breaker_it_follows(scope)
+    if followed is None:
+        return None
+    await tx.one(sql.inherit_breaker, scope=scope, followed=followed)
+    return await _read(tx, scope)
 
 
 async def _room(tx: Tx, scope: str, breaker: Breaker | None) -> int | None:

@@ -10,18 +10,17 @@ from typing import Final
 from ...errors import QueueClosed
 from ...model.bulk import UNCHANGED, Action, Fate, Order
 from ...model.job import JobState
-from ...model.route import Route
 from ...rules import bulk as rules
 from ...rules.bulk import Look
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Params, Row, Tx
 from ..statements import Statement, sql
-from . import control, hops
+from . import control, hops, values
 from .audit import audit
 from .counting import lower_tallies
 from .enqueue import CLOSED
 from .forgetting import forget
-from .routes import insert_routes, special_routes
+from .routes import find_route, insert_routes
 
 BATCH: Final = 500
 """Jobs in one transaction."""
@@ -77,6 +76,7 @@ async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dic
             row = await tx.one(sql.replay_job, id=job.id, max_generation=MAX_GENERATION, held=job.held)
             fates[job.id] = Fate.RETRIED if row else Fate.NOT_REQUEUED
     again = [job.id for job in wanted if job.linked and fates[job.id] is Fate.RETRIED]
+    await values.drop(tx, [job.id for job in wanted if fates[job.id] is Fate.RETRIED], "result")
     await hops.replayed(tx, again, forgiven=again)
     await lower_tallies(tx, ended)
     _wake(tx, {job.queue for job in wanted})
@@ -92,6 +92,7 @@ async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> di
 async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
     fates = {job.id: rules.fate(job, Action.DELETE) for job in jobs}
     gone = [job for job in jobs if fates[job.id] is Fate.DELETED]
+    await _end(tx, [job for job in gone if not job.linked], "deleted")
     await forget(tx, [job.id for job in gone if not job.linked])
     await _each(tx, sql.delete_each, [job.id for job in gone if not job.linked])
     for job in gone:
@@ -135,11 +136,10 @@ async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict
     """To another queue, with whatever else its route asks for."""
     assert order.queue is not None
     await check_target(tx, order)
-    routes = {route.number: route for route in await special_routes(tx)}
+    routes = {job.route: await find_route(tx, job.route, job.queue) for job in jobs}
     fates: dict[str, Fate] = {}
     for job in jobs:
-        old = routes.get(job.route)
-        new = old.on(order.queue) if old else Route(order.queue)
+        new = routes[job.route].on(order.queue)
         await insert_routes(tx, [new])
         fates |= await _one_by_one(tx, [job], order, sql.move_job, queue=order.queue, route=new.number)
     _wake(tx, {order.queue})

@@ -11,16 +11,19 @@ from ...model.job import Claimed
 from ...model.limits import Standing
 from ...model.outcome import Finish, Verdict
 from ...model.route import Route
+from ...rules.webhooks import asks_for_all
 from ..port import Row, Tx
 from ..statements import sql
 from . import events
 from .breakers import let_go
 from .finishing import Record, record
-from .lanes import balance, unpark_by_tokens
+from .lanes import balance, unpark_by_quotas, unpark_by_tokens
 from .routing import Routing, look_ahead, note
 
-# Rows that became due are made claimable by the claims themselves, this many at a time.
-_PROMOTED_PER_CLAIM: Final = 500
+# Rows that became due are made claimable by the claims themselves, page by page until none is left: the most urgent job
+# may be the last that came due. A claim after a long outage does no more than this many pages.
+_PROMOTED_AT_ONCE: Final = 1_000
+_PAGES_PER_CLAIM: Final = 30
 
 
 _NONE: Final = Standing()
@@ -52,7 +55,7 @@ class ClaimRequest:
         """Whether one statement may be all that it takes."""
         its = self.standing
         special = self.alone or self.parts or self.routing is not None
-        return not (special or its.lanes or its.scopes or its.breakers or its.loud)
+        return not (special or its.lanes or its.scopes or its.breakers or its.quotas or its.loud)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,8 @@ async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimReq
     claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
     if request and request.routing:
         claimed = await note(tx, request.owner, request.routing, claimed)
-    if standing.loud:
-        await events.started(tx, owner, [job for job in claimed if job.queue in standing.loud])
+    if told := [job for job in claimed if job.queue in standing.loud or (job.tags and asks_for_all(job.tags))]:
+        await events.started(tx, owner, told)
     met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
     return Turn(done.verdicts, claimed, parked, others_wait, met_limits)
 
@@ -103,14 +106,23 @@ async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
 async def _take(tx: Tx, request: ClaimRequest) -> tuple[list[Claimed], bool]:
     overdue, suspects = await tx.one(sql.claim_signs) or (True, True)
     if overdue:
-        await tx.one(sql.promote_due, n=_PROMOTED_PER_CLAIM)
+        await promote(tx)
     await unpark_by_tokens(tx, request.standing.scopes)
+    if request.standing.quotas:
+        await unpark_by_quotas(tx)
     await let_go(tx, request.standing.breakers)
     # What has just come due may be a suspect too.
     suspects = bool(request.suspects and (suspects or overdue))
     if request.routing is None or not request.routing.affinities:
         return _in_order(await _claim(tx, request, suspects=suspects)), False
     return await _take_by_affinity(tx, request, request.routing, suspects=suspects)
+
+
+async def promote(tx: Tx) -> None:
+    """Make rows claimable that have come due."""
+    for _ in range(_PAGES_PER_CLAIM):
+        if len(await tx.all(sql.promote_due, n=_PROMOTED_AT_ONCE)) < _PROMOTED_AT_ONCE:
+            return
 
 
 async def _take_by_affinity(

@@ -14,7 +14,7 @@ from ...rules.bulk import HELD
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Tx
 from ..statements import sql
-from . import hops
+from . import hops, values
 from .audit import audit
 from .enqueue import key_text
 from .forgetting import forget
@@ -53,7 +53,10 @@ async def run_now(tx: Tx, job_id: str) -> bool:
     if row is None:
         job = await get_job(tx, job_id)
         if job.state is not JobState.READY:
-            raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); only a ready or parked job can be run now")
+            raise IllegalMove(
+                f"job {job_id} is {job.state} ({job.reason}); only a ready or parked job can be run now; "
+                f"see: holdfast jobs explain {job_id}"
+            )
         return False
     tx.ring(f"queue:{row[0]}")
     return True
@@ -66,7 +69,9 @@ async def replay(tx: Tx, job_id: str) -> bool:
     """
     job = await get_job(tx, job_id)
     if not job.state.is_terminal:
-        raise IllegalMove(f"job {job_id} is {job.state}; only a finished job can be replayed")
+        raise IllegalMove(
+            f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
+        )
     if job.generation >= MAX_GENERATION:
         raise IllegalMove(f"job {job_id} was replayed {job.generation} times already; enqueue a new one")
     if job.flow is not None:
@@ -74,6 +79,7 @@ async def replay(tx: Tx, job_id: str) -> bool:
     row = await tx.one(sql.replay_job, id=job_id, max_generation=MAX_GENERATION, held=_held(job))
     if row is None:
         return False
+    await values.drop(tx, [job_id], "result")
     if row[1]:
         await hops.replayed(tx, [job_id], forgiven=[job_id])
     tx.ring(f"queue:{row[0]}")
@@ -83,17 +89,14 @@ async def replay(tx: Tx, job_id: str) -> bool:
 async def delete(tx: Tx, job_id: str) -> DeleteResult:
     """Remove a job and its history; a running one is asked to stop instead.
 
-    One that belongs to an unfinished flow, or that another waits for, ends now and is removed with those later.
+    A live one is cancelled first, so that the log and those who wait for it are told. One that belongs to an unfinished
+    flow, or that another waits for, ends now and is removed with those later.
     """
-    if await tx.one(sql.delete_job, id=job_id):
-        await forget(tx, [job_id])
-        return DeleteResult.DELETED
-    job = await get_job(tx, job_id)
+    job = await _locked(tx, job_id)
     answer = CancelResult.FINISHED if job.state.is_terminal else await cancel(tx, job_id, reason="deleted")
-    # By what became of it: it may have been claimed since it was read.
-    if answer is CancelResult.REQUESTED or not job.linked or job.state is JobState.SUSPENDED:
+    if answer is CancelResult.REQUESTED or job.state is JobState.SUSPENDED:
         return DeleteResult.REQUESTED
-    if await tx.one(sql.needed_jobs, ids=json.dumps([job_id])):
+    if job.linked and await tx.one(sql.needed_jobs, ids=json.dumps([job_id])):
         return DeleteResult.NEEDED if job.state.is_terminal else DeleteResult.REQUESTED
     await tx.one(sql.delete_jobs_of, ids=json.dumps([job_id]))
     await forget(tx, [job_id])
@@ -106,7 +109,10 @@ async def hold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
     if job.state is JobState.BLOCKED and job.reason == HELD:
         return False
     if await tx.one(sql.hold_job, id=job_id) is None:
-        raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); only a ready job can be held")
+        raise IllegalMove(
+            f"job {job_id} is {job.state} ({job.reason}); only a ready job can be held; "
+            f"to stop it: holdfast jobs cancel {job_id}"
+        )
     before = {"reason": job.reason}
     await audit(tx, actor=actor, action="job.hold", target=job_id, reason=reason, before=before)
     return True
@@ -118,7 +124,10 @@ async def unhold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
     row = await tx.one(sql.release_job, id=job_id)
     if row is None:
         if job.state is JobState.BLOCKED or job.state.is_terminal:
-            raise IllegalMove(f"job {job_id} is {job.state} ({job.reason}); an operator does not hold it")
+            raise IllegalMove(
+                f"job {job_id} is {job.state} ({job.reason}); an operator does not hold it; "
+                f"see: holdfast jobs explain {job_id}"
+            )
         return False
     tx.ring(f"queue:{row[0]}")
     await audit(tx, actor=actor, action="job.release", target=job_id, reason=reason)
@@ -126,9 +135,9 @@ async def unhold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
 
 
 async def prioritise(tx: Tx, job_id: str, priority: int, *, actor: str, reason: str) -> bool:
-    """Change the priority of a job that has not started; False if it has that one."""
+    """Change the priority of a job that waits; False if it has that one."""
     job = await _locked(tx, job_id)
-    if job.priority == priority and job.state in (JobState.READY, JobState.BLOCKED):
+    if job.priority == priority and job.state in (JobState.READY, JobState.BLOCKED, JobState.SUSPENDED):
         return False
     await set_priority(tx, job_id, priority)
     tx.ring(f"queue:{job.queue}")
@@ -138,10 +147,12 @@ async def prioritise(tx: Tx, job_id: str, priority: int, *, actor: str, reason: 
 
 
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
-    """Change the priority of a job that has not started."""
+    """Change the priority of a job that waits."""
     if await tx.one(sql.set_priority, id=job_id, priority=priority) is None:
         job = await get_job(tx, job_id)
-        raise IllegalMove(f"job {job_id} is {job.state}; its priority can no longer be changed")
+        raise IllegalMove(
+            f"job {job_id} is {job.state}; its priority can no longer be changed; that of a job that waits can"
+        )
 
 
 async def set_queue_state(tx: Tx, queue: str, state: str) -> None:

@@ -103,7 +103,10 @@ async def block(tx: Tx, ids: Collection[str]) -> None:
         return
     blocked = {id for (id,) in await tx.all(sql.block_members, ids=as_list(ids))}
     if started := sorted(set(ids) - blocked):
-        raise IllegalMove(f"job {started[0]} has started or ended; it can no longer be made to wait for others")
+        raise IllegalMove(
+            f"job {started[0]} has started or ended; it can no longer be made to wait for others; "
+            "add a new member instead"
+        )
 
 
 async def recount(tx: Tx, ids: Collection[str]) -> list[Counted]:

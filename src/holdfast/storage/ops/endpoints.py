@@ -10,9 +10,9 @@ from typing import Final
 from ...clock import SECOND
 from ...errors import NotFound
 from ...model.job import JobSpec
-from ...model.webhook import Endpoint, Signed, endpoint_of
+from ...model.webhook import BREAKER, Endpoint, Signed, endpoint_of
 from ...rules.signing import new_secret
-from ...rules.webhooks import origin_of
+from ...rules.webhooks import asks_for_all, origin_of
 from ..port import Tx
 from ..statements import sql
 from . import breakers, events
@@ -37,6 +37,7 @@ async def note_called(tx: Tx, specs: Sequence[JobSpec]) -> None:
             await add(tx, id=id, tenant=tenant, url=origin_of(url), secret=secret, called=True)
     rows = [{"job_id": spec.id, "url": webhook[1]} for spec, webhook in called]
     await tx.one(sql.note_callbacks, rows=json.dumps(rows))
+    await events.asked(tx, [spec.id for spec, _ in called if spec.tags and asks_for_all(spec.tags)])
 
 
 async def add(
@@ -142,7 +143,7 @@ async def _let_go(tx: Tx, endpoint_id: str) -> None:
 
 
 def scope_of(endpoint_id: str) -> str:
-    return f"webhook:{endpoint_id}"
+    return BREAKER + endpoint_id
 
 
 def _json(words: Sequence[str] | None) -> str | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from ...errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ...model.job import Dedupe, Enqueued, JobSpec
+from ...model.large import is_same
 from ..port import Params, Row, Tx
 from ..statements import sql
-from . import events
+from . import events, values
 from .endpoints import note_called
-from .fairness import fair_ranks
+from .fairness import fair_ranks, give_back
 from .routes import insert_routes
 
 # How often a key may change hands between the insert and the look at its holder.
@@ -27,11 +31,17 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     # Keys are locked in one order by everybody; where two specs share a key, the first still comes first.
     order = sorted(range(len(specs)), key=lambda i: held_key(specs[i]) or "")
     ranks = await fair_ranks(tx, specs)
-    rows = await tx.each(sql.insert_job, [_as_row(specs[i], ranks.get(i)) for i in order])
+    stored = [_with_reference(spec) for spec in specs]
+    rows = await tx.each(sql.insert_job, [_as_row(stored[i], ranks.get(i)) for i in order])
     answers: dict[int, Enqueued] = {}
     for i, row in zip(order, rows, strict=True):
-        answers[i] = await _created(tx, specs[i]) if row else await _meet_twin(tx, specs[i])
+        if row:
+            await values.keep(tx, specs[i].id, "payload", "", stored[i].payload, specs[i].payload)
+        answers[i] = await _created(tx, specs[i]) if row else await _meet_twin(tx, specs[i], ranks.get(i))
+    if ranks:
+        await give_back(tx, [specs[i] for i, answer in answers.items() if not answer.created])
     await note_called(tx, [specs[i] for i, answer in answers.items() if answer.created])
+    await _note_hooks(tx, [specs[i] for i, answer in answers.items() if answer.created])
     for queue in {specs[i].route.queue for i, answer in answers.items() if answer.created}:
         tx.ring(f"queue:{queue}")
     return [answers[i] for i in range(len(specs))]
@@ -65,6 +75,16 @@ async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     return [Enqueued(spec.id, True) for spec in specs]
 
 
+async def store_in_any_queue(tx: Tx, spec: JobSpec) -> None:
+    """Store a job that follows from another, also in a queue that takes no new ones."""
+    await insert_routes(tx, [spec.route])
+    now, *_ = await tx.one(sql.time_and_closed_queues) or (0,)
+    await tx.copy(sql.copy_jobs, [_placed(spec, now)])
+    await note_called(tx, [spec])
+    await _note_hooks(tx, [spec])
+    tx.ring(f"queue:{spec.route.queue}")
+
+
 def held_key(spec: JobSpec) -> str | None:
     """The value that a job's dedupe key is held by."""
     return key_text(spec.tenant, spec.dedupe.scope, spec.dedupe.key) if spec.dedupe else None
@@ -80,6 +100,13 @@ async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
         await tx.one(sql.limit_lock_wait)
 
 
+async def _note_hooks(tx: Tx, specs: Sequence[JobSpec]) -> None:
+    """What is enqueued when these new jobs end. They are linked, so that no end of theirs goes unnoticed."""
+    if rows := [{"job_id": spec.id, "hooks": spec.hooks} for spec in specs if spec.hooks is not None]:
+        await tx.one(sql.note_hooks, rows=json.dumps(rows))
+        await tx.all(sql.link_upstreams, ids=json.dumps([row["job_id"] for row in rows]))
+
+
 async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
     if spec.dedupe is None or spec.dedupe.until != "window":
         return Enqueued(spec.id, True)
@@ -88,12 +115,13 @@ async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
         return Enqueued(spec.id, True)
     # While the insert waited for a stranger's twin, that one ended and left its window open.
     await tx.one(sql.delete_job, id=spec.id)
+    await tx.one(sql.untell_job, id=spec.id)
     if past := await _window_winner(tx, held):
         return _existing(past, spec.dedupe)
     raise StorageBusy(f"the dedupe window of job {spec.id} closed this moment; repeat the call")
 
 
-async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
+async def _meet_twin(tx: Tx, spec: JobSpec, rank: int | None) -> Enqueued:
     """The insert found its id or key taken: name the winner, or take its place by the key's policy."""
     for _ in range(_TRIES):
         if await tx.one(sql.job_identity, id=spec.id):
@@ -101,7 +129,9 @@ async def _meet_twin(tx: Tx, spec: JobSpec) -> Enqueued:
         if spec.dedupe and (winner := await _winner(tx, spec, spec.dedupe)):
             return winner
         await _require_open(tx, spec.route.queue)
-        if (await tx.each(sql.insert_job, [_as_row(spec)]))[0]:
+        stored = _with_reference(spec)
+        if (await tx.each(sql.insert_job, [_as_row(stored, rank)]))[0]:
+            await values.keep(tx, spec.id, "payload", "", stored.payload, spec.payload)
             return await _created(tx, spec)
     raise StorageBusy(f"the dedupe key of job {spec.id} keeps changing hands; repeat the call")
 
@@ -121,7 +151,8 @@ async def _require_open(tx: Tx, queue: str) -> None:
 
 async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:
     # Another tenant's job is not handed out, whatever it does: only that the id is taken is said.
-    if await tx.one(sql.job_identity, id=spec.id) != (spec.task, spec.payload, spec.tenant):
+    task, payload, tenant = await tx.one(sql.job_identity, id=spec.id) or ("", "", "")
+    if (task, tenant) != (spec.task, spec.tenant) or not is_same(payload, spec.payload):
         raise IdTaken(spec.id)
     return Enqueued(spec.id, created=not spec.explicit_id)
 
@@ -140,7 +171,10 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
             tx.ring("hops")
         return None
     if dedupe.on_duplicate == "replace":
-        if row := await tx.one(sql.replace_job, id=winner_id, payload=spec.payload, at=spec.at, delay=spec.delay):
+        payload = values.column_of(spec.payload)
+        if row := await tx.one(sql.replace_job, id=winner_id, payload=payload, at=spec.at, delay=spec.delay):
+            await values.drop(tx, [winner_id], "payload")
+            await values.keep(tx, winner_id, "payload", "", payload, spec.payload)
             tx.ring(f"queue:{row[0]}")
         return Enqueued(winner_id, False)
     return _existing(winner_id, dedupe)
@@ -159,13 +193,19 @@ def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:
     return Enqueued(winner_id, False)
 
 
+def _with_reference(spec: JobSpec) -> JobSpec:
+    """The job as its row holds it: arguments that are too large for it are kept elsewhere."""
+    column = values.column_of(spec.payload)
+    return spec if column is spec.payload else replace(spec, payload=column)
+
+
 def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
 
 
 _PLAIN_COLUMNS: Final = (
     "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "limits", "payload", "tags", "trace",
-    "max_attempts", "retry", "timeout", "deadline_at", "deadline",
+    "max_attempts", "retry", "timeout", "deadline_at", "deadline", "created_by",
 )  # fmt: skip
 _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
 
@@ -176,7 +216,7 @@ def _plain_values(spec: JobSpec) -> Row:
     return (
         spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, spec.limits,
         spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at,
-        spec.deadline,
+        spec.deadline, spec.created_by,
     )  # fmt: skip
 
 
@@ -200,5 +240,5 @@ def _placed(spec: JobSpec, now: int) -> Row:
     return (
         spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority,
         starts, starts, reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry,
-        spec.timeout, deadline, now,
+        spec.timeout, deadline, now, spec.created_by,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import msgspec
 from ...model.event import Chunk, Page
 from ...model.job import Claimed
 from ...model.outcome import Finish
+from ...rules.webhooks import asks_for_all, asks_for_ends
 from ..port import Row, Tx
 from ..statements import sql
 
@@ -22,6 +23,8 @@ MOVED_AT_ONCE: Final = 500
 """Rows that one transaction moves from the inbox to the log."""
 _PRUNED_AT_ONCE: Final = 1_000
 _encode: Final = msgspec.json.Encoder().encode
+_ASKED: Final = ""
+"""Stands for a queue that tells all: for jobs that ask to be told of."""
 _Facts = tuple[Any, ...]
 """What is told of one of many jobs, in the order in which model.event reads it."""
 
@@ -32,7 +35,7 @@ async def succeeded(tx: Tx, owner: str, finishes: Sequence[Finish], rows: Sequen
     for finish, row in zip(finishes, rows, strict=True):
         if row is not None:
             _, queue, task, tenant, attempts, tags, flow, *_ = row
-            told.setdefault(queue, []).append(
+            told.setdefault(_ASKED if tags and asks_for_ends(tags) else queue, []).append(
                 (finish.id, task, queue, tenant, "running", "succeeded", attempts, finish.epoch, owner, tags, flow)
             )
     await _put(tx, told, "outcomes")
@@ -42,7 +45,7 @@ async def started(tx: Tx, owner: str, jobs: Sequence[Claimed]) -> None:
     """Tell of jobs that begin to run."""
     told: dict[str, list[_Facts]] = {}
     for job in jobs:
-        told.setdefault(job.queue, []).append(
+        told.setdefault(_ASKED if job.tags and asks_for_all(job.tags) else job.queue, []).append(
             (job.id, job.task, job.queue, job.tenant, "ready", "running", job.attempt, job.epoch, owner, job.tags,
              job.flow)
         )  # fmt: skip
@@ -52,6 +55,24 @@ async def started(tx: Tx, owner: str, jobs: Sequence[Claimed]) -> None:
 async def copied(tx: Tx, ids: Sequence[str]) -> None:
     """Tell of jobs that were stored as they are."""
     await tx.one(sql.tell_copied, ids=_encode(ids).decode())
+    tx.ring(TOPIC)
+
+
+async def asked(tx: Tx, ids: Sequence[str]) -> None:
+    """Tell of new jobs that ask for it, as far as their queues have not told of them."""
+    if ids:
+        await tx.one(sql.tell_asked, ids=_encode(ids).decode())
+        tx.ring(TOPIC)
+
+
+async def stages(tx: Tx, job_id: str, run: str, stages: Sequence[str]) -> None:
+    """Tell which stages a run has reported, each once in a row."""
+    row = await tx.one(sql.stage_of, job_id=job_id, run=run)
+    before = row[0] if row else None
+    for stage in stages:
+        if stage != before:
+            await tx.one(sql.tell_stage, job_id=job_id, stage=stage, before=before)
+            before = stage
     tx.ring(TOPIC)
 
 
@@ -113,7 +134,12 @@ async def _put(tx: Tx, told: Mapping[str, Sequence[_Facts]], level: str) -> None
     """One row for what is told of all these queues, as far as they tell it."""
     if not told:
         return
-    if len(told) == 1:
+    if (asked := told.get(_ASKED)) is not None:
+        await tx.one(sql.put_events, queue=_ASKED, body=_encode(asked).decode(), level="outcomes")
+        told = {queue: facts for queue, facts in told.items() if queue != _ASKED}
+    if not told:
+        pass
+    elif len(told) == 1:
         # What most turns are: the statement itself looks at the queue's setting.
         ((queue, facts),) = told.items()
         await tx.one(sql.put_events, queue=queue, body=_encode(facts).decode(), level=level)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ...model.budget import BUDGET_EXHAUSTED, QUOTA
 from ...model.job import JobState
 from ...model.limits import Breaker
-from ...rules.explain import Explanation, Scene, Upstream
+from ...rules.explain import Explanation, QueueStands, Scene, Upstream
 from ...rules.explain import explain as decide
 from ..port import Tx
 from ..statements import sql
@@ -26,17 +25,17 @@ _SHOWN: Final = 5
 async def explain(tx: Tx, job_id: str, tenant: str | None = None) -> Explanation:
     """Why a job is where it is. Told to a `tenant`, no job of another is named."""
     job = await get_job(tx, job_id)
-    state = await tx.one(sql.queue_state, name=job.queue)
+    queue = await tx.one(sql.queue_stands, name=job.queue)
     scene = Scene(
         job=job,
         route=await route_of(tx, job),
-        queue_state=state[0] if state else "active",
+        queue=QueueStands(*queue) if queue else QueueStands(),
         workers=await list_workers(tx),
         now=await clock(tx),
         breakers={breaker.scope: _shown(breaker, tenant) for breaker in await list_breakers(tx)},
         upstreams=[Upstream(*row) for row in await tx.all(sql.upstreams_of, id=job_id, n=_SHOWN)] if job.flow else [],
         rates=frozenset(row[0] for row in await tx.all(sql.bucket_scopes)),
-        scarcity=await scarcity_of(tx, job_id) if job.reason in (BUDGET_EXHAUSTED, QUOTA) else None,
+        scarcity=await scarcity_of(tx, job),
         grant=await grant_of(tx, job_id),
         rest=await resting(tx, job_id) if job.state is JobState.SUSPENDED else None,
     )

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from ...model.job import JobSpec
+from ...model.job import Fair, JobSpec
 from ...model.limits import fair_lane
 from ..port import Tx
 from ..statements import sql
@@ -24,8 +24,7 @@ async def fair_ranks(tx: Tx, specs: Sequence[JobSpec]) -> dict[int, int]:
     shares: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
     for i, spec in enumerate(specs):
         if spec.fair is not None:
-            step = max(1, round(_STEP / spec.fair.weight))
-            lane = fair_lane(spec.route.queue, spec.tenant, spec.fair.key)
+            lane, step = _share(spec, spec.fair)
             shares[lane, spec.route.number, step].append(i)
     ranks: dict[int, int] = {}
     for (lane, route, step), members in sorted(shares.items()):
@@ -33,3 +32,19 @@ async def fair_ranks(tx: Tx, specs: Sequence[JobSpec]) -> dict[int, int]:
         assert row is not None
         ranks |= {i: row[0] - step * (len(members) - place) for place, i in enumerate(members)}
     return ranks
+
+
+async def give_back(tx: Tx, specs: Sequence[JobSpec]) -> None:
+    """Undo the steps that `fair_ranks` took for jobs that were not created. The lanes are still locked."""
+    widths: defaultdict[str, int] = defaultdict(int)
+    for spec in specs:
+        if spec.fair is not None:
+            lane, step = _share(spec, spec.fair)
+            widths[lane] += step
+    for lane, width in widths.items():
+        await tx.one(sql.give_back_fair_rank, key=lane, width=width)
+
+
+def _share(spec: JobSpec, fair: Fair) -> tuple[str, int]:
+    """The lane of a job's key, and how far each job moves it."""
+    return fair_lane(spec.route.queue, spec.tenant, fair.key), max(1, round(_STEP / fair.weight))

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...clock import SECOND
 from ...errors import Corruption
 from ...ids import ids
 from ...model.event import Chunk, Event, events_of
 from ...model.job import JobSpec
+from ...model.large import is_reference, reference_of
 from ...model.webhook import TASK, Endpoint, endpoint_of
 from ...rules.audience import Audience
-from ...rules.webhooks import RESULT_LIMIT, Told, called_by, message, wanted_by
+from ...rules.webhooks import Told, called_by, is_end_of_run, message, result_limit, wanted_by
 from ..port import Tx
 from ..statements import sql
 from . import events
@@ -24,6 +26,8 @@ ROWS: Final = 100
 """Rows of the log that are passed on in one transaction; a row may tell of a thousand jobs."""
 _EVENTS: Final = 1_000
 """No further row after so many events."""
+_LONGEST_COMMIT: Final = 3_600 * SECOND
+"""What was logged by transactions that began so long ago has surely been passed on, if a later row is."""
 _Pair = tuple[Endpoint, Event]
 
 
@@ -67,6 +71,7 @@ async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
     made = await _make(tx, await _pairs(tx, told))
     await send(tx, made)
     await tx.one(sql.move_webhook_mark, seq=last)
+    await tx.one(sql.forget_callbacks, upto=page.chunks[0].at - _LONGEST_COMMIT)
     more = len(page.chunks) >= rows or last < page.chunks[-1].seq
     return Passed(len(made), last - mark, more, page.waits, unreadable, max(0, page.pruned_to - mark))
 
@@ -103,7 +108,7 @@ async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
 
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:
-    told = await _told(tx, {event.job for _, event in pairs if event.job is not None})
+    told = await _told(tx, [event for _, event in pairs])
     urls = await _callbacks(tx, {event.job for endpoint, event in pairs if endpoint.called and event.job is not None})
     made: list[tuple[JobSpec, dict[str, str | None]]] = []
     for endpoint, event in pairs:
@@ -121,15 +126,33 @@ async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
     return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
-async def _told(tx: Tx, jobs: set[str]) -> dict[str, Told]:
+async def _told(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
+    """What there is to tell of the jobs of these events, of which each becomes a message."""
+    jobs = {event.job for event in events if event.job is not None}
     if not jobs:
         return {}
     wanted = json.dumps(sorted(jobs))
     artifacts: defaultdict[str, list[Any]] = defaultdict(list)
     for job_id, *facts in await tx.all(sql.told_artifacts, ids=wanted):
         artifacts[job_id].append(tuple(facts))
-    rows = await tx.all(sql.told_jobs, ids=wanted, most=RESULT_LIMIT)
+    errors = await _errors(tx, events)
+    rows = await tx.all(sql.told_jobs, ids=wanted, most=result_limit(len(events)))
     return {
-        id: Told(state, reason, error, result, size, tuple(artifacts[id]))
+        id: Told(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id])
         for id, state, reason, error, result, size in rows
     }
+
+
+async def _errors(tx: Tx, events: Sequence[Event]) -> defaultdict[str, dict[int, str | None]]:
+    """The errors of the runs that these events ended, by job and epoch."""
+    found: defaultdict[str, dict[int, str | None]] = defaultdict(dict)
+    runs = {(event.job, event.epoch) for event in events if event.job is not None and is_end_of_run(event)}
+    if runs:
+        for job_id, epoch, error in await tx.all(sql.told_errors, runs=json.dumps(sorted(runs))):
+            found[job_id][epoch] = error
+    return found
+
+
+def _result(column: str | None, size: int | None) -> tuple[str | None, int | None]:
+    """A result that is sent along, and its size. One that is kept in a blob is too large for that."""
+    return (None, reference_of(column).size) if column is not None and is_reference(column) else (column, size)

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from ...model.budget import BUDGET_EXHAUSTED, QUOTA
+from ...model.large import SURELY_INLINE
 from ...model.outcome import (
     Cancelled,
     Done,
@@ -28,14 +29,15 @@ from ...model.outcome import (
 )  # fmt: skip
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
-from . import breakers, events, hops, rates, shortages, suspension
+from . import breakers, events, hops, rates, shortages, suspension, values
 from .lanes import release
 from .routes import insert_routes
 
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
+_NOT_LET_IN: Final = frozenset({"quota", "admission"})
 # In the middle of a run, or before it began.
-_NOT_TOLD: Final = frozenset({"sleep", "quota", "admission", "gate"})
+_NOT_TOLD: Final = frozenset({"sleep", "gate", *_NOT_LET_IN})
 _id: Final = attrgetter("id")
 
 
@@ -133,10 +135,17 @@ async def _tell(tx: Tx, linked: Sequence[str]) -> None:
 async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row | None]:
     if not finishes:
         return []
+    results = [f.outcome.result for f in finishes if isinstance(f.outcome, Done)]
+    large = {n: values.column_of(text) for n, text in enumerate(results) if len(text) > SURELY_INLINE}
     items: list[Params] = [
-        {"id": f.id, "epoch": f.epoch, "result": f.outcome.result} for f in finishes if isinstance(f.outcome, Done)
+        {"id": f.id, "epoch": f.epoch, "result": results[n] if n not in large else large[n]}
+        for n, f in enumerate(finishes)
     ]
-    return await tx.each(sql.succeed_job, items, owner=owner)
+    rows = await tx.each(sql.succeed_job, items, owner=owner)
+    for n, column in large.items():
+        if rows[n]:
+            await values.keep(tx, finishes[n].id, "result", "", column, results[n])
+    return rows
 
 
 async def _verdict(tx: Tx, item: Finish, changed: Row | None) -> Verdict:
@@ -186,22 +195,38 @@ def _change(item: Finish) -> Params:
     """The columns that an outcome sets.
 
     A refund gives the attempt back that the claim counted. A run that came to an outcome of its own clears the
-    suspicion on the job; one that was handed back (None) leaves it.
+    suspicion on the job and the losses before; one that was lost or handed back (None) leaves them.
     """
     change: dict[str, Value] = {
         "id": item.id, "epoch": item.epoch, "state": "ready", "reason": None, "delay": 0, "refund": 0, "crash": 0,
-        "suspect": 0, "route": None, "deadline": None, "error": None, "terminal": 0,
+        "loss": 0, "suspect": 0, "route": None, "deadline": None, "error": None, "terminal": 0,
+        "unbegun": int(_never_began(item.outcome)),
     }  # fmt: skip
     change.update(_columns(item.outcome))
     return change
 
 
+def _never_began(outcome: Outcome) -> bool:
+    """Whether no handler was started: as far as others can see, the job was not taken."""
+    match outcome:
+        case Snoozed(reason=reason):
+            return reason in _NOT_LET_IN
+        case Parked() | Released():
+            return not outcome.began
+        case _:
+            return isinstance(outcome, Rerouted)
+
+
 def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901, PLR0911 (one line per outcome)
     match outcome:
+        case Retry(delay, error, "lost", convicts, suspect):
+            mark = 1 if suspect else None
+            return {
+                "reason": "rescue", "delay": delay, "error": error, "crash": int(convicts), "loss": 1, "suspect": mark
+            }  # fmt: skip
         case Retry(delay, error, label, convicts):
-            suspect = int(label in ("lost", "crashed"))
-            reason = "rescue" if label == "lost" else "retry"
-            return {"reason": reason, "delay": delay, "error": error, "crash": int(convicts), "suspect": suspect}
+            mark = int(label == "crashed")
+            return {"reason": "retry", "delay": delay, "error": error, "crash": int(convicts), "suspect": mark}
         case Failed(kind, error, convicts):
             return {"state": "failed", "reason": kind, "error": error, "crash": int(convicts), "terminal": 1}
         case Snoozed(delay, reason):

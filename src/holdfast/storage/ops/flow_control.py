@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ...errors import FlowEnded, IllegalMove, StorageBusy
-from ...model.flow import CancelPolicy, Edge, FlowCancel, FlowGraph, FlowRecord, Join, MemberRecord
+from ...errors import FlowEnded, IllegalMove, NotFound, StorageBusy
+from ...model.flow import CancelPolicy, Edge, FlowCancel, FlowGraph, FlowRecord, Join, JoinChange, MemberRecord
 from ...model.job import JobState
 from ...rules import graph
 from ...rules.lifecycle import MAX_GENERATION
 from ..port import Params, Row, Tx
 from ..statements import sql
-from . import hops
+from . import hops, values
 from .audit import audit
 from .counting import lower_tallies
-from .edges import HOPS, as_list
+from .edges import HOPS, as_list, recount, settle
 from .endings import end_if_over
 from .flow_reads import flow_graph, get_flow
-from .insight import get_job
+from .insight import clock, get_job
 
 PAGE: Final = 500
 """Members that one transaction cancels at most."""
@@ -36,8 +36,10 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
         return FlowCancel(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
     if flow.finished_at is not None:
         raise FlowEnded(f"flow {flow_id} has ended ({flow.state}); there is nothing left to cancel")
+    # Before that of every member that it reaches, by which these are known.
+    at = await clock(tx)
     ended, upto = await _cancel_members(tx, flow_id, "", chosen, reason)
-    row = await tx.one(sql.cancel_flow, id=flow_id, policy=str(chosen), reason=reason, upto=upto)
+    row = await tx.one(sql.cancel_flow, id=flow_id, policy=str(chosen), reason=reason, at=at, upto=upto)
     if row is None:
         raise StorageBusy(f"flow {flow_id} ended, or was cancelled, this moment; repeat the call")
     await audit(tx, actor=actor, action="flow.cancel", target=flow_id, reason=reason, after={"policy": str(chosen)})
@@ -55,6 +57,11 @@ async def cancel_page(tx: Tx, flow_id: str) -> bool:
     await tx.one(sql.carry_cancel, id=flow_id, upto=upto)
     await _after_cancel(tx, flow_id, ended)
     return upto is not None
+
+
+async def cancelled_members(tx: Tx, flow_id: str, at: int) -> tuple[str, ...]:
+    """The members that a cancel of that time reached."""
+    return tuple(row[0] for row in await tx.all(sql.cancelled_members, flow=flow_id, at=at))
 
 
 async def cancelling(tx: Tx, n: int = 20) -> list[str]:
@@ -84,16 +91,69 @@ async def replay_member(
     if job.flow is None:
         raise IllegalMove(f"job {job_id} is no member of a flow; retry the job itself")
     if not job.state.is_terminal:
-        raise IllegalMove(f"job {job_id} is {job.state}; only a finished job can be replayed")
+        raise IllegalMove(
+            f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
+        )
     found = await flow_graph(tx, job.flow)
     _require_settled(found.flow)
     after = _finished_after(job_id, found) if downstream else set[str]()
     chosen = await _replay(tx, {job_id, *after}, forgiven=[job_id])
     if job_id not in chosen:
-        raise IllegalMove(f"job {job_id} was replayed {job.generation} times already, or a twin holds its dedupe key")
+        raise IllegalMove(
+            f"job {job_id} was replayed {job.generation} times already, or a twin holds its dedupe key; "
+            "enqueue a new one"
+        )
     target, change = job.flow, {"member": job_id, "members": len(chosen)}
     await audit(tx, actor=actor, action="flow.replay", target=target, reason=reason, after=change)
     return chosen
+
+
+async def set_join(tx: Tx, job_id: str, join: Join, *, actor: str = "", reason: str = "") -> JoinChange:
+    """Change how many upstreams a member needs, while it waits for them; start or skip it if that decides it.
+
+    The join is locked before the job, as by the ends that are counted: an upstream that ends meanwhile is either in
+    the new count or is subtracted from it.
+    """
+    await tx.one(sql.lock_joins, ids=as_list([job_id]))
+    await tx.one(sql.lock_members, ids=as_list([job_id]))
+    flow_id, before, upstreams = await _waiting_member(tx, job_id, join)
+    if _same(before, join):
+        return JoinChange(job_id, before, upstreams, JobState.BLOCKED, changed=False)
+    _require_settled(await get_flow(tx, flow_id))
+    await tx.one(sql.set_join, id=job_id, mode=join.mode, needed=join.needed, rest=join.rest)
+    await settle(tx, await recount(tx, [job_id]))
+    ((*_, state),) = await tx.all(sql.look_at_members, ids=as_list([job_id]))
+    old, new = _told(job_id, before), _told(job_id, join)
+    await audit(tx, actor=actor, action="flow.set_join", target=flow_id, reason=reason, before=old, after=new)
+    return JoinChange(job_id, join, upstreams, JobState(state), changed=True)
+
+
+async def _waiting_member(tx: Tx, job_id: str, wanted: Join) -> tuple[str, Join, int]:
+    """Read the flow, the join and the number of upstreams of a member that may get the wanted join."""
+    row = await tx.one(sql.member_join, id=job_id)
+    if row is None:
+        raise NotFound("job", job_id)
+    flow_id, state, why, inputs, applied, mode, needed, rest, upstreams = row
+    if flow_id is None:
+        raise IllegalMove(f"job {job_id} is not a member of a flow; only members of flows have a join")
+    if mode is None or (applied and not upstreams):
+        raise IllegalMove(f"job {job_id} waits for no other member; give it upstreams with `after` when it is added")
+    if not applied:
+        raise IllegalMove(f"job {job_id} waits for its flow to be applied; apply the flow first")
+    if (state, why) != (JobState.BLOCKED, "dependencies"):
+        raise IllegalMove(f"job {job_id} is {state} ({why}): its join has fired, and can no longer be changed")
+    graph.check_join(wanted, upstreams)
+    graph.check_inputs(job_id, wanted, inputs)
+    return flow_id, Join(mode, needed, rest), upstreams
+
+
+def _same(one: Join, other: Join) -> bool:
+    """Compare joins; `needed` counts with a quorum only."""
+    return (one.mode, one.rest) == (other.mode, other.rest) and (one.mode != "quorum" or one.needed == other.needed)
+
+
+def _told(job_id: str, join: Join) -> dict[str, object]:
+    return {"member": job_id, "needs": join.mode, "needed": join.needed, "rest": join.rest}
 
 
 async def _cancel_members(
@@ -124,6 +184,7 @@ async def _replay(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) ->
     done: list[str] = []
     for start in range(0, len(ids), PAGE):
         done += await _replay_page(tx, sorted(ids)[start : start + PAGE])
+    await values.drop(tx, done, "result")
     await hops.replayed(tx, done, forgiven=[id for id in forgiven if id in done])
     return done
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from ...errors import Corruption, FlowNotFound
 from ...model.flow import EdgeRecord, FlowEnd, FlowFilter, FlowGraph, FlowRecord, MemberRecord
-from ...model.job import JobState
+from ...model.job import JobState, last_error
 from ..port import Tx
 from ..statements import sql
+from . import values
 
 
 async def get_flow(tx: Tx, flow_id: str) -> FlowRecord:
@@ -66,7 +67,12 @@ async def flow_ends(tx: Tx, flow_id: str) -> list[FlowEnd]:
     """The members that nobody waits for, by name, with what they came to."""
     await get_flow(tx, flow_id)
     rows = await tx.all(sql.flow_sinks, flow=flow_id)
-    return [FlowEnd(id, name, task, _state(state), *rest) for id, name, task, state, *rest in rows]
+    return [
+        FlowEnd(
+            id, name, task, _state(state), await values.load_any(tx, result), last_error(state, reason, error), reason
+        )
+        for id, name, task, state, result, error, reason in rows
+    ]
 
 
 async def members_behind(tx: Tx, job_id: str) -> set[str]:

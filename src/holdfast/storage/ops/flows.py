@@ -28,8 +28,10 @@ from .endings import encode_callback
 from .enqueue import enqueue
 from .flow_control import cancel_flow as cancel_flow
 from .flow_control import cancel_page as cancel_page
+from .flow_control import cancelled_members as cancelled_members
 from .flow_control import replay_member as replay_member
 from .flow_control import retry_flow as retry_flow
+from .flow_control import set_join as set_join
 from .flow_reads import flow_counts as flow_counts
 from .flow_reads import flow_ends as flow_ends
 from .flow_reads import flow_graph as flow_graph
@@ -274,8 +276,11 @@ async def _require_names(tx: Tx, flow: FlowRecord, members: Sequence[Member]) ->
 
 
 def _require_same(flow: FlowRecord, member: Member, of: str | None, name: str | None, tenant: str) -> None:
-    if of is None or tenant != flow.tenant:
+    if tenant != flow.tenant:
         raise IdTaken(member.spec.id)
+    if of is None:
+        job_id = member.spec.id
+        raise IdTaken(job_id, f"job {job_id} exists and is no member of this flow; give the member another id")
     if of != flow.id:
         raise ForeignMember(f"job {member.spec.id} is a member of another flow, {of}")
     if name != member.name:

@@ -32,7 +32,9 @@ async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
         raise IllegalMove(f"job {job_id} was made this moment; repeat the call")
     number, queue, state = held
     if state not in _GRANTABLE:
-        raise IllegalMove(f"job {job_id} is {state}; only one that waits can be granted to a worker")
+        raise IllegalMove(
+            f"job {job_id} is {state}; only one that waits can be granted to a worker; cancel or retry it first"
+        )
     before = await _end(tx, [job_id])
     route = before.get(job_id) or await find_route(tx, number, queue)
     granted = route.requiring(worker_capability(worker))

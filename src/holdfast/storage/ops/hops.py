@@ -14,7 +14,7 @@ from typing import Final
 
 from ..port import Params, Row, Tx
 from ..statements import sql
-from . import suspension
+from . import hooks, suspension
 from .edges import HOPS, as_list, count, recount, settle
 from .endings import end_if_over
 
@@ -32,6 +32,7 @@ class Hop:
     job_id: str
     state: str
     flow: str | None
+    has_hooks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ async def _tell(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
     for flow, row in zip(flows, lives, strict=True):
         if row and row[0] == 0:
             await end_if_over(tx, str(flow["id"]))
+    if hooked := {hop.job_id: hop.state for hop in ended if hop.has_hooks}:
+        await hooks.run(tx, hooked)
 
 
 async def _count(tx: Tx, marked: Sequence[tuple[str, str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Keys that sign the tokens of waitpoints. One is active; those before it verify for a while. A secret never leaves."""
+"""Keys that sign: those of waitpoints, one of which is active, and the store's own. A secret never leaves."""
 
 from __future__ import annotations
 
@@ -89,6 +89,16 @@ async def secret_of(tx: Tx, kid: str) -> bytes:
     row = await tx.one(sql.get_key, kid=kid)
     if row is None:
         raise NotFound("key", kid)
+    return bytes.fromhex(row[0])
+
+
+async def store_secret(tx: Tx) -> bytes:
+    """The secret that handles and result keys are signed with, made when it is first asked for. It never changes."""
+    row = await tx.one(sql.store_secret)
+    if row is None:
+        await tx.one(sql.insert_store_secret, value=secrets.token_hex(SECRET_BYTES))
+        row = await tx.one(sql.store_secret)
+    assert row is not None
     return bytes.fromhex(row[0])
 
 

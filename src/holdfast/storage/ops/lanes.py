@@ -10,18 +10,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from ...clock import SECOND
 from ...model.job import Claimed
-from ...model.limits import Lane, Standing, rate_lane
+from ...model.limits import QUOTA_LANE, Lane, Standing, rate_lane
 from ...rules.admission import Candidate, Verdicts, admit, candidate
 from ..port import Params, Tx
 from ..statements import sql
-from . import breakers, rates
+from . import breakers, quotas, rates
 from .parking import unpark
-from .reserving import runs_ended
+from .reserving import block_short, runs_ended
+
+UNUSED_FOR: Final = 3600 * SECOND
+"""How long a fairness lane is kept after its last rank. One that is made again starts at the head of the queue."""
 
 # Python's part of a turn with keys, by `json` and dataclasses: 10.4 µs a job; by msgspec: 3.7.
 _encode = msgspec.json.Encoder().encode
@@ -38,23 +42,30 @@ async def balance(
     # What most turns are: nothing to give back, nobody limited.
     if not freed and not standing.lanes and not any(job.limits for job in claimed):
         return claimed, 0
+    claimed, short = await block_short(tx, claimed)
     candidates = [candidate(job, standing) for job in claimed]
     if not freed and all(one.is_free for one in candidates):
-        return claimed, 0
+        return claimed, short
     left = Counter(
         lane for holds in freed for lane in _decode_holds(holds) if not lane.startswith(("breaker:", "run:"))
     )
+    emptier = await runs_ended(tx, freed)
     lanes = await _lock_all(tx, {*left, *(lane for one in candidates for lane in one.lanes)}, candidates)
     room = {lane.key: lane.capacity - lane.running + left[lane.key] for lane in lanes if lane.capacity is not None}
     gates = await breakers.gates(tx, candidates, closed)
-    tokens = await rates.lock(tx, {one.scope for one in candidates if one.scope is not None})
-    verdicts = admit(candidates, room | gates, {scope: int(there) for scope, (there, _) in tokens.items()})
-    await rates.spend(tx, tokens, Counter(one.scope for one in verdicts.accepted if one.scope is not None))
+    stocks = await rates.lock(tx, {one.scope: one.base for one in candidates if one.scope is not None})
+    quota_rooms = await quotas.lock_rooms(tx, [one for one in candidates if one.quota is not None], emptier)
+    tokens = {scope: int(stock.tokens) for scope, stock in stocks.items()}
+    verdicts = admit(candidates, room | gates, tokens, quota_rooms.by_job)
+    spent = Counter(one.scope for one in verdicts.accepted if one.scope is not None)
+    waits = {one.scope for one, lane in verdicts.parked if one.scope is not None and lane == rate_lane(one.scope)}
+    await rates.spend(tx, stocks, spent, waits)
     await breakers.begin_trials(tx, gates, verdicts.accepted)
     await _write(tx, verdicts)
     await _move(tx, left, verdicts.joined)
-    await runs_ended(tx, freed)
-    return [one.job for one in verdicts.accepted], len(verdicts.parked)
+    await quotas.enter(tx, quota_rooms, [one.job for one in verdicts.accepted if one.quota])
+    await quotas.note_parked(tx, quota_rooms, emptier, verdicts.by_lane)
+    return [one.job for one in verdicts.accepted], len(verdicts.parked) + short
 
 
 async def release(tx: Tx, holds: Iterable[str | None]) -> None:
@@ -63,21 +74,23 @@ async def release(tx: Tx, holds: Iterable[str | None]) -> None:
 
 
 async def anyone_parked(tx: Tx) -> bool:
-    return bool(await tx.all(sql.parked_lanes))
+    return bool(await parked_lanes(tx))
 
 
 async def unpark_stalled(tx: Tx) -> int:
     """Jobs parked in lanes that have room, such as those behind a job that was cancelled while it waited."""
-    found = [row[0] for row in await tx.all(sql.parked_lanes)]
+    found = await parked_lanes(tx)
     known = {lane.key: lane for lane in await _lock(tx, found)}
     count = 0
     for key in found:
         lane = known.get(key)
         if lane is not None and (lane.capacity is None or lane.capacity > lane.running):
             count += await unpark(tx, key, 1000 if lane.capacity is None else lane.capacity - lane.running)
-        elif lane is None and not key.startswith(("rate:", "breaker:")):
+        elif lane is None and not key.startswith(("rate:", "breaker:", QUOTA_LANE)):
             count += await unpark(tx, key, 1000)  # its limit was removed
-    return count
+        elif key.startswith("rate:") and await tx.one(sql.rate_without_bucket, scope=key.removeprefix("rate:")):
+            count += await unpark(tx, key, 1000)  # the rate was made after the jobs of this key came
+    return count + await quotas.unpark_all(tx, found)
 
 
 async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
@@ -86,16 +99,30 @@ async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
     for bucket in await rates.list_buckets(tx) if scopes else ():
         if bucket.scope in scopes and bucket.tokens >= 1:
             await unpark(tx, rate_lane(bucket.scope), int(bucket.tokens))
+    for scope, tokens in await rates.ready(tx) if scopes else ():
+        await unpark(tx, rate_lane(scope), tokens)
+
+
+async def unpark_by_quotas(tx: Tx) -> None:
+    """Let as many jobs go as the windows of their quotas have room for now."""
+    await quotas.unpark_all(tx, await parked_lanes(tx))
+
+
+async def parked_lanes(tx: Tx) -> list[str]:
+    """The lanes in which jobs are parked."""
+    return [row[0] for row in await tx.all(sql.parked_lanes)]
 
 
 async def next_token(tx: Tx) -> int | None:
     """Microseconds until the first job that waits for a token could have one; None if none waits."""
-    waiting = {row[0] for row in await tx.all(sql.parked_lanes)}
+    waiting = set(await parked_lanes(tx))
     waits = [
         max(0, round((1 - bucket.tokens) / bucket.refill * SECOND))
         for bucket in (await rates.list_buckets(tx) if waiting else ())
         if rate_lane(bucket.scope) in waiting
     ]
+    if (ready := await rates.next_ready(tx)) is not None:
+        waits.append(ready)
     return min(waits, default=None)
 
 
@@ -109,6 +136,19 @@ async def remove_lane(tx: Tx, key: str) -> bool:
     removed = await tx.one(sql.delete_lane, key=key) is not None
     await unpark_stalled(tx)
     return removed
+
+
+async def unused_lanes(tx: Tx, after: str, n: int) -> list[str]:
+    """Lanes of keys, in order from one on, in which nothing runs."""
+    return [row[0] for row in await tx.all(sql.unused_lanes, after=after, kept=UNUSED_FOR, n=n)]
+
+
+async def delete_unused(tx: Tx, keys: Iterable[str]) -> None:
+    """Delete those of these lanes that no job runs in or waits for."""
+    parked = set(await parked_lanes(tx))
+    # In one order, like every transaction that locks several lanes.
+    for key in sorted(set(keys) - parked):
+        await tx.one(sql.delete_unused_lane, key=key, kept=UNUSED_FOR)
 
 
 async def list_lanes(tx: Tx, n: int = 1000) -> list[Lane]:

@@ -6,15 +6,22 @@ Leadership saves work and nothing else: whatever is done under it must be safe w
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from ..port import Tx
 from ..statements import sql
 
+RESIGNED: Final = "leader"
 
-async def open_roles(tx: Tx, roles: Collection[str], holder: str, lease: int) -> set[str]:
-    """Those that `holder` has or could take now: a look, so that nobody writes only to learn that another leads."""
+
+async def open_roles(tx: Tx, roles: Collection[str], holder: str, lease: int) -> tuple[set[str], int]:
+    """Those that `holder` has or could take now, and in how many microseconds the next could be free.
+
+    A look, so that nobody writes only to learn that another leads.
+    """
     found = await tx.all(sql.leaders)
-    return set(roles) - {role for role, other, left in found if other != holder and 0 < left <= 2 * lease}
+    taken = {role: left for role, other, left in found if role in roles and other != holder and 0 < left <= 2 * lease}
+    return set(roles) - taken.keys(), min(taken.values(), default=0)
 
 
 async def leaders(tx: Tx) -> dict[str, str]:
@@ -32,5 +39,5 @@ async def resign(tx: Tx, holder: str) -> set[str]:
     """Leave every role at once, rather than when the lease ends."""
     left = {role for (role,) in await tx.all(sql.resign_lead, holder=holder)}
     if left:
-        tx.ring("leader")
+        tx.ring(RESIGNED)
     return left

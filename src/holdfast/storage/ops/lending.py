@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
-from ...errors import InvalidInput, LeaseLost, SpendConflict
+from ...errors import AccessDenied, InvalidInput, LeaseLost, SpendConflict
 from ...ids import token
 from ...model.budget import Spent
+from ...model.lease import OWN_PROCESS, Caller
 from ...model.outcome import Finish, Lost, Recorded, Released
 from ...model.step import Step
-from ...model.worker import Worker
+from ...model.worker import Worker, WorkerSpec
 from ...rules.handles import Lease
 from ...rules.replay import MOST_CALLS
 from ..port import Tx
 from ..statements import sql
 from . import charging, steps, workers
+from .audit import audit
 from .finishing import record
 from .lanes import release
 from .rates import standing
@@ -49,8 +51,30 @@ async def identity(tx: Tx) -> str:
     return str(row[0])
 
 
-async def get_worker(tx: Tx, worker_id: str) -> Worker:
-    """One that may work; LeaseLost where it was declared lost, has left, or never was."""
+async def check_holder(tx: Tx, worker_id: str, holder: str) -> None:
+    """AccessDenied where the worker belongs to another. It never changes hands."""
+    row = await tx.one(sql.holder_of_worker, id=worker_id)
+    if row is not None and row[0] != holder:
+        raise AccessDenied(
+            f"worker {worker_id} was registered with another token, or is not one of the lease API",
+            "use the token that registered it, or register a worker of your own",
+        )
+
+
+async def register(tx: Tx, spec: WorkerSpec, actor: str) -> None:
+    """Make a worker of the lease API known."""
+    await workers.register(tx, spec)
+    after = {"name": spec.name, "queues": spec.queues, "tasks": spec.tasks}
+    await audit(tx, actor=actor, action="worker.register", target=spec.id, after=after)
+
+
+async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> Worker:
+    """One that may work; LeaseLost where it was declared lost, has left, or never was.
+
+    With a `holder` AccessDenied, where it belongs to another.
+    """
+    if holder is not None:
+        await check_holder(tx, worker_id, holder)
     row = await tx.one(sql.get_worker, id=worker_id)
     if row is None or row[9] == "dead":
         raise gone(worker_id)
@@ -71,15 +95,37 @@ async def holdings(tx: Tx, worker_id: str) -> list[Holding]:
     ]
 
 
-async def beat(tx: Tx, worker_id: str) -> list[Holding]:
+async def beat(tx: Tx, worker_id: str, holder: str = "") -> list[Holding]:
     """Renew a worker's lease; what it holds."""
+    await check_holder(tx, worker_id, holder)
     await workers.beat(tx, worker_id)
     return await holdings(tx, worker_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A run that has taken too long: longer than its timeout, past the job's deadline, or after a cancel."""
+
+    job_id: str
+    owner: str
+    epoch: int
+    why: Literal["cancelled", "expired", "timeout"]
+
+
+async def overdue(tx: Tx, grace: int) -> list[Overdue]:
+    """A page of the runs of workers elsewhere that should have ended at least `grace` µs ago."""
+    rows = await tx.all(sql.overdue_leases, grace=grace, n=_PAGE)
+    return [Overdue(*row) for row in rows]
+
+
 async def is_own(tx: Tx, lease: Lease) -> bool:
     """Whether a job is that run's now, and until the commit."""
-    return await tx.one(sql.lock_running, id=lease.job_id, owner=lease.worker, epoch=lease.epoch) is not None
+    return await owns(tx, lease.worker, lease.job_id, lease.epoch)
+
+
+async def owns(tx: Tx, worker: str, job_id: str, epoch: int) -> bool:
+    """Whether a job is that worker's under that epoch, and stays so until the commit."""
+    return await tx.one(sql.lock_running, id=job_id, owner=worker, epoch=epoch) is not None
 
 
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Recorded | Lost]:
@@ -89,8 +135,9 @@ async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Recorde
     return done.verdicts
 
 
-async def hand_back(tx: Tx, worker_id: str, reason: str) -> tuple[int, bool]:
+async def hand_back(tx: Tx, worker_id: str, reason: str, caller: Caller = OWN_PROCESS) -> tuple[int, bool]:
     """Release a page of what a leaving worker holds, and forget it once that is all; how many, and whether more."""
+    await check_holder(tx, worker_id, caller.holder)
     if await tx.one(sql.lock_worker, id=worker_id, certain=1) is None:
         return 0, False
     await workers.stop(tx, worker_id)
@@ -101,6 +148,7 @@ async def hand_back(tx: Tx, worker_id: str, reason: str) -> tuple[int, bool]:
     if len(held) > len(page):
         return len(page), True
     await workers.deregister(tx, worker_id)
+    await audit(tx, actor=caller.actor, action="worker.deregister", target=worker_id, reason=reason)
     return len(page), False
 
 

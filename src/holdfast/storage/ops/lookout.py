@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ...model.limits import Standing
+from ...model.limits import QUOTA_LANE, Standing
 from ...model.queue import QueueSettings
 from ...model.route import Route
 from ..port import Tx
 from ..statements import sql
+from . import quotas
 from .breakers import restless
 from .claims import suspects_wait
-from .lanes import next_token
+from .lanes import next_token, parked_lanes
 from .queues import list_queues
 from .rates import standing
 from .routes import special_routes
@@ -44,14 +45,21 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
     has = Standings(*map(bool, found))
     breakers, next_trial = await restless(tx) if has.breakers else ((), None)
     next_tokens = await next_token(tx) if has.buckets and has.parked else None
-    waits = [wait for wait in (due, next_tokens, next_trial, grant) if wait is not None]
+    lanes = await parked_lanes(tx) if has.quotas and has.parked else []
+    next_room = await quotas.next_room(tx, lanes)
+    waits = [wait for wait in (due, next_tokens, next_room, next_trial, grant) if wait is not None]
     limited = has.lanes or has.buckets or has.queues
     queues = await list_queues(tx) if has.queues else []
     loud = frozenset(queue.name for queue in queues if queue.events == "all")
     return Lookout(
         routes=await special_routes(tx) if has.routes or grant is not None else [],
         suspects_wait=has.suspects and await suspects_wait(tx, served),
-        standing=replace(await standing(tx) if limited else Standing(), breakers=breakers, loud=loud),
+        standing=replace(
+            await standing(tx) if limited else Standing(),
+            breakers=breakers,
+            quotas=any(lane.startswith(QUOTA_LANE) for lane in lanes),
+            loud=loud,
+        ),
         shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
         may_claim=has.ready or has.suspects or any(wait <= 0 for wait in waits),
@@ -72,3 +80,4 @@ class Standings:
     buckets: bool
     breakers: bool
     queues: bool
+    quotas: bool

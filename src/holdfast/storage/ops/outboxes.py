@@ -43,6 +43,13 @@ async def ages(tx: Tx, names: Sequence[str]) -> dict[str, OutboxAges]:
     }
 
 
+async def last_delivery(tx: Tx, names: Sequence[str]) -> int | None:
+    """When something was last delivered: an entry of one of these outboxes, or a webhook. In microseconds."""
+    found: list[int | None] = [one.delivered for one in (await ages(tx, names)).values()] if names else []
+    found += [row[0] for row in await tx.all(sql.last_webhook)]
+    return max((at for at in found if at is not None), default=None)
+
+
 async def retry_now(tx: Tx, name: str, tenant: str | None = None, *, actor: str, reason: str) -> int:
     """Make everything due that waits for its time or is parked; how many. What is being sent is not touched."""
     queue = queue_of(name)

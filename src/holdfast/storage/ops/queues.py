@@ -46,6 +46,16 @@ async def get_queue(tx: Tx, name: str) -> QueueSettings:
     return _settings(row) if row else QueueSettings(name)
 
 
+async def tasks_of(tx: Tx, queue: str) -> list[str]:
+    """The tasks of a queue's jobs, ended ones included, in order."""
+    return [row[0] for row in await tx.all(sql.tasks_of_queue, queue=queue)]
+
+
+async def notify(tx: Tx, queue: str) -> None:
+    """Wake whoever waits for jobs of a queue."""
+    tx.ring(f"queue:{queue}")
+
+
 async def list_queues(tx: Tx) -> list[QueueSettings]:
     """Every queue that was ever given a setting."""
     return [_settings(row) for row in await tx.all(sql.list_queues)]

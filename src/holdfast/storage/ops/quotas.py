@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ...clock import SECOND
 from ...errors import QuotaNotFound
 from ...model.budget import Admission, Admitted, AlreadyAdmitted, ConcurrencyExceeded, Quota, RateExceeded
+from ...model.job import Claimed
+from ...model.limits import QUOTA_LANE, quota_lane
+from ...rules.admission import Candidate, QuotaRoom
 from ..port import Row, Tx
 from ..statements import sql
-from . import shortages
 from .accounts import key_of
+from .parking import park_alike, unpark
 
 PAGE: Final = 500
-_HURRIED: Final = 10_000
+_MANY: Final = 10_000
 HELD: Final = 3_600 * SECOND
 """How long an admission without a job and without a window counts as active, where nobody releases it."""
 
@@ -40,15 +46,8 @@ async def ensure(
         origin=origin,
     )
     if row is not None:
-        await shortages.wake(tx, [row[0]])
-        await _hurry(tx, name)
+        await unpark_all(tx, [quota_lane(row[0])])
     return row is not None
-
-
-async def _hurry(tx: Tx, name: str) -> None:
-    """Whoever was told to come back when the window has room asks again: it may have other bounds now."""
-    for queue in {row[0] for row in await tx.all(sql.hurry_quota, name=name, n=_HURRIED)}:
-        tx.ring(f"queue:{queue}")
 
 
 async def lock(tx: Tx, tenant: str, name: str) -> None:
@@ -74,16 +73,21 @@ async def release(tx: Tx, tenant: str, name: str, holder: str, *, shares: bool =
     await tx.one(sql.lock_quota, key=key)
     released = await tx.one(sql.end_admission, quota=key, holder=holder) is not None
     if released:
-        await shortages.wake(tx, [key])
+        await unpark_all(tx, [quota_lane(key)])
     return released
 
 
 async def find(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> str:
     """The key of the quota that a tenant means by a name: its own, or else with `shares` that of no tenant."""
-    row = await tx.one(sql.find_quota, own=key_of(tenant, name), shared=key_of("" if shares else tenant, name))
-    if row is None:
+    key = await _key(tx, tenant, name, shares=shares)
+    if key is None:
         raise QuotaNotFound(name)
-    return str(row[0])
+    return key
+
+
+async def _key(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> str | None:
+    row = await tx.one(sql.find_quota, own=key_of(tenant, name), shared=key_of("" if shares else tenant, name))
+    return None if row is None else str(row[0])
 
 
 async def remove(tx: Tx, tenant: str, name: str) -> bool:
@@ -93,7 +97,7 @@ async def remove(tx: Tx, tenant: str, name: str) -> bool:
     if await tx.one(sql.delete_quota, key=key) is None:
         return False
     await tx.one(sql.delete_admissions, key=key)
-    await shortages.wake(tx, [key])
+    await unpark_all(tx, [quota_lane(key)])
     return True
 
 
@@ -113,6 +117,122 @@ async def list_quotas(tx: Tx, tenant: str | None, *, after: str = "", limit: int
 async def prune_admissions(tx: Tx, n: int) -> int:
     """Admissions whose window is over."""
     return len(await tx.all(sql.expired_admissions, n=n))
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The room in quotas that are locked, by key, and by the id of each job that asks for it."""
+
+    by_key: Mapping[str, QuotaRoom]
+    by_job: Mapping[str, QuotaRoom]
+
+
+async def lock_rooms(tx: Tx, asking: Sequence[Candidate], emptier: Collection[str]) -> Rooms:
+    """Lock the quotas of jobs that were claimed, and those that runs have just left and others wait for.
+
+    One that does not exist is left out: its jobs are told when they start.
+    """
+    named = {(one.job.tenant, one.quota or "", one.shares_quota) for one in asking}
+    keys = {(tenant, name, shares): await _key(tx, tenant, name, shares=shares) for tenant, name, shares in named}
+    jobs: dict[str, list[str]] = {}
+    for one in asking:
+        if (key := keys[one.job.tenant, one.quota or "", one.shares_quota]) is not None:
+            jobs.setdefault(key, []).append(one.job.id)
+    by_key: dict[str, QuotaRoom] = {}
+    for key in sorted({*jobs, *emptier}):
+        if await tx.one(sql.lock_quota, key=key) and (key in jobs or await _is_awaited(tx, key)):
+            by_key[key] = await _room(tx, key, jobs.get(key, ()))
+    return Rooms(by_key, {job_id: by_key[key] for key, ids in jobs.items() if key in by_key for job_id in ids})
+
+
+async def enter(tx: Tx, rooms: Rooms, jobs: Sequence[Claimed]) -> None:
+    """Let claimed jobs into their quotas, in which there is room for them; to ask again at the start changes nothing.
+
+    Those that also reserve in budgets are let in when they start: both or neither.
+    """
+    for job in jobs:
+        room = rooms.by_job.get(job.id)
+        if room is None or '"reserve"' in (job.limits or ""):
+            continue
+        key, again = room.lane.removeprefix(QUOTA_LANE), job.id in room.inside
+        await tx.one(sql.mark_run, id=job.id, epoch=job.epoch)
+        await _put(tx, key, job.id, (job.id, job.epoch), room.span, again=again)
+        if not again:
+            await tx.one(sql.count_admission, key=key, admitted=1, refused=0)
+
+
+async def note_parked(tx: Tx, rooms: Rooms, emptier: Collection[str], parked: Mapping[str, Sequence[Claimed]]) -> None:
+    """Count jobs that were parked behind quotas, by lane, with those behind them that ask for the same.
+
+    Where a run has left and nobody was parked, others take its place.
+    """
+    for key, room in rooms.by_key.items():
+        if jobs := parked.get(room.lane):
+            alike = {(job.route, job.limits, job.tenant): job for job in jobs}
+            others = [len(await park_alike(tx, job, room.lane)) for job in alike.values()]
+            await tx.one(sql.count_admission, key=key, admitted=0, refused=len(jobs) + sum(others))
+            # Workers look when the window will have room for them.
+            for queue in {job.queue for job in jobs}:
+                tx.ring(f"queue:{queue}")
+        elif key in emptier:
+            await _unpark(tx, room)
+
+
+async def unpark_all(tx: Tx, lanes: Iterable[str]) -> int:
+    """Let as many jobs go from lanes of quotas as each has room for now; what goes too early is parked again."""
+    count = 0
+    for lane in lanes:
+        if lane.startswith(QUOTA_LANE):
+            count += await _unpark(tx, await _room(tx, lane.removeprefix(QUOTA_LANE)))
+    return count
+
+
+async def next_room(tx: Tx, lanes: Iterable[str]) -> int | None:
+    """Microseconds until a job in a lane of a quota finds room in its window; None where time brings none."""
+    waits: list[int] = []
+    for lane in lanes:
+        if lane.startswith(QUOTA_LANE):
+            key = lane.removeprefix(QUOTA_LANE)
+            room = await _room(tx, key)
+            if room.least is None or room.least > 0:
+                waits.append(0)
+            elif room.active is None or room.active > 0:
+                waits.append(await opens_in(tx, key))
+    return min(waits, default=None)
+
+
+async def opens_in(tx: Tx, key: str) -> int:
+    """Microseconds until the window of a quota has room."""
+    row = await tx.one(sql.get_quota, key=key)
+    if row is None or row[4] is None:
+        return 0
+    full = await tx.one(sql.room_in_window, quota=key, span=row[4], most=row[3] - 1)
+    return 0 if full is None else max(1, int(full[0]))
+
+
+async def _unpark(tx: Tx, room: QuotaRoom) -> int:
+    n = _MANY if room.least is None else room.least
+    return await unpark(tx, room.lane, n) if n > 0 else 0
+
+
+async def _room(tx: Tx, key: str, jobs: Sequence[str] = ()) -> QuotaRoom:
+    """Room for any number where the quota is gone: its jobs are told when they start."""
+    row = await tx.one(sql.get_quota, key=key)
+    if row is None:
+        return QuotaRoom(quota_lane(key), None, None)
+    _, _, _, allowed, span, concurrency, _, _, _, used, active = row
+    inside = await tx.all(sql.let_in_before, quota=key, span=span, holders=json.dumps(jobs)) if span and jobs else []
+    return QuotaRoom(
+        quota_lane(key),
+        None if allowed is None else allowed - used,
+        None if concurrency is None else concurrency - active,
+        span,
+        frozenset(row[0] for row in inside),
+    )
+
+
+async def _is_awaited(tx: Tx, key: str) -> bool:
+    return await tx.one(sql.first_parked, lane=quota_lane(key)) is not None
 
 
 async def _answer(tx: Tx, key: str, holder: str, run: tuple[str, int] | None) -> Admission:
@@ -154,7 +274,7 @@ async def _view(tx: Tx, key: str) -> Quota | None:
     if row is None:
         return None
     _, tenant, name, allowed, span, concurrency, admitted, refused, origin, used, active = row
-    waiting = await tx.one(sql.count_short_of, key=key)
+    waiting = await tx.one(sql.count_parked_in, lane=quota_lane(key))
     return Quota(
         tenant=tenant,
         name=name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...clock import SECOND
@@ -14,22 +15,76 @@ from ..statements import sql
 
 # A success counts as recovery only so long after the cool-down ended.
 _RECOVERY: Final = 120 * SECOND
+_LONGEST_COOL_DOWN: Final = 900 * SECOND
+"""Repeated throttles make a window no longer than this, unless a longer one is asked for."""
+_READY_AT_ONCE: Final = 100
+"""Buckets of keys that one claim looks at."""
+_PRUNED_AT_ONCE: Final = 500
 
 
-async def lock(tx: Tx, scopes: Iterable[str]) -> dict[str, tuple[float, int]]:
-    """The tokens in each bucket and when that was, locked in one order. A scope that does not exist has none."""
-    found: dict[str, tuple[float, int]] = {}
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """A bucket that is locked: the tokens in it, those that come per second, and when that was."""
+
+    tokens: float
+    refill: float
+    at: int
+
+    def wait(self, spent: int = 0) -> int:
+        """Microseconds until it has a token."""
+        return max(0, round((1 - self.tokens + spent) / self.refill * SECOND))
+
+
+async def lock(tx: Tx, scopes: Mapping[str, str | None]) -> dict[str, Stock]:
+    """Lock these buckets in one order. That of a key is made if its rate exists; any other scope has no tokens then.
+
+    Each scope comes with the rate that it is a key of, if it is one.
+    """
+    found: dict[str, Stock] = {}
     for scope in sorted(scopes):
-        if row := await tx.one(sql.lock_bucket, scope=scope):
-            found[scope] = (row[0], row[2])
+        row = await tx.one(sql.lock_bucket, scope=scope)
+        if row is None and (base := scopes[scope]) is not None:
+            await tx.one(sql.make_keyed_bucket, scope=scope, base=base)
+            row = await tx.one(sql.lock_bucket, scope=scope)
+        if row is not None:
+            found[scope] = Stock(*row)
     return found
 
 
-async def spend(tx: Tx, tokens: Mapping[str, tuple[float, int]], spent: Counter[str]) -> None:
-    """Write every bucket that was locked, also one that gave nothing: its time must follow a clock that steps back."""
-    for scope in sorted(tokens):
-        there, at = tokens[scope]
-        await tx.one(sql.set_tokens, scope=scope, tokens=there - spent[scope], at=at)
+async def spend(tx: Tx, stocks: Mapping[str, Stock], spent: Counter[str], waits: Collection[str]) -> None:
+    """Write every bucket that was locked, also one that gave nothing: its time must follow a clock that steps back.
+
+    `waits` are those for which jobs are parked just now.
+    """
+    for scope in sorted(stocks):
+        stock, n = stocks[scope], spent[scope]
+        await tx.one(
+            sql.set_tokens, scope=scope, tokens=stock.tokens - n, at=stock.at, wait=stock.wait(n),
+            waits=int(scope in waits),
+        )  # fmt: skip
+
+
+async def ready(tx: Tx) -> list[tuple[str, int]]:
+    """Buckets of keys that have tokens for jobs that wait, the longest overdue first, each with how many."""
+    # At least one goes: after a clock was set back the bucket has less than it said, and what goes too early is parked.
+    return [(scope, max(1, int(there))) for scope, there in await tx.all(sql.ready_buckets, n=_READY_AT_ONCE)]
+
+
+async def next_ready(tx: Tx) -> int | None:
+    """Microseconds until a bucket of a key has a token for a job that waits; None if there is none."""
+    row = await tx.one(sql.next_ready_bucket)
+    return max(0, row[0]) if row and row[0] is not None else None
+
+
+async def is_idle(tx: Tx) -> bool:
+    """Whether buckets of keys may be removed: they are full, as new ones would be."""
+    return await tx.one(sql.idle_buckets, n=1) is not None or await tx.one(sql.vain_buckets) is not None
+
+
+async def prune_idle(tx: Tx) -> int:
+    """Remove buckets of keys that are full, and that nobody waits for; how many."""
+    await tx.one(sql.quiet_buckets)
+    return len(await tx.all(sql.prune_idle_buckets, n=_PRUNED_AT_ONCE))
 
 
 async def acquire(tx: Tx, scope: str) -> int:
@@ -37,10 +92,10 @@ async def acquire(tx: Tx, scope: str) -> int:
     row = await tx.one(sql.lock_bucket, scope=scope)
     if row is None:
         raise NotFound("rate", scope)
-    there, refill, at = row
-    granted = there >= 1
-    await tx.one(sql.set_tokens, scope=scope, tokens=there - granted, at=at)
-    return 0 if granted else max(1, round((1 - there) / refill * SECOND))
+    stock = Stock(*row)
+    granted = stock.tokens >= 1
+    await spend(tx, {scope: stock}, Counter({scope: int(granted)}), ())
+    return 0 if granted else max(1, stock.wait())
 
 
 async def drain(tx: Tx, scope: str) -> None:
@@ -59,10 +114,17 @@ async def remove(tx: Tx, scope: str) -> bool:
 
 
 async def list_buckets(tx: Tx) -> list[Bucket]:
+    """The rates, without the buckets of their keys."""
     return [
         Bucket(scope, capacity, refill, min(capacity, tokens + max(0, now - at) / SECOND * refill), origin)
         for scope, capacity, refill, tokens, at, origin, now in await tx.all(sql.list_buckets)
     ]
+
+
+async def count_keys(tx: Tx, buckets: Sequence[Bucket]) -> list[Bucket]:
+    """The same with how many keys have a bucket of each."""
+    keys: dict[str, int] = dict(await tx.all(sql.count_keyed_buckets))
+    return [replace(bucket, keys=keys.get(bucket.scope, 0)) for bucket in buckets]
 
 
 async def standing(tx: Tx) -> Standing:
@@ -84,8 +146,11 @@ async def temper(tx: Tx, cooled: Mapping[str, int], warmed: Collection[str]) -> 
 
 
 async def cool(tx: Tx, queue: str, delay: int) -> None:
-    """Hand out nothing of a queue for a while; only the first to say so opens the window."""
-    await tx.one(sql.cool_queue, name=queue, delay=delay)
+    """Hand out nothing of a queue for a while; only the first to say so opens the window.
+
+    Each window since the queue last recovered is twice as long as the one before.
+    """
+    await tx.one(sql.cool_queue, name=queue, delay=delay, most=_LONGEST_COOL_DOWN)
 
 
 async def warm(tx: Tx, queue: str) -> None:

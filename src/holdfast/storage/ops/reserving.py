@@ -7,17 +7,21 @@ of. It counts only while its job runs under its epoch. Locks: the run's job, the
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...errors import InvalidInput, LeaseLost
+from ...errors import BudgetNotFound, InvalidInput, LeaseLost, UnknownDimension
 from ...model.budget import Admission, ConcurrencyExceeded, Crossed, Exhausted, RateExceeded
-from ...rules.budget import Account, breached, exhausted, refusal
+from ...model.job import Claimed
+from ...model.limits import JobLimits
+from ...rules.budget import Account, Refusal, breached, exhausted, refusal, set_aside
 from ..port import Params, Row, Tx
 from ..statements import sql
 from . import quotas, shortages
-from .accounts import chain, locked, write
+from .accounts import chain, locked, read, write
 from .budgets import charge_all, known_dimensions
+from .parking import park_alike
 
 MARK = "run:"
 
@@ -29,6 +33,8 @@ class Wish:
     hold: str
     budget: str
     amounts: Mapping[str, int]
+    shares: bool = True
+    """Whether it may be a budget of no tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ def admission_hold(budget: str) -> str:
 
 
 async def reserve(
-    tx: Tx, run: Runner, wishes: Sequence[Wish], *, quota: str | None = None
+    tx: Tx, run: Runner, wishes: Sequence[Wish], *, quota: str | None = None, shares_quota: bool = True
 ) -> Exhausted | Admission | None:
     """Set all of this aside for a run, and let it into its quota, or neither; None if it has all that it asked for.
 
@@ -55,7 +61,7 @@ async def reserve(
     tenant = await own_job(tx, run)
     held = await tx.all(sql.holds_of_run, job_id=run.job_id, epoch=run.epoch)
     open_ = [wish for wish in wishes if wish.hold not in {row[0] for row in held}]
-    chains = {wish.hold: await chain(tx, tenant, wish.budget) for wish in open_}
+    chains = {wish.hold: await chain(tx, tenant, wish.budget, shares=wish.shares) for wish in open_}
     if not held:
         # As much as can be done before the budgets are locked: others wait for those.
         await tx.one(sql.mark_run, id=run.job_id, epoch=run.epoch)
@@ -63,7 +69,7 @@ async def reserve(
     rows = [row for wish in open_ for row in _rows(wish, chains[wish.hold], accounts)]
     if refused := await _refuse(tx, run, accounts, rows, held):
         return refused
-    if quota is not None and (answer := await _enter(tx, run, tenant, quota)):
+    if quota is not None and (answer := await _enter(tx, run, tenant, quota, shares=shares_quota)):
         return answer
     await _sweep(tx, accounts)
     if rows:
@@ -95,8 +101,8 @@ async def release(tx: Tx, run: Runner, hold: str) -> bool:
     return bool(rows)
 
 
-async def runs_ended(tx: Tx, holds: Iterable[str]) -> None:
-    """Give back what runs held that have just ended; `holds` are those of their jobs."""
+async def runs_ended(tx: Tx, holds: Iterable[str]) -> set[str]:
+    """Give back what runs held that have just ended; the quotas that they left. `holds` are those of their jobs."""
     ids = [
         lane.removeprefix(MARK)
         for text in holds
@@ -104,16 +110,83 @@ async def runs_ended(tx: Tx, holds: Iterable[str]) -> None:
         for lane in json.loads(text)
         if lane.startswith(MARK)
     ]
-    if ids:
-        await forget_runs(tx, ids)
+    return await forget_runs(tx, ids) if ids else set()
 
 
-async def forget_runs(tx: Tx, ids: Iterable[str]) -> None:
-    """Whatever these jobs hold is free again. They no longer run."""
+async def forget_runs(tx: Tx, ids: Iterable[str]) -> set[str]:
+    """Free what these jobs hold, which no longer run; the quotas that they left."""
     gone = json.dumps(sorted(ids))
-    freed = {row[0] for row in await tx.all(sql.release_runs, ids=gone)}
-    freed |= {row[0] for row in await tx.all(sql.end_admissions_of, ids=gone)}
-    await shortages.wake(tx, freed)
+    await shortages.wake(tx, {row[0] for row in await tx.all(sql.release_runs, ids=gone)})
+    return {row[0] for row in await tx.all(sql.end_admissions_of, ids=gone)}
+
+
+async def block_short(tx: Tx, claimed: list[Claimed]) -> tuple[list[Claimed], int]:
+    """Block those of the jobs claimed in this transaction whose budgets have too little left; the others, and how many.
+
+    Each budget is read once. The others still reserve what they ask for when they start, and an unknown budget is told
+    then.
+    """
+    asking = [(job, wishes_of(job)) for job in claimed if job.limits and '"reserve"' in job.limits]
+    if not asking:
+        return claimed, 0
+    named = {(job.tenant, wish.budget, wish.shares) for job, wishes in asking for wish in wishes}
+    chains = {name: await _chain(tx, *name) for name in sorted(named)}
+    found = await read(tx, {key for keys in chains.values() for key in keys})
+    accounts = {key: account.current for key, account in found.items()}
+    refused: dict[str, Refusal] = {}
+    alike: list[Refusal] = []
+    for job, wishes in asking:
+        asked = _asked(wishes, {wish.hold: chains[job.tenant, wish.budget, wish.shares] for wish in wishes}, accounts)
+        if (short := refusal(accounts, asked)) is None:
+            accounts = set_aside(accounts, asked)
+        else:
+            others = await park_alike(tx, job, None)
+            refused[job.id] = short
+            alike += [short] * len(others)
+            await shortages.note(tx, [job.id, *others], short.key, _within(short.key, asked))
+    if refused:
+        await _note_breaches(tx, [*refused.values(), *alike], await locked(tx, {one.key for one in refused.values()}))
+        blocked: list[Params] = [
+            {"id": job.id, "epoch": job.epoch, "lane": None} for job in claimed if job.id in refused
+        ]
+        await tx.each(sql.park_job, blocked)
+    return [job for job in claimed if job.id not in refused], len(refused)
+
+
+def wishes_of(job: Claimed) -> list[Wish]:
+    """What a job reserves before it starts."""
+    limits = JobLimits.decode(job.limits or "{}")
+    shares = not limits.own_reserve
+    return [Wish(admission_hold(name), name, amounts, shares) for name, amounts in (limits.reserve or {}).items()]
+
+
+def _asked(
+    wishes: Sequence[Wish], chains: Mapping[str, Sequence[str]], accounts: Mapping[str, Account]
+) -> dict[tuple[str, str], int]:
+    """By budget and dimension; nothing where a budget or a dimension is unknown."""
+    if any(not set(chains[wish.hold]) & set(accounts) for wish in wishes):
+        return {}
+    try:
+        return _sums(row for wish in wishes for row in _rows(wish, chains[wish.hold], accounts))
+    except UnknownDimension:
+        return {}
+
+
+async def _chain(tx: Tx, tenant: str, name: str, shares: bool) -> list[str]:
+    """Empty where there is no such budget."""
+    try:
+        return await chain(tx, tenant, name, shares=shares)
+    except BudgetNotFound:
+        return []
+
+
+async def _note_breaches(tx: Tx, refused: Iterable[Refusal], accounts: Mapping[str, Account]) -> None:
+    """Count reservations that were refused by these budgets, which are locked."""
+    counts = Counter((one.key, one.dimension) for one in refused)
+    for key in sorted({key for key, _ in counts} & set(accounts)):
+        account = accounts[key]
+        lines = {name: breached(line, counts[key, name]) for name, line in account.lines.items()}
+        await write(tx, account, replace(account, breached_at=account.now, lines=lines))
 
 
 async def own_job(tx: Tx, run: Runner) -> str:
@@ -146,14 +219,15 @@ async def _refuse(
     refused = refusal(accounts, asked)
     if refused is None:
         return None
-    account = accounts[refused.key]
-    lines = {**account.lines, refused.dimension: breached(account.lines[refused.dimension])}
-    await write(tx, account, replace(account, breached_at=account.now, lines=lines))
+    await _note_breaches(tx, [refused], accounts)
     # With what it holds already: that is given back now, and asked for again. Without, it would be let go in vain.
-    again = _sums([*rows, *held])
-    there = {dimension: amount for (key, dimension), amount in again.items() if key == refused.key}
-    await shortages.note(tx, run.job_id, "budget", refused.key, there)
-    return exhausted(account, refused)
+    await shortages.note(tx, [run.job_id], refused.key, _within(refused.key, _sums([*rows, *held])))
+    return exhausted(accounts[refused.key], refused)
+
+
+def _within(budget: str, asked: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """By dimension, what is asked of one budget."""
+    return {dimension: amount for (key, dimension), amount in asked.items() if key == budget}
 
 
 def _sums(rows: Iterable[Row]) -> dict[tuple[str, str], int]:
@@ -164,10 +238,8 @@ def _sums(rows: Iterable[Row]) -> dict[tuple[str, str], int]:
     return found
 
 
-async def _enter(tx: Tx, run: Runner, tenant: str, name: str) -> Admission | None:
-    answer = await quotas.admit(tx, tenant, name, run.job_id, (run.job_id, run.epoch))
-    if isinstance(answer, ConcurrencyExceeded):
-        await shortages.note(tx, run.job_id, "quota", await quotas.find(tx, tenant, name), {})
+async def _enter(tx: Tx, run: Runner, tenant: str, name: str, *, shares: bool) -> Admission | None:
+    answer = await quotas.admit(tx, tenant, name, run.job_id, (run.job_id, run.epoch), shares=shares)
     return answer if isinstance(answer, RateExceeded | ConcurrencyExceeded) else None
 
 

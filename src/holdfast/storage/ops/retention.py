@@ -14,7 +14,7 @@ from ...clock import SECOND
 from ...rules.retention import Retention, with_queues
 from ..port import Row, Tx
 from ..statements import sql
-from . import artifacts
+from . import artifacts, values
 from .counting import ended, lower_tallies
 from .forgetting import forget
 from .insight import clock
@@ -57,6 +57,7 @@ async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
     """Forget the results and artifacts of those of these jobs that succeeded at least `kept` µs ago; how many."""
     rows = await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept)
     await artifacts.remove(tx, [row[0] for row in rows])
+    await values.drop(tx, [row[0] for row in rows], "result")
     return len(rows)
 
 

@@ -6,14 +6,16 @@ Reading is apart from writing: the slices are read on a snapshot, and a short tr
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from ...clock import SECOND
 from ...ids import first_id_of
-from ...model.stats import COUNTERS, MINUTE, MetricPoint
+from ...model.stats import COUNTERS, MINUTE, MetricPoint, TaskStats
+from ...rules.numbers import Spread, TaskFigures
 from ..port import Params, Row, Tx, Value
 from ..statements import sql
 
@@ -27,6 +29,20 @@ _EMPTY: Final[dict[str, Value]] = dict.fromkeys(("sum", "p50", "p95", "p99", "ma
 
 Key = tuple[str, str]
 """Queue and metric."""
+Counts = Counter[tuple[str, str, str]]
+"""By queue, task and counter."""
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(TaskFigures).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """What was found of a minute: rows of the queues' metrics, and rows of the tasks' figures."""
+
+    queues: list[Params]
+    tasks: list[Params]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +66,29 @@ async def signs_of(tx: Tx, minute: int) -> tuple[Signs, int]:
     return Signs(*row[:3]), row[3]
 
 
-async def roll(tx: Tx, minute: int) -> list[Params]:
+async def roll(tx: Tx, minute: int) -> Rolled:
     """Everything about one minute, from its slices of the indexes."""
     counts = await _count(tx, minute)
+    queues = _by_queue(counts)
     rows: list[Params] = [
         {"queue": queue, "metric": metric, "minute": minute, "count": count, **_EMPTY}
-        for (queue, metric), count in sorted(counts.items())
+        for (queue, metric), count in sorted(queues.items())
     ]
-    return rows + await _measure(tx, minute, counts)
+    return Rolled(rows + await _measure(tx, minute, queues), await _roll_tasks(tx, minute, counts))
 
 
-async def put(tx: Tx, rows: Sequence[Params]) -> None:
+async def put(tx: Tx, rolled: Rolled) -> None:
     """Keep what was rolled. A minute is never lowered: what it counted may have been deleted or replayed since."""
-    if rows:
-        await tx.each(sql.put_metric, rows)
+    if rolled.queues:
+        await tx.each(sql.put_metric, rolled.queues)
+    if rolled.tasks:
+        await tx.each(sql.put_task_minute, rolled.tasks)
 
 
-async def prune(tx: Tx, kept: int) -> None:
+async def prune(tx: Tx, kept: int, tasks_kept: int) -> None:
     """Forget an hour's worth of minutes that are too old."""
     await tx.one(sql.prune_metrics, kept=kept)
+    await tx.one(sql.prune_task_minutes, kept=tasks_kept)
 
 
 async def rolled_to(tx: Tx) -> int:
@@ -101,20 +121,50 @@ async def series(tx: Tx, queue: str, metric: str, since: int, until: int) -> lis
     return [_point(row) for row in rows]
 
 
-async def _count(tx: Tx, minute: int) -> Counter[Key]:
-    found: Counter[Key] = Counter()
+async def task_totals(tx: Tx, since: int, until: int) -> list[TaskStats]:
+    """What each task did in a span, by name."""
+    found: defaultdict[str, TaskFigures] = defaultdict(TaskFigures)
+    # An hour at a time: a day of many tasks would take much memory at once.
+    for hour in range(since, until, 60 * MINUTE):
+        for task, figures in await tx.all(sql.task_minutes, since=hour, until=min(until, hour + 60 * MINUTE)):
+            found[task].add(_decode(figures))
+    return [figures.stats(task, (until - since) // MINUTE) for task, figures in sorted(found.items())]
+
+
+async def _count(tx: Tx, minute: int) -> Counts:
+    found: Counts = Counter()
     slice_: dict[str, Value] = {"since": minute, "until": minute + MINUTE}
-    for queue, state, jobs in await tx.all(sql.roll_ended, **slice_):
+    for queue, task, state, jobs in await tx.all(sql.roll_ended, **slice_):
         if state in COUNTERS:
-            found[queue, state] += jobs
+            found[queue, task, state] += jobs
     first, last = first_id_of(minute - _SKEW), first_id_of(minute + MINUTE + _SKEW)
-    for queue, jobs in await tx.all(sql.roll_enqueued, first_id=first, last_id=last, **slice_):
-        found[queue, "enqueued"] += jobs
-    for queue, runs in await tx.all(sql.roll_started, later=minute + _LONG, **slice_):
-        found[queue, "started"] += int(runs)
-    for queue, outcome, runs in await tx.all(sql.roll_again, **slice_):
-        found[queue, "throttled" if outcome == "throttled" else "retried"] += runs
+    for queue, task, jobs in await tx.all(sql.roll_enqueued, first_id=first, last_id=last, **slice_):
+        found[queue, task, "enqueued"] += jobs
+    for queue, task, runs in await tx.all(sql.roll_started, later=minute + _LONG, **slice_):
+        found[queue, task, "started"] += int(runs)
+    for queue, task, outcome, runs in await tx.all(sql.roll_again, **slice_):
+        found[queue, task, "throttled" if outcome == "throttled" else "retried"] += runs
     return found
+
+
+def _by_queue(counts: Counts) -> Counter[Key]:
+    found: Counter[Key] = Counter()
+    for (queue, _, metric), count in counts.items():
+        found[queue, metric] += count
+    return found
+
+
+async def _roll_tasks(tx: Tx, minute: int, counts: Counts) -> list[Params]:
+    found: defaultdict[str, TaskFigures] = defaultdict(TaskFigures)
+    for (_, task, counter), count in counts.items():
+        found[task].add(TaskFigures(counts={counter: count}))
+    for task, metric, *figures in await tx.all(sql.roll_task_spreads, since=minute, until=minute + MINUTE):
+        spread: Spread = getattr(found[task], metric)
+        spread.put(*map(int, figures))
+    return [
+        {"minute": minute, "task": task, "count": sum(figures.counts.values()), "figures": _encode(figures).decode()}
+        for task, figures in sorted(found.items())
+    ]
 
 
 async def _measure(tx: Tx, minute: int, counts: Counter[Key]) -> list[Params]:

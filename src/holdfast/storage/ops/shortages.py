@@ -1,4 +1,4 @@
-"""Jobs that are blocked until a budget or a quota has room for them, and how they get out.
+"""Jobs that are blocked until a budget has room for them, and how they get out.
 
 What lets a job go is only a hint: it asks again before it runs. So nothing is locked here to find out who fits, and a
 row that another transaction has is left to the next look.
@@ -24,7 +24,7 @@ _MANY: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What a blocked job waits for. `asked` are millionths by dimension, of a quota none."""
+    """What a blocked job waits for. `asked` are millionths by dimension."""
 
     kind: str
     key: str
@@ -32,13 +32,13 @@ class Shortage:
     since: int
 
 
-async def note(tx: Tx, job_id: str, kind: str, key: str, asked: Mapping[str, int]) -> None:
-    """A run was refused, and its job is about to be blocked."""
-    await tx.one(sql.put_shortage, job_id=job_id, kind=kind, key=key, asked=json.dumps(asked))
+async def note(tx: Tx, ids: Sequence[str], budget: str, asked: Mapping[str, int]) -> None:
+    """A budget refused these jobs, which are blocked or about to be."""
+    await tx.one(sql.put_shortages, ids=json.dumps(ids), key=budget, asked=json.dumps(asked))
 
 
 async def wake(tx: Tx, keys: Collection[str]) -> int:
-    """Let those jobs go on that now fit into these budgets or quotas; how many."""
+    """Let those jobs go on that now fit into these budgets; how many."""
     if not keys:
         return 0
     short = [row[0] for row in await tx.all(sql.keys_with_shortage, keys=json.dumps(sorted(keys)))]
@@ -56,18 +56,14 @@ async def look_again(tx: Tx, ids: Sequence[str]) -> None:
 
 
 async def who_fits(tx: Tx, key: str, *, n: int = _MANY) -> list[str]:
-    """The jobs that would find room in this budget or quota now: one read of it, however many wait."""
+    """The jobs that would find room in this budget now: one read of it, however many wait."""
     rows = await tx.all(sql.short_of, key=key, n=n)
     if not rows:
         return []
     account = (await read(tx, [key])).get(key)
     if account is not None:
         return list(fitting([(job_id, json.loads(asked)) for job_id, asked in rows], account.current.lines))
-    quota = await tx.one(sql.get_quota, key=key)
-    if quota is not None:
-        concurrency, active = quota[5], quota[10]
-        return [row[0] for row in (rows if concurrency is None else rows[: max(0, concurrency - active)])]
-    # It is gone, and they will be told.
+    # It is gone, and they will be told; or it is a quota, for which jobs were blocked in former versions.
     return [row[0] for row in rows]
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
+from typing import Literal
 
 from ...errors import JobEnded, NotFound, PayloadMismatch, SignalConflict, TooManySignals
 from ...model.job import TERMINAL, JobState
-from ...model.signal import MAX_SIGNALS, Letter, Sent, Signal
+from ...model.large import is_same
+from ...model.signal import MAX_SIGNALS, Letter, Sent, Signal, name_of
 from ...rules.shape import misfit
 from ...rules.tokens import Parsed, is_signed, parse
 from ..port import Row, Tx
 from ..statements import sql
+from . import values
 from .audit import audit
 from .keys import verifying_secret
-from .suspension import awaited, try_to_go_on
+from .suspension import awaited, try_to_go_on, unread
 from .waitpoints import Waitpoint, get_waitpoint
 
 
@@ -56,16 +60,33 @@ async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
 
 
 async def answer(tx: Tx, waitpoint: str, signal: Signal, *, actor: str, reason: str) -> Sent | None:
-    """Accept an operator's signal for a waitpoint by its id; None where it takes none any more. It is audited."""
-    place = await get_waitpoint(tx, waitpoint)
-    if place is None or signal.tenant not in (None, place.tenant):
-        raise NotFound("waitpoint", waitpoint)
-    named = Signal(name=place.name, payload=signal.payload, source=signal.source)
-    sent = await _accept_at(tx, place, named) if place.is_open else None
+    """Accept an operator's signal for what is pending, by its id; None where it takes none any more. It is audited."""
+    job_id, name = name_of(waitpoint)
+    if name:
+        sent = await _answer_name(tx, job_id, replace(signal, name=name))
+    else:
+        place = await get_waitpoint(tx, waitpoint)
+        if place is None or signal.tenant not in (None, place.tenant):
+            raise NotFound("waitpoint", waitpoint)
+        job_id, name = place.job_id, place.name
+        sent = await _accept_at(tx, place, replace(signal, name=name)) if place.is_open else None
     if sent is not None:
-        said = {"action": "job.answer", "target": place.job_id, "reason": reason}
-        await audit(tx, actor=actor, **said, after={"waitpoint": place.name, "signal": sent.seq})
+        said = {"action": "job.answer", "target": job_id, "reason": reason}
+        await audit(tx, actor=actor, **said, after={"waitpoint": name, "signal": sent.seq})
     return sent
+
+
+async def _answer_name(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
+    row = await tx.one(sql.lock_job, id=job_id)
+    if row is None or signal.tenant not in (None, row[1]):
+        raise NotFound("job", job_id)
+    wait = await awaited(tx, job_id) if row[0] == JobState.SUSPENDED else None
+    if wait is None or signal.name not in wait.terms.names:
+        return None
+    came = (await unread(tx, [job_id])).get(job_id, [])
+    if wait.terms.needed == 0 and any(note.name == signal.name for note in came):
+        return None
+    return await send(tx, job_id, signal)
 
 
 async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[Letter]:
@@ -97,16 +118,21 @@ async def _accept(
     for known in (schema, expected):
         if known is not None and (fault := misfit(known, signal.payload)):
             raise PayloadMismatch(fault)
+    payload = values.column_of(signal.payload)
     row = await tx.one(
-        sql.insert_signal, job_id=job_id, name=signal.name, waitpoint=waitpoint, payload=signal.payload,
+        sql.insert_signal, job_id=job_id, name=signal.name, waitpoint=waitpoint, payload=payload,
         source=signal.source, idem_key=signal.key, most=MAX_SIGNALS,
     )  # fmt: skip
     if row is None:
         raise TooManySignals(job_id, MAX_SIGNALS)
+    await values.keep(tx, job_id, "signal", str(row[0]), payload, signal.payload)
     if closes and waitpoint is not None:
         await tx.one(sql.close_waitpoint, id=waitpoint)
     resumed = wait is not None and await try_to_go_on(tx, job_id, wait)
-    return Sent(job_id, row[0], "resumed" if resumed else "stored")
+    effect: Literal["stored", "resumed"] = "resumed" if resumed else "stored"
+    if wait is None or waitpoint is not None or signal.name in wait.terms.names:
+        return Sent(job_id, row[0], effect)
+    return Sent(job_id, row[0], effect, waits_for=tuple(wait.terms.names))
 
 
 def _wake_claimers(tx: Tx, state: str, queue: str) -> None:
@@ -136,4 +162,4 @@ def _again(job_id: str, signal: Signal, earlier: Row) -> Sent:
 
 def _is_same(signal: Signal, earlier: Row) -> bool:
     _, name, _, payload = earlier
-    return bool(name == signal.name and payload == signal.payload)
+    return bool(name == signal.name and is_same(payload, signal.payload))

@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from ...clock import SECOND
 from ...model.limits import breaker_lane, rate_lane
-from ...model.stats import MINUTE, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
+from ...model.stats import MINUTE, HealthPoint, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
 from ...model.worker import Worker
 from ...rules.numbers import QueueCounts, Surroundings, Switch, label_of_later, queue_stats, worst
 from ..port import Tx
@@ -22,13 +24,16 @@ from .counting import ended
 from .insight import clock
 from .lanes import list_lanes
 from .pulses import pulses
-from .workers import list_workers
+from .workers import list_with_jobs, list_workers
 
 READY_CAP: Final = 50_000
 """Of each route and priority: they are counted on an index alone."""
 LIVE_CAP: Final = 5_000
 """Of delayed, parked, running and held jobs: each one's row is looked at."""
 LANE_CAP: Final = 25_000
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(HealthPoint).decode
 
 _Counts = defaultdict[str, QueueCounts]
 
@@ -46,6 +51,43 @@ async def queues(tx: Tx) -> list[QueueStats]:
         lanes=await list_lanes(tx),
     )
     return queue_stats(found, around)
+
+
+async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
+    """The health of the worker processes and of the database in the present minute, and the path of its file if any."""
+    health, file = await store(tx, backend)
+    now = await clock(tx)
+    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    point = HealthPoint(
+        minute=now // MINUTE * MINUTE,
+        workers=len(recent),
+        cpu=round(sum(pulse.cpu for pulse in recent), 3),
+        rss=sum(pulse.rss for pulse in recent),
+        rss_max=max((pulse.rss for pulse in recent), default=0),
+        claims=health.claims,
+        claim_p99=health.claim_p99,
+        writes_waiting=health.writes_waiting,
+        bytes=health.bytes,
+        free_bytes=health.free_bytes,
+        dead_rows=health.dead_rows,
+        live_rows=health.live_rows,
+        oldest_transaction=health.oldest_transaction,
+    )
+    return point, file
+
+
+async def put_health(tx: Tx, point: HealthPoint) -> None:
+    """Keep the health of a minute; the first record of a minute stays."""
+    await tx.one(sql.put_health, minute=point.minute, health=_encode(point).decode())
+
+
+async def health_history(tx: Tx, since: int, until: int) -> list[HealthPoint]:
+    """The recorded minutes of a span, oldest first."""
+    return [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
+
+
+async def prune_health(tx: Tx, kept: int) -> None:
+    await tx.one(sql.prune_health, kept=kept)
 
 
 async def limits(tx: Tx) -> list[LimitStats]:
@@ -75,7 +117,7 @@ async def limits(tx: Tx) -> list[LimitStats]:
 async def workers(tx: Tx) -> list[WorkerStats]:
     """Every registered worker, with what it last said of itself."""
     now, vitals = await clock(tx), await pulses(tx)
-    return [_worker(worker, vitals.get(worker.id), now) for worker in await list_workers(tx)]
+    return [_worker(worker, vitals.get(worker.id), now) for worker in await list_with_jobs(tx)]
 
 
 async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
@@ -152,6 +194,8 @@ def _worker(worker: Worker, vitals: Vitals | None, now: int) -> WorkerStats:
         queues=worker.queues,
         state="lost" if worker.is_expired else worker.state,
         slots=worker.concurrency,
+        running=worker.running,
+        oldest=worker.oldest,
         beat_age=max(0, now - worker.beat_at) / SECOND,
         vitals=vitals,
     )

@@ -8,17 +8,18 @@ from dataclasses import replace
 
 from ...errors import LeaseLost, NotFound, QueueClosed
 from ...model.job import Enqueued, JobSpec
+from ...model.large import is_reference
 from ...model.step import Journal, Step
 from ...rules.replay import find_cut
 from ..port import Row, Tx
 from ..statements import sql
 from . import enqueue as enqueuing
-from . import grants
+from . import grants, values
 from .insight import get_job
 
 
 async def read_journal(tx: Tx, job_id: str) -> Journal:
-    """What a job has done so far."""
+    """What a job has done so far. Large values are left where they are: see `whole`."""
     rows = await tx.all(sql.journal_of, job_id=job_id)
     return Journal(
         steps=tuple(_step(row[:11]) for row in rows if not row[11]),
@@ -27,21 +28,30 @@ async def read_journal(tx: Tx, job_id: str) -> Journal:
     )
 
 
+async def read_whole_journal(tx: Tx, job_id: str) -> list[Step]:
+    """The same, with all values."""
+    return [await whole(tx, step) for step in (await read_journal(tx, job_id)).steps]
+
+
 async def record(
     tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0, wake_after: int | None = None
 ) -> Step:
     """Write an entry for the run that owns the job; LeaseLost where that is another by now.
 
-    One statement. What is there under its key already stays and is returned: this call was repeated after an unknown
-    outcome. `took` and `wake_after` are microseconds.
+    One statement, unless its value is large. What is there under its key already stays and is returned: this call was
+    repeated after an unknown outcome. `took` and `wake_after` are microseconds.
     """
-    row = await _insert(tx, owner, job_id, epoch, step, took, wake_after)
+    column = None if step.value is None else values.column_of(step.value)
+    row = await _insert(tx, owner, job_id, epoch, replace(step, value=column), took, wake_after)
     if row is None:
         before = await find(tx, job_id, step.key)
         if before is not None:
             return before
         raise await _lost(tx, job_id)
-    return replace(step, value=row[0], started_at=row[1], ended_at=row[2], epoch=epoch)
+    if column is not None and step.value is not None:
+        await values.keep(tx, job_id, "step", step.key, column, step.value)
+    value = row[0] if step.value is None else step.value
+    return replace(step, value=value, started_at=row[1], ended_at=row[2], epoch=epoch)
 
 
 async def record_anew(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0) -> Step:
@@ -66,11 +76,17 @@ async def record_enqueue(tx: Tx, owner: str, job_id: str, epoch: int, step: Step
 
 
 async def find(tx: Tx, job_id: str, key: str) -> Step | None:
+    """An entry, with its value."""
     row = await tx.one(sql.step_of, job_id=job_id, key=key)
-    return _step(row) if row else None
+    return await whole(tx, _step(row)) if row else None
 
 
-async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
+async def whole(tx: Tx, step: Step) -> Step:
+    """The entry with its value, where that is kept in a blob."""
+    return replace(step, value=await values.load_any(tx, step.value)) if is_reference(step.value) else step
+
+
+async def fork(tx: Tx, job_id: str, from_step: str, new_id: str, created_by: str = "engine") -> str:
     """A new job that has done what this one did before a step, and goes on from there; its id."""
     route = await grants.own_route(tx, job_id)
     job = await get_job(tx, job_id)
@@ -81,9 +97,10 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str) -> str:
     state = await tx.one(sql.queue_state, name=job.queue)
     if state and state[0] in enqueuing.CLOSED:
         raise QueueClosed(job.queue, state[0])
-    await tx.one(sql.fork_job, id=job_id, fork=new_id, route=route)
+    await tx.one(sql.fork_job, id=job_id, fork=new_id, route=route, created_by=created_by)
     await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
     await tx.one(sql.fork_artifacts, id=job_id, fork=new_id)
+    await tx.one(sql.fork_values, id=job_id, fork=new_id)
     tx.ring(f"queue:{job.queue}")
     return new_id
 
@@ -92,6 +109,7 @@ async def forget(tx: Tx, job_id: str) -> None:
     """Empty a job's journal, and remove what it says is stored: its next run begins from nothing."""
     await tx.one(sql.forget_steps, ids=json.dumps([job_id]))
     await tx.one(sql.remove_artifacts, ids=json.dumps([job_id]))
+    await values.drop(tx, [job_id], "step")
 
 
 async def _insert(

@@ -1,4 +1,4 @@
-"""Jobs that could start, and that no live worker can run."""
+"""Jobs that could start, and that no live worker can run; and queues with a total that none serves."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from ...rules.reach import Reason, missing, task_of
 from ..port import Tx
 from ..statements import sql
 from .routes import find_route, special_routes
+from .totals import totals
 from .workers import list_workers
 
 
 async def stranded(tx: Tx) -> list[Stranded]:
-    """By route, each with the first of its jobs and with what is missing."""
-    waiting = await tx.all(sql.waiting_routes)
-    if not waiting:
+    """By route, each with the first of its jobs and with what is missing; a queue with a total also without jobs."""
+    waiting, configured = await tx.all(sql.waiting_routes), await totals(tx)
+    if not waiting and not configured:
         return []
     workers = await list_workers(tx)
     routes = {route.number: route for route in await special_routes(tx)}
     found: list[Stranded] = []
-    for number, queue, job_id in waiting:
+    idle = sorted(configured.keys() - {queue for _, queue, _ in waiting})
+    for number, queue, job_id in [*waiting, *((Route(queue).number, queue, "") for queue in idle)]:
         route = routes.get(number, Route(queue))
         if reason := missing(route, task_of(route), workers):
             found.append(Stranded(number, queue, job_id, reason.code, reason.text))

@@ -11,6 +11,7 @@ import msgspec
 from ...codec import encode
 from ...errors import Corruption, HoldfastError, LeaseLost, NotFound
 from ...model.stream import (
+    END,
     SUPERSEDED,
     Appended,
     Batch,
@@ -25,6 +26,7 @@ from ...model.stream import (
 from ...rules.streaming import fitting, kept, measure, merged
 from ..port import Params, Row, Tx
 from ..statements import sql
+from . import events
 from .insight import get_job
 
 
@@ -70,6 +72,8 @@ async def _extend(tx: Tx, batch: Batch, head: Head, rows: list[Row], moves: list
         elif taken < room:
             taken, size, place = taken + 1, size + len(draft.data), replace(place, seq=place.seq + 1)
             rows.append(_row(batch, draft, place, head.now))
+    if batch.stages:
+        await events.stages(tx, batch.job_id, _run(batch), batch.stages)
     moves.append(await _moved(tx, batch, head, place, size, rows))
     tx.ring(f"stream:{batch.job_id}")
     return Appended(place.seq, place.live, refused=len(durable) - taken)
@@ -90,7 +94,7 @@ async def _moved(tx: Tx, batch: Batch, head: Head, place: Cursor, stored: int, r
     return {
         "job_id": batch.job_id, "head": place.seq, "live": place.live, "trimmed": trimmed, "bytes": stored,
         "rate": rate, "rate_at": rate_at, "writer": batch.writer, "batch": batch.serial,
-        "run": f"{batch.generation}.{batch.attempt}" if batch.progress else None,
+        "run": _run(batch) if batch.progress else None,
         "percent": said.percent, "message": said.message, "stage": said.stage,
     }  # fmt: skip
 
@@ -113,11 +117,12 @@ async def _store(tx: Tx, rows: list[Row]) -> None:
         rows.clear()
 
 
-async def read(tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool = True) -> Stretch:
-    """At most `n` frames after a cursor, and where the stream ends. One statement."""
+async def read(tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool = True, until: Cursor = END) -> Stretch:
+    """At most `n` frames after a cursor, up to another, and where the stream ends. One statement."""
     rows = await tx.all(
-        sql.read_stream, job_id=job_id, seq=after.seq, live=after.live, n=n, best_effort=int(best_effort)
-    )
+        sql.read_stream, job_id=job_id, seq=after.seq, live=after.live, until_seq=until.seq, until_live=until.live,
+        n=n, best_effort=int(best_effort),
+    )  # fmt: skip
     if not rows:
         raise NotFound("job", job_id)
     finished_at, head, live, trimmed = rows[0][:4]
@@ -173,11 +178,11 @@ def _document(job_id: str, text: str) -> dict[str, Any]:
 
 
 def _frame(row: Row) -> Frame:
-    seq, live, best_effort, kind, encoding, data, step, generation, attempt, at = row
+    seq, live, best_effort, kind, encoding, data, step, generation, attempt, at, source, correlation_id = row
     return Frame(
         cursor=f"{seq}.{live}", seq=live if best_effort else seq, kind=kind, data=decoded(encoding, bytes(data)),
         attempt=attempt, step=step or None, at=at, best_effort=bool(best_effort), generation=generation,
-        control=encoding == "control",
+        source=source or None, correlation_id=correlation_id or None, control=encoding == "control",
     )  # fmt: skip
 
 
@@ -201,8 +206,12 @@ def decoded(encoding: str, data: bytes) -> Any:
 def _row(batch: Batch, draft: Draft, place: Cursor, now: int) -> Row:
     return (
         batch.job_id, place.seq, place.live, int(draft.best_effort), draft.kind, draft.encoding, draft.data,
-        draft.step, batch.generation, batch.attempt, now,
+        draft.step, batch.generation, batch.attempt, now, draft.source, draft.correlation_id,
     )  # fmt: skip
+
+
+def _run(batch: Batch) -> str:
+    return f"{batch.generation}.{batch.attempt}"
 
 
 def _owner(batch: Batch) -> Params:

@@ -18,7 +18,7 @@ from ...rules.explain import Rest
 from ...rules.waiting import Gate, Note, chosen, hope
 from ..port import Tx, Value
 from ..statements import sql
-from . import edges
+from . import edges, values
 
 
 class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -83,7 +83,7 @@ async def take(tx: Tx, owner: str, job_id: str, epoch: int, wait: Wait) -> Answe
         raise LeaseLost(f"job {job_id} is no longer this worker's; nothing was taken")
     known = await tx.one(sql.get_answer, job_id=job_id, key=wait.key)
     if known is not None:
-        return Answer.decode(known[0])
+        return Answer.decode(await values.load(tx, known[0]))
     mail = (await unread(tx, [job_id])).get(job_id, [])
     answer = await _ready_answer(tx, job_id, wait, mail, link=False)
     if answer is not None:
@@ -223,7 +223,7 @@ async def _answer(tx: Tx, job_id: str, key: str, seqs: Sequence[int]) -> Answer:
     """Consume these signals."""
     rows = await tx.all(sql.take_signals, job_id=job_id, key=key, seqs=json.dumps(seqs))
     taken = [
-        Received(name, msgspec.Raw(payload.encode()), waitpoint, source, seq, at)
+        Received(name, msgspec.Raw((await values.load(tx, payload)).encode()), waitpoint, source, seq, at)
         for seq, name, waitpoint, payload, source, at in sorted(rows, key=lambda row: row[0])
     ]
     return Answer("signals", tuple(taken))
@@ -231,6 +231,8 @@ async def _answer(tx: Tx, job_id: str, key: str, seqs: Sequence[int]) -> Answer:
 
 async def _record(tx: Tx, job_id: str, key: str, answer: Answer, terms: Terms, since: int | None) -> None:
     kind, _, rest = key.partition(":")
+    text = answer.encode()
+    column = values.column_of(text)
     await tx.one(
         sql.insert_answer,
         job_id=job_id,
@@ -239,9 +241,10 @@ async def _record(tx: Tx, job_id: str, key: str, answer: Answer, terms: Terms, s
         name=rest.rpartition("#")[0] or rest,
         called=terms.called,
         position=terms.position,
-        value=answer.encode(),
+        value=column,
         since=since,
     )
+    await values.keep(tx, job_id, "step", key, column, text)
     await leave(tx, job_id, terms)
 
 

@@ -49,6 +49,8 @@ _RULES: Final[dict[str, Statement]] = {
     "every dimension has its budget": sql.orphaned_lines,
     "every artifact has its job": sql.orphaned_artifacts,
     "every artifact has its bytes": sql.missing_blobs,
+    "every large value has its job": sql.orphaned_values,
+    "every large value has its bytes": sql.missing_values,
     "every blob counts its artifacts": sql.miscounted_blobs,
     "every flow counts its unfinished members": sql.miscounted_flows,
     "every waiting member counts what it waits for": sql.miscounted_joins,

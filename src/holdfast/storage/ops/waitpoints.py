@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ...errors import Conflict, Corruption, LeaseLost
 from ...ids import ids
-from ...model.signal import MAX_WAITPOINTS, Pending
+from ...model.large import in_brief, is_reference
+from ...model.signal import MAX_WAITPOINTS, Pending, name_id, name_of
 from ...model.wait import Opened
 from ...rules.tokens import Claims, sign
 from ..port import Row, Tx, Value
@@ -95,6 +96,13 @@ async def open_waitpoint(
     return Opened(id, name, sign(secret, kid, claims), made[0], job_id)
 
 
+async def find_opened(tx: Tx, job_id: str, key: str, generation: int) -> Opened | None:
+    """Find the waitpoint that a job has opened as the step `key` in this generation, with its token."""
+    known = await tx.one(sql.waitpoint_of_step, job_id=job_id, key=key)
+    found = None if known is None else await get_waitpoint(tx, known[0])
+    return None if found is None or found.generation != generation else await _with_token(tx, found)
+
+
 async def get_waitpoint(tx: Tx, id: str) -> Waitpoint | None:
     row = await tx.one(sql.get_waitpoint, id=id)
     return None if row is None else Waitpoint(id, *row)
@@ -103,14 +111,25 @@ async def get_waitpoint(tx: Tx, id: str) -> Waitpoint | None:
 async def pending(
     tx: Tx, *, tenant: str | None = None, job_id: str | None = None, after: str = "", limit: int = 100
 ) -> list[Pending]:
-    """Waitpoints that take a signal, oldest first, after the one that the last page ended with."""
-    rows = await tx.all(sql.pending_waitpoints, tenant=tenant, job_id=job_id, after=after, n=limit)
-    return [_pending(row) for row in rows]
+    """Waitpoints that take a signal, and names that suspended jobs wait for, by id, after the last page's last id."""
+    place, name = name_of(after)
+    some: dict[str, Value] = {"tenant": tenant, "job_id": job_id, "after": place, "n": limit}
+    found = [_pending(row) for row in await tx.all(sql.pending_waitpoints, **some)]
+    found += [_pending_name(row) for row in await tx.all(sql.pending_names, name=name, **some)]
+    return sorted(found, key=lambda one: name_of(one.id))[:limit]
+
+
+def _pending_name(row: Row) -> Pending:
+    job_id, task, queue, tenant, name, schema, since, until, arguments = row
+    brief = in_brief(arguments) if is_reference(arguments) else arguments
+    return Pending(
+        name_id(job_id, name), job_id, task, queue, tenant, name, "", schema, since, until, 0, None, True, brief
+    )
 
 
 def _pending(row: Row) -> Pending:
     *_, state, arguments = row
-    fields: Row = (*row[:-2], state == "suspended", arguments)
+    fields: Row = (*row[:-2], state == "suspended", in_brief(arguments) if is_reference(arguments) else arguments)
     return Pending(*fields)
 
 
@@ -120,8 +139,12 @@ async def _opened_before(tx: Tx, id: str, generation: int, expires: int) -> Open
         raise Corruption(f"the waitpoint {id} has no job")
     if found.generation != generation:
         return await _reopen(tx, found, generation, expires)
+    return await _with_token(tx, found)
+
+
+async def _with_token(tx: Tx, found: Waitpoint) -> Opened:
     token = sign(await keys.secret_of(tx, found.kid), found.kid, found.claims)
-    return Opened(id, found.name, token, found.expires_at, found.job_id)
+    return Opened(found.id, found.name, token, found.expires_at, found.job_id)
 
 
 async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:

@@ -55,13 +55,15 @@ async def resume(tx: Tx, job_id: str, payload: str, *, actor: str, reason: str, 
         raise NotFound("job", job_id)
     wait = await awaited(tx, job_id)
     if wait is None or job.state is not JobState.SUSPENDED:
-        raise IllegalMove(f"job {job_id} is {job.state}; only a suspended job can be resumed")
+        raise IllegalMove(
+            f"job {job_id} is {job.state}; only a suspended job can be resumed; see: holdfast jobs explain {job_id}"
+        )
     schema = wait.terms.schema
     if schema is not None and payload != "null" and (fault := misfit(schema, payload)):
         raise PayloadMismatch(fault)
     answer = Answer("operator", payload=msgspec.Raw(payload.encode()))
     if not await go_on(tx, job_id, wait.key, answer, wait.terms, wait.since):
-        raise IllegalMove(f"job {job_id} is no longer suspended")
+        raise IllegalMove(f"job {job_id} is no longer suspended; nothing is left to do")
     before = {"waited_for": job.reason, "since": wait.since}
     await audit(tx, actor=actor, action="job.resume", target=job_id, reason=reason, before=before)
 

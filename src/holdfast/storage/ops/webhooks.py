@@ -19,7 +19,7 @@ from ..port import Row, Tx
 from ..statements import sql
 from . import control
 from .endpoints import get, scope_of
-from .enqueue import enqueue_keyless
+from .enqueue import enqueue, enqueue_keyless
 from .insight import attempts_of
 
 PAGE: Final = 500
@@ -48,7 +48,10 @@ def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None
 async def send(tx: Tx, made: Sequence[tuple[JobSpec, dict[str, str | None]]]) -> None:
     """Store deliveries, each with what it is about: endpoint, message, kind, job."""
     if made:
-        await enqueue_keyless(tx, [spec for spec, _ in made])
+        if small := [spec for spec, _ in made if spec.is_keyless]:
+            await enqueue_keyless(tx, small)
+        if large := [spec for spec, _ in made if not spec.is_keyless]:
+            await enqueue(tx, large)
         rows = [{"job_id": spec.id, **about} for spec, about in made]
         await tx.one(sql.note_deliveries, rows=json.dumps(rows))
 

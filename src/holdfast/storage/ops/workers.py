@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Final
 
+from ...clock import SECOND
 from ...errors import LeaseLost
 from ...model.outcome import Finish
 from ...model.stats import Vitals
-from ...model.worker import Owned, Rescue, Worker, WorkerSpec
+from ...model.worker import MOST_OLDEST, Owned, Rescue, Worker, WorkerSpec
 from ...rules.lifecycle import after_loss
+from ...rules.retry import decode, is_aged_out
 from ..port import Row, Tx
 from ..statements import sql
 from .finishing import settle
@@ -37,6 +40,7 @@ async def register(tx: Tx, spec: WorkerSpec) -> None:
         capabilities=json.dumps(spec.capabilities),
         resident=json.dumps(spec.resident),
         versions=json.dumps(dict(spec.versions)),
+        holder=spec.holder,
     )
 
 
@@ -53,6 +57,12 @@ async def owned_jobs(tx: Tx, worker_id: str) -> list[Owned]:
     """What the store thinks this worker runs."""
     rows = await tx.all(sql.owned_jobs, owner=worker_id)
     return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
+
+
+async def stop_reason(tx: Tx, job_id: str, epoch: int) -> str | None:
+    """Say why the run of that epoch must end, `cancel` or `lost`; None if it may go on."""
+    row = await tx.one(sql.is_cancelled, id=job_id, epoch=epoch)
+    return "lost" if row is None else "cancel" if row[0] else None
 
 
 async def stop(tx: Tx, worker_id: str) -> None:
@@ -72,6 +82,18 @@ async def list_workers(tx: Tx) -> list[Worker]:
     return [worker_of(row) for row in rows]
 
 
+async def list_with_jobs(tx: Tx) -> list[Worker]:
+    """List the workers, each with how many jobs it runs and the oldest of them."""
+    counts: dict[str, int] = {}
+    oldest: dict[str, tuple[str, ...]] = {}
+    for owner, jobs, id in await tx.all(sql.running_of_workers, few=MOST_OLDEST):
+        counts[owner], oldest[owner] = jobs, (*oldest.get(owner, ()), id)
+    return [
+        replace(worker, running=counts.get(worker.id, 0), oldest=oldest.get(worker.id, ()))
+        for worker in await list_workers(tx)
+    ]
+
+
 async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0, waits: bool = True) -> Rescue:
     """Take one page of jobs from a worker that is lost, and forget it once it owns nothing.
 
@@ -85,15 +107,18 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
     rows = await tx.all(sql.page_of_lost, owner=worker_id, n=RESCUE_PAGE)
     width = 0 if len(rows) < 10 else _SPREAD
     finishes = []
-    for i, (id, _task, epoch, _generation, attempts, max_attempts, crashes, alone, time_left, *_) in enumerate(rows):
+    for i, (id, epoch, attempts, max_attempts, crashes, losses, alone, time_left, *aged) in enumerate(rows):
+        delay = int((i + spread) / len(rows) * width)
         outcome = after_loss(
             attempts=attempts,
             max_attempts=max_attempts,
             crashes=crashes,
+            losses=losses,
             alone=bool(alone),
             time_left=time_left,
             error=_lost_error(worker_id),
-            delay=int((i + spread) / len(rows) * width),
+            delay=delay,
+            is_too_old=_is_too_old(delay, *aged),
         )
         finishes.append(Finish(id, epoch, outcome))
     changed = await settle(tx, worker_id, finishes, by_owner=False)
@@ -102,6 +127,11 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
     else:
         await tx.one(sql.delete_worker, id=worker_id)
     return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=any(changed))
+
+
+def _is_too_old(delay: int, policy: str | None, created_at: int, now: int) -> bool:
+    """Whether the age limit of a job's policy, or else its queue's, comes before its next try."""
+    return policy is not None and is_aged_out(decode(policy), created_at, now, delay / SECOND)
 
 
 def worker_of(row: Row) -> Worker:

@@ -12,6 +12,7 @@ from typing import Final
 
 from ..ears import Ear, Ears
 from .connect import Address
+from .deadlines import Deadlines
 from .listen import ListenThread
 from .notify import NotifyThread
 
@@ -21,18 +22,21 @@ CHANNEL: Final = "holdfast"
 class PgBell:
     """Wake-ups for one store. Threads start when somebody listens or rings, and end with `close`."""
 
-    def __init__(self, address: Address, listen_address: Address, *, notify: bool) -> None:
+    def __init__(self, address: Address, listen_address: Address, *, notify: bool, deadlines: Deadlines) -> None:
         self._address = address
         self._listen_address = listen_address
         self._notify = notify
+        self._deadlines = deadlines
         self._ears = Ears()
         self.renew()
 
     def renew(self) -> None:
         """New threads for a forked child, which has none of its parent's."""
         self._ears.renew()
-        self._notifier = NotifyThread(self._address, CHANNEL) if self._notify else None
-        self._listener = ListenThread(self._listen_address, CHANNEL, self._heard) if self._notify else None
+        self._notifier = self._listener = None
+        if self._notify:
+            self._notifier = NotifyThread(self._address, CHANNEL, self._deadlines)
+            self._listener = ListenThread(self._listen_address, CHANNEL, self._heard, self._deadlines)
 
     def listen(self, topics: Collection[str]) -> Ear:
         ear = self._ears.listen(topics)

@@ -6,6 +6,7 @@ never its DETAIL, which may quote stored values, nor a connection string.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import psycopg
@@ -23,10 +24,11 @@ from ...errors import (
 )
 from ..unstorable import holding_nul, refused
 
+LOCK_TIMEOUT: Final = "55P03"
 _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "40001": StorageBusy,  # serialization failure
     "40P01": StorageBusy,  # deadlock
-    "55P03": StorageBusy,  # lock timeout
+    LOCK_TIMEOUT: StorageBusy,
     "57014": StorageBusy,  # statement timeout
     "23505": StorageBusy,  # a twin was committed meanwhile; run again, the operation sees it
     "53100": StorageFull,  # disk full
@@ -63,12 +65,20 @@ _ADVICE: Final[dict[type[StorageError], str]] = {
 }
 
 
+_NO_DATABASE: Final = re.compile(r'FATAL:  database ".*" does not exist')
+_CREATE: Final = 'create it with "holdfast db create"'
+_GRANTS: Final = (
+    'let the owner of the schema run "holdfast db migrate", and grant this role usage on the schema, '
+    "and select, insert, update, delete on its tables and usage on its sequences"
+)
+
+
 def translate(error: Exception) -> HoldfastError:
     """The Holdfast error for a driver's error that came from a statement."""
     if is_unstorable(error):
         return refused(error) if isinstance(error, UnicodeEncodeError) or _is_of_number(error) else holding_nul()
     kind = _kind(error)
-    advice = _ADVICE.get(kind)
+    advice = _CREATE if _is_missing_database(error) else _GRANTS if _is_denied(error) else _ADVICE.get(kind)
     return kind(f"{_first_line(error)}; {advice}" if advice else _first_line(error), backend="postgres")
 
 
@@ -107,6 +117,18 @@ def _kind(error: Exception) -> type[StorageError]:
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
         return StorageUnavailable
     return StorageUnavailable if type(error).__module__ == "asyncpg.exceptions._base" else StorageError
+
+
+def _is_missing_database(error: Exception) -> bool:
+    # While it connects, the driver gives no SQLSTATE, only the server's line.
+    state = getattr(error, "sqlstate", None)
+    return state == "3D000" or (
+        state is None and re.search(r'FATAL:  database ".*" does not exist', str(error)) is not None
+    )
+
+
+def _is_denied(error: Exception) -> bool:
+    return getattr(error, "sqlstate", None) == "42501"
 
 
 def _is_of_number(error: Exception) -> bool:

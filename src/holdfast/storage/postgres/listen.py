@@ -16,6 +16,7 @@ from psycopg import sql
 from ...errors import StorageError, StorageUnavailable
 from ..hire import hire
 from .connect import Address, Connection
+from .deadlines import Deadlines
 
 _CHECK_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.1
@@ -26,10 +27,17 @@ _log = logging.getLogger("holdfast.bell")
 class ListenThread:
     """Calls `heard(payload, sender's backend pid)`, or `heard(None, 0)` when something may have been missed."""
 
-    def __init__(self, address: Address, channel: str, heard: Callable[[str | None, int], None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        channel: str,
+        heard: Callable[[str | None, int], None],
+        deadlines: Deadlines,
+    ) -> None:
         self._address = address
         self._channel = channel
         self._heard = heard
+        self._deadlines = deadlines
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -64,7 +72,8 @@ class ListenThread:
         while not self._closed.is_set():
             try:
                 with self._address.connect() as connection:
-                    connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+                    with self._deadlines.limited(connection):
+                        connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
                     pause = _FIRST_PAUSE
                     self._heard(None, 0)
                     self._listen(connection, wake)
@@ -80,7 +89,8 @@ class ListenThread:
         while not self._closed.is_set():
             if not ear.poll(_CHECK_SECONDS * 1000):
                 # A dead peer is silent; asking it something is what finds out.
-                connection.execute("select 1")
+                with self._deadlines.limited(connection):
+                    connection.execute("select 1")
             connection.pgconn.consume_input()
             while notice := connection.pgconn.notifies():
                 self._heard(notice.extra.decode(), notice.be_pid)

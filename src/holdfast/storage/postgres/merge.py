@@ -7,7 +7,9 @@ delay. Callers on threads and callers on an event loop never share a merger, so 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,6 +30,7 @@ _SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageF
 class _Ticket(Waiting):
     """A thread's operation while it waits."""
 
+    until: float = math.inf
     answers: Answers = field(default_factory=list)
     error: Exception | None = None
     settled: bool = False
@@ -45,9 +48,10 @@ class Merger:
     one cannot know of by those who wait.
     """
 
-    def __init__(self, write: Callable[[Op[Answers]], Answers], depth: int) -> None:
+    def __init__(self, write: Callable[[Op[Answers], float], Answers], depth: int, limit: float = math.inf) -> None:
         self._write = write
         self._depth = depth
+        self._limit = limit
         # Those, not their number: a number that is off by one after an interrupt stays off.
         self._leaders: set[_Ticket] = set()
         self._lines: Lines[_Ticket] = Lines()
@@ -58,7 +62,7 @@ class Merger:
         return len(self._lines)
 
     def submit(self, op: ListOp[Any, Any]) -> Answers:
-        ticket = _Ticket(op)
+        ticket = _Ticket(op, time.monotonic() + self._limit)
         try:
             self._board(ticket)
             self._await_answers(ticket)
@@ -84,8 +88,16 @@ class Merger:
             if ticket.settled:
                 return
             if not ticket.woken.wait(_RECHECK) and not ticket.settled:
+                self._refuse_if_overdue(ticket)
                 self._board(ticket)
             ticket.woken.clear()
+
+    def _refuse_if_overdue(self, ticket: _Ticket) -> None:
+        """Raise where the batches before this one took all its time. One that is taken is settled by its leader."""
+        if time.monotonic() >= ticket.until:
+            with self._mutex:
+                if not ticket.taken:
+                    raise _never_sent(self._limit)
 
     def _lead(self, ticket: _Ticket) -> None:
         # Settled and not taken: another leader was interrupted between the two.
@@ -106,7 +118,7 @@ class Merger:
             return
         try:
             ops = [ticket.op for ticket in batch]
-            parts = split(ops, self._write(merged(ops)))
+            parts = split(ops, self._write(merged(ops), min(ticket.until for ticket in batch)))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:
@@ -140,14 +152,18 @@ class _AsyncTicket(Waiting):
     """A task's operation while it waits."""
 
     future: asyncio.Future[Answers]
+    until: float
 
 
 class AsyncMerger:
     """For the tasks of one event loop. Batches run in tasks of their own, so a cancelled caller harms no other."""
 
-    def __init__(self, write: Callable[[Op[Answers]], Awaitable[Answers]], depth: int) -> None:
+    def __init__(
+        self, write: Callable[[Op[Answers], float], Awaitable[Answers]], depth: int, limit: float = math.inf
+    ) -> None:
         self._write = write
         self._depth = depth
+        self._limit = limit
         self._lines: Lines[_AsyncTicket] = Lines()
         self._leading = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -157,7 +173,7 @@ class AsyncMerger:
         return len(self._lines)
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
-        ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future())
+        ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future(), time.monotonic() + self._limit)
         self._lines.add(ticket)
         if self._leading < self._depth:
             # It starts at the loop's next turn, when the callers that are ready now have boarded too.
@@ -177,7 +193,7 @@ class AsyncMerger:
             while self._lines:
                 batch = []
                 self._lines.take_into(batch)
-                await self._run(batch)
+                await self._run(self._in_time(batch))
         except BaseException:
             # The loop is being shut down: nobody comes after this one.
             for ticket in [*batch, *self._lines]:
@@ -187,10 +203,22 @@ class AsyncMerger:
             # In the same turn as the empty take: a caller that boards later must see the place free.
             self._leading -= 1
 
+    def _in_time(self, batch: list[_AsyncTicket]) -> list[_AsyncTicket]:
+        """Refuse those for which the batches before this one took all their time; the others."""
+        now = time.monotonic()
+        if now < min(ticket.until for ticket in batch):
+            return batch
+        for ticket in batch:
+            if ticket.until <= now and not ticket.future.done():
+                ticket.future.set_exception(_never_sent(self._limit))
+        return [ticket for ticket in batch if ticket.until > now]
+
     async def _run(self, batch: list[_AsyncTicket]) -> None:
+        if not batch:
+            return
         try:
             ops = [ticket.op for ticket in batch]
-            parts = split(ops, await self._write(merged(ops)))
+            parts = split(ops, await self._write(merged(ops), min(ticket.until for ticket in batch)))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:
@@ -203,3 +231,8 @@ class AsyncMerger:
             for ticket, part in zip(batch, parts, strict=True):
                 if not ticket.future.done():
                     ticket.future.set_result(part)
+
+
+def _never_sent(limit: float) -> StorageUnavailable:
+    message = f"the writes before this one had no answer for {limit:g} s, and it was not sent; repeat the call"
+    return StorageUnavailable(message, backend="postgres")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import psycopg
@@ -16,6 +17,7 @@ from .connect import Connection
 from .failures import translate_commit
 from .tx import PgTx
 
+_TRIES: Final = 6
 # Any constant serves, as long as every version of Holdfast takes the same.
 _LOCK: Final = 4_851_637_209
 _COLUMNS: Final = Statement(
@@ -59,8 +61,12 @@ APPLIED: Final = Op(_applied)
 
 
 def apply(connection: Connection, schema: str | None = None) -> list[str]:
-    """Apply what is missing; the names of what ran. Safe in many processes at once."""
+    """Apply what is missing; the names of what ran. Safe in many processes at once, and beside workers at work."""
     try:
+        for _ in range(_TRIES - 1):
+            # Workers lock the same tables in another order. The whole was undone, and they went on.
+            with suppress(psycopg.errors.DeadlockDetected), connection.transaction():
+                return _apply(connection, schema)
         with connection.transaction():
             return _apply(connection, schema)
     except psycopg.Error as error:

@@ -19,6 +19,7 @@ import psycopg
 from ...errors import StorageError, StorageUnavailable
 from ..hire import hire
 from .connect import Address, Connection
+from .deadlines import Deadlines
 
 # Seconds between two, at first and at most. With the longest alone, a job in three of those that came each 25 ms was
 # heard of up to 10 ms late; with the shortest alone, a busy producer would wake every worker 500 times a second.
@@ -32,9 +33,10 @@ _log = logging.getLogger("holdfast.bell")
 
 
 class NotifyThread:
-    def __init__(self, address: Address, channel: str) -> None:
+    def __init__(self, address: Address, channel: str, deadlines: Deadlines) -> None:
         self._address = address
         self._channel = channel
+        self._deadlines = deadlines
         self._topics: set[str] = set()
         self._changed = threading.Condition(threading.Lock())
         self._running = False
@@ -120,8 +122,9 @@ class NotifyThread:
         try:
             connection = connection or self._address.connect()
             self.backend_pid = connection.info.backend_pid
-            for payload in payloads(topics):
-                connection.execute("select pg_notify(%s, %s)", (self._channel, payload))
+            with self._deadlines.limited(connection):
+                for payload in payloads(topics):
+                    connection.execute("select pg_notify(%s, %s)", (self._channel, payload))
             return connection
         except (psycopg.Error, StorageError) as error:
             _log.debug("NOTIFY was not sent, others will find the work when they poll: %s", error)

@@ -6,6 +6,7 @@ again, so that a server's restart is noticed here instead of in the middle of a 
 
 from __future__ import annotations
 
+import math
 import select
 import threading
 import time
@@ -30,17 +31,18 @@ class Pool:
         self._lent: set[Connection] = set()
         self._fresh: set[Connection] = set()
         self._opening = 0
+        self._peak = 0
         self._closed = False
         # Entered by itself: a condition enters it in Python, where an interrupt can leave it locked for ever.
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
 
-    def take(self) -> Connection:
-        """Lend a connection, opened if need be."""
-        deadline = time.monotonic() + self._patience
+    def take(self, until: float = math.inf) -> Connection:
+        """Lend a connection, opened if need be, before the monotonic clock reaches `until`."""
+        deadline = min(until, time.monotonic() + self._patience)
         while True:
             if (connection := self._reserve(deadline)) is None:
-                return self._open()
+                return self._open(until)
             quiet = False
             try:
                 quiet = is_quiet(connection)
@@ -63,6 +65,12 @@ class Pool:
             self._changed.notify()
         if not keep:
             connection.close()
+
+    def take_peak(self) -> int:
+        """The most connections that were lent at once since the last call."""
+        with self._mutex:
+            peak, self._peak = self._peak, len(self._lent)
+            return peak
 
     def drop(self) -> None:
         """Close what is idle, and what is lent when it comes back: the server is gone or has changed."""
@@ -88,6 +96,7 @@ class Pool:
                 if self._idle:
                     connection = self._idle.pop()
                     self._lent.add(connection)
+                    self._peak = max(self._peak, len(self._lent))
                     return connection
                 if len(self._lent) + self._opening < self._size:
                     self._opening += 1
@@ -95,10 +104,17 @@ class Pool:
                 if not self._changed.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
                     raise exhausted_error(self._size)
 
-    def _open(self) -> Connection:
+    def _time_to_connect(self, until: float) -> float | None:
+        if until == math.inf:
+            return None
+        if (left := until - time.monotonic()) <= min(1.0, self._patience / 5):
+            raise StorageUnavailable("no connection was free in time; repeat the call", backend="postgres")
+        return left
+
+    def _open(self, until: float) -> Connection:
         connection: Connection | None = None
         try:
-            connection = self._address.connect()
+            connection = self._address.connect(self._time_to_connect(until))
             return connection
         finally:
             with self._mutex:
@@ -106,6 +122,7 @@ class Pool:
                 if connection is not None:
                     self._lent.add(connection)
                     self._fresh.add(connection)
+                    self._peak = max(self._peak, len(self._lent))
                 else:
                     self._changed.notify()
 

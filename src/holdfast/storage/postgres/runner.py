@@ -8,6 +8,7 @@ BEGIN; sending that together with the first statement in psycopg's pipeline mode
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import dataclass
 from typing import Any, Final, Generic, LiteralString, TypeVar
@@ -15,15 +16,19 @@ from typing import Any, Final, Generic, LiteralString, TypeVar
 import psycopg
 
 from ...clock import Clock
-from ...errors import HoldfastError, StorageBusy, StorageError, StorageUnavailable
+from ...errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageError, StorageUnavailable
 from ..port import Op
+from ..statements import Statement
 from ..step import step
 from .connect import Connection
-from .failures import spoils_the_pool, translate, translate_commit
+from .deadlines import Deadlines
+from .failures import LOCK_TIMEOUT, spoils_the_pool, translate, translate_commit
 from .pool import Pool
 from .tx import PgTx
 
 T = TypeVar("T")
+
+_TABLE: Final = re.compile(r"\bholdfast_\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ SILENCE: Final = 5.0
 is that of the server too. Between two statements nobody thinks for long here: such a process is frozen or cut off,
 and others wait for its locks. Without this a server waits until TCP gives up: for hours, for a frozen one for ever.
 """
+SLOW: Final = 300.0
+"""Seconds that a statement of a slow operation may take, where the store's limit is less."""
 WRITE: Final = Mode("begin", writes=True)
 READ: Final = Mode("begin isolation level repeatable read read only", writes=False)
 
@@ -49,69 +56,124 @@ class Done(Generic[T]):
     topics: set[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Seconds: how long a statement waits for a lock, and how long the server may leave it unanswered."""
+
+    patience: float
+    limit: float
+
+
 class Runner:
     """Runs operations, on the caller's thread."""
 
-    def __init__(self, pool: Pool, clock: Clock | None, patience: float) -> None:
+    def __init__(self, pool: Pool, deadlines: Deadlines, clock: Clock | None, bounds: Bounds) -> None:
         self._pool = pool
+        self._deadlines = deadlines
         self._clock = clock
-        self._patience = patience
+        self._bounds = bounds
 
-    def run(self, op: Op[T], mode: Mode) -> Done[T]:
-        retry = _Retry(self._patience if op.patience is None else op.patience)
+    def run(self, op: Op[T], mode: Mode, until: float | None = None) -> Done[T]:
+        """`until` is when the server must have answered for the first time, by the monotonic clock."""
+        bounds = self._bounds_of(op)
+        until = self.until(op) if until is None else until
+        retry = _Retry(bounds.patience)
         while True:
             try:
-                return self._attempt(op, mode)
+                return self._attempt(op, mode, bounds, until)
             except (StorageBusy, _NeverBegan) as error:
                 pause = retry.pause_after(error)
             time.sleep(pause)
+            if op.patience is not None:
+                # The engine's own writes may be tried for longer than a caller waits.
+                until = time.monotonic() + bounds.limit
 
-    def _attempt(self, op: Op[T], mode: Mode) -> Done[T]:
-        connection = self._pool.take()
+    def until(self, op: Op[Any]) -> float:
+        """When the server must have answered a call that begins now."""
+        return time.monotonic() + self._bounds_of(op).limit
+
+    def _bounds_of(self, op: Op[Any]) -> Bounds:
+        if op.patience is None and not op.slow:
+            return self._bounds
+        limit = max(SLOW, self._bounds.limit) if op.slow else self._bounds.limit
+        return Bounds(self._bounds.patience if op.patience is None else op.patience, limit)
+
+    def _attempt(self, op: Op[T], mode: Mode, bounds: Bounds, until: float) -> Done[T]:
+        connection = self._pool.take(until)
         broken = True
         try:
-            done = _carry_out(connection, op, mode, reading(self._clock))
-            broken = False
+            self._deadlines.watch(connection, until)
+            done = _carry_out(connection, op, mode, bounds, reading(self._clock))
+            broken = connection.overdue
             return done
         except Exception as error:
-            broken = False
+            broken = connection.overdue
             if isinstance(error, StorageError) and spoils_the_pool(error):
                 self._pool.drop()
             raise
         finally:
+            self._deadlines.release(connection)
             # Interrupted (Ctrl-C): the connection may be in the middle of anything, so it is not lent again.
             self._pool.give(connection, broken=broken)
 
 
-def _carry_out(connection: Connection, op: Op[T], mode: Mode, now: int | None) -> Done[T]:
+class _LimitedTx(PgTx):
+    """A transaction in which each statement has the whole limit: an operation of many may take longer than that."""
+
+    __slots__ = ("_connection", "_seconds")
+
+    def __init__(self, connection: Connection, cursor: psycopg.Cursor[Any], now: int | None, seconds: float) -> None:
+        super().__init__(cursor, now)
+        self._connection = connection
+        self._seconds = seconds
+
+    def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
+        self.begin_statement()
+        return super()._text(statement, params)
+
+    def begin_statement(self) -> None:
+        if not self._connection.overdue:
+            self._connection.until = time.monotonic() + self._seconds
+
+
+def _carry_out(connection: Connection, op: Op[T], mode: Mode, bounds: Bounds, now: int | None) -> Done[T]:
     cursor = connection.cursor()
     if op.single and op.patience is None:
-        tx = PgTx(cursor, now, limit=1)
-        try:
-            return Done(step(op.run(tx)), tx.rung)
-        except (psycopg.Error, UnicodeEncodeError) as error:
-            raise _single_failure(error, mode) from error
-    _begin(cursor, op, mode)
-    tx = PgTx(cursor, now)
+        return _run_alone(connection, PgTx(cursor, now, limit=1), op, mode, bounds)
+    _begin(connection, cursor, op, mode, bounds)
+    tx = _LimitedTx(connection, cursor, now, bounds.limit)
     try:
         answer = step(op.run(tx))
     except (psycopg.Error, UnicodeEncodeError) as error:
         _roll_back(connection)
-        raise translate(error) from error
+        raise _explained(translate(error), error, connection, tx.last, bounds) from error
     except Exception:
         _roll_back(connection)
         raise
+    tx.begin_statement()
     try:
         cursor.execute("commit")
     except psycopg.Error as error:
-        raise translate_commit(error) from error
+        raise _explained(translate_commit(error), error, connection, tx.last, bounds) from error
+    _require_in_time(connection, mode, tx.last, bounds)
     return Done(answer, tx.rung)
 
 
-def _begin(cursor: psycopg.Cursor[Any], op: Op[Any], mode: Mode) -> None:
+def _run_alone(connection: Connection, tx: PgTx, op: Op[T], mode: Mode, bounds: Bounds) -> Done[T]:
     try:
-        cursor.execute(_opening(op, mode), prepare=False)
+        answer = step(op.run(tx))
+    except (psycopg.Error, UnicodeEncodeError) as error:
+        raise _explained(_single_failure(error, mode), error, connection, tx.last, bounds) from error
+    _require_in_time(connection, mode, tx.last, bounds)
+    return Done(answer, tx.rung)
+
+
+def _begin(connection: Connection, cursor: psycopg.Cursor[Any], op: Op[Any], mode: Mode, bounds: Bounds) -> None:
+    try:
+        cursor.execute(_opening(op, mode, bounds), prepare=False)
     except psycopg.Error as error:
+        if connection.overdue:
+            raise _explained(translate(error), error, connection, None, bounds) from error
         raise _began_badly(error) from error
 
 
@@ -141,11 +203,59 @@ def reading(clock: Clock | None) -> int | None:
     return None if clock is None else clock.now()
 
 
-def _opening(op: Op[Any], mode: Mode) -> bytes:
+def _opening(op: Op[Any], mode: Mode, bounds: Bounds) -> bytes:
     """BEGIN, together with what bounds the transaction: without parameters all goes in one message."""
-    wait = round(max(0.001, SILENCE if op.patience is None else op.patience) * 1000)
-    bounds = f"{mode.begin}; set local idle_in_transaction_session_timeout = {wait}"
-    return (bounds if op.patience is None else f"{bounds}; set local lock_timeout = {wait}").encode()
+    silence = _milliseconds(SILENCE if op.patience is None else op.patience)
+    lock = _milliseconds(min(bounds.patience, bounds.limit))
+    return (
+        f"{mode.begin}; set local idle_in_transaction_session_timeout = {silence}; set local lock_timeout = {lock}"
+    ).encode()
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(max(0.001, seconds) * 1000)
+
+
+def _require_in_time(connection: Connection, mode: Mode, last: Statement | None, bounds: Bounds) -> None:
+    """Refuse an answer that came after a cancel request: a commit that it met may not have reached the standbys."""
+    if connection.overdue and mode.writes:
+        raise OutcomeUnknown(_unanswered(last, bounds) + _LOOK_FIRST, backend="postgres")
+
+
+def _explained(
+    found: HoldfastError, error: Exception, connection: Connection, last: Statement | None, bounds: Bounds
+) -> HoldfastError:
+    """The error with what was waited for, where that was a lock or an answer."""
+    if getattr(error, "sqlstate", None) == LOCK_TIMEOUT:
+        waited = min(bounds.patience, bounds.limit)
+        return StorageBusy(f"{_named(last)} waited {waited:g} s for a lock; {_FIND_THE_LOCK}", backend="postgres")
+    if not connection.overdue:
+        return found
+    if isinstance(found, StorageBusy):
+        message = f"{_named(last)} was cancelled after {bounds.limit:g} s; {_FIND_THE_LOCK}, or raise store_timeout"
+        return StorageBusy(message, backend="postgres")
+    if isinstance(found, OutcomeUnknown):
+        return OutcomeUnknown(_unanswered(last, bounds) + _LOOK_FIRST, backend="postgres")
+    if isinstance(found, StorageUnavailable):
+        message = f"{_unanswered(last, bounds)}; check that the server runs, and repeat the call"
+        return StorageUnavailable(message, backend="postgres")
+    return found
+
+
+_FIND_THE_LOCK: Final = "look in pg_locks for the session that holds one, and repeat the call"
+_LOOK_FIRST: Final = " and may have been committed; read the state again before repeating the call"
+
+
+def _unanswered(last: Statement | None, bounds: Bounds) -> str:
+    return f"{_named(last)} was not answered for {bounds.limit:g} s"
+
+
+def _named(statement: Statement | None) -> str:
+    """A statement, with the tables that it names."""
+    if statement is None:
+        return "the begin of a transaction"
+    tables = dict.fromkeys(_TABLE.findall(statement.postgres))
+    return f"the statement {statement.name}" + (f" on {', '.join(tables)}" if tables else "")
 
 
 class _Retry:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -17,15 +18,19 @@ from ...clock import Clock, SystemClock
 from .. import forking, migrate
 from ..blobs import TableBlobs
 from ..foreign import Host, arun_within, run_within
+from ..outage import Outage
 from ..port import ListOp, Op, Value
+from ..timing import Timings, atimed, timed
 from . import migrations
 from .bell import PgBell
-from .connect import address
+from .connect import Connection, address
+from .deadlines import Deadlines
 from .describe import describe
 from .hands import Hands
 from .merge import AsyncMerger, Merger
+from .place import PLACE, LentPlaces
 from .pool import Pool, closed_error
-from .runner import READ, WRITE, Done, Runner
+from .runner import READ, WRITE, Bounds, Done, Runner
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -38,12 +43,14 @@ class PostgresStore:
     """One database for blocking and awaiting callers.
 
     `clock` replaces the server's clock in tests. `patience` bounds the retries of a busy database and the wait for a
-    pooled connection. `pool_size` counts the connections for blocking callers, and again for each event loop.
+    pooled connection, `limit` the seconds that the server may leave a statement unanswered. `pool_size` counts the
+    connections for blocking callers, and again for each event loop.
     `depth` is how many merged batches are under way at once. `schema` is set as a connection option, which PgBouncer
     refuses unless told otherwise; behind it, let the role set its search_path.
     """
 
     backend = "postgres"
+    in_memory = False
     blobs = TableBlobs()
 
     def __init__(
@@ -55,22 +62,33 @@ class PostgresStore:
         pool_size: int = 8,
         depth: int = 2,
         patience: float = 5.0,
+        limit: float = 10.0,
         connect_timeout: float = 5.0,
         prepare: bool = True,
         notify: bool = True,
         listen_dsn: str | None = None,
     ) -> None:
+        connect_timeout = min(connect_timeout, limit)
         self._address = address(dsn, connect_timeout=connect_timeout, prepare=prepare, schema=schema)
         self._listen_address = address(listen_dsn or dsn, connect_timeout=connect_timeout, prepare=False)
         self._clock = None if isinstance(clock, SystemClock) else clock
         self._schema = schema
         self._pool_size = pool_size
         self._depth = depth
-        self._patience = patience
+        self._bounds = Bounds(min(patience, limit), limit)
         self._notify = notify
         self._closed = False
-        self._bell = PgBell(self._address, self._listen_address, notify=notify)
-        self._host = Host("postgres", self._clock, self._bell.announce, notify)
+        self.outage: Final = Outage()
+        self.timings: Final = Timings()
+        self._deadlines = Deadlines(limit)
+        self._bell = PgBell(self._address, self._listen_address, notify=notify, deadlines=self._deadlines)
+        self._host = Host(
+            "postgres",
+            self._clock,
+            self._bell.announce,
+            notify,
+            places=LentPlaces(lambda: self._runner.run(PLACE, READ).answer),
+        )
         self._open()
         forking.renew_after_fork(self)
 
@@ -82,60 +100,84 @@ class PostgresStore:
     def writes_waiting(self) -> int:
         return self._merger.waiting + sum(lane.merger.waiting for lane in list(self._lanes.values()))
 
+    def pool_peak(self) -> tuple[int, int]:
+        """Of the busiest pool: there is one for blocking callers, and one for each event loop."""
+        pools = [self._pool, *(lane.pool for lane in list(self._lanes.values()))]
+        return max(pool.take_peak() for pool in pools), self._pool_size
+
+    @timed
     def write(self, op: Op[T]) -> T:
-        done = self._written(self._runner, op)
+        return self._write(op)
+
+    def _write(self, op: Op[T], until: float | None = None) -> T:
+        done = self._written(self._runner, op, until)
         if done.topics:
             self._bell.announce(done.topics)
         return done.answer
 
+    @atimed
     async def awrite(self, op: Op[T]) -> T:
-        done = await self._lane().run(lambda runner: self._written(runner, op))
+        return await self._awrite(op)
+
+    async def _awrite(self, op: Op[T], until: float | None = None) -> T:
+        lane = self._lane()
+        # From here: the wait for a free thread counts too.
+        until = lane.runner.until(op) if until is None else until
+        done = await lane.run(lambda runner: self._written(runner, op, until))
         if done.topics:
             self._bell.announce(done.topics)
         return done.answer
 
+    @timed
     def write_list(self, op: ListOp[Item, T]) -> list[T]:
         return self._merger.submit(op)
 
+    @atimed
     async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
         return await self._lane().merger.submit(op)
 
+    @timed
     def read(self, op: Op[T]) -> T:
         return self._runner.run(op, READ).answer
 
+    @atimed
     async def aread(self, op: Op[T]) -> T:
-        return (await self._lane().run(lambda runner: runner.run(op, READ))).answer
+        lane = self._lane()
+        until = lane.runner.until(op)
+        return (await lane.run(lambda runner: runner.run(op, READ, until))).answer
 
     def within(self, connection: object, op: Op[T]) -> T:
+        return self._within(op, connection)
+
+    @timed
+    def _within(self, op: Op[T], connection: object) -> T:
         self._check_schema(self._runner)
         return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
+        return await self._awithin(op, connection)
+
+    @atimed
+    async def _awithin(self, op: Op[T], connection: object) -> T:
         if time.monotonic() >= self._look_at_schema:
             await self._lane().run(self._check_schema)
         return await arun_within(self._host, connection, op)
 
     def migrate(self) -> list[str]:
-        connection = self._pool.take()
-        try:
+        # A server that does not answer is found here; what follows may take as long as the tables are large.
+        self._runner.run(migrations.APPLIED, READ)
+        with self._connection() as connection:
             return migrations.apply(connection, self._schema)
-        finally:
-            self._pool.give(connection)
 
     def drop(self) -> None:
         self._look_at_schema = 0.0
-        connection = self._pool.take()
-        try:
+        self._runner.run(migrations.APPLIED, READ)
+        with self._connection() as connection:
             migrations.drop(connection)
-        finally:
-            self._pool.give(connection)
 
     def describe(self) -> dict[str, Value]:
-        connection = self._pool.take()
-        try:
+        with self._connection() as connection, self._deadlines.limited(connection):
             facts = describe(connection, self._address, time.time())
-        finally:
-            self._pool.give(connection)
         versions = self._runner.run(migrations.APPLIED, READ).answer
         mine: dict[str, Value] = {"schema_version": max(versions, default=0), "pool_size": self._pool_size}
         return facts | mine | {"notify": int(self._notify)}
@@ -146,11 +188,13 @@ class PostgresStore:
         self._pool.close()
         for lane in self._lanes.values():
             lane.close()
+        self._deadlines.close()
 
     def renew_after_fork(self) -> None:
         """The child uses nothing that it inherited: neither connections, nor threads, nor the locks they held."""
         forking.park((self._pool, self._lanes, self._merger))
         forking.park(self._bell.threads())
+        self._deadlines.renew()
         self._bell.renew()
         self._open()
         if self._closed:
@@ -159,10 +203,18 @@ class PostgresStore:
     def _open(self) -> None:
         self._look_at_schema = 0.0
         self._mutex = threading.Lock()
-        self._pool = Pool(self._address, self._pool_size, self._patience)
-        self._runner = Runner(self._pool, self._clock, self._patience)
-        self._merger = Merger(self.write, self._depth)
+        self._pool = Pool(self._address, self._pool_size, self._bounds.patience)
+        self._runner = Runner(self._pool, self._deadlines, self._clock, self._bounds)
+        self._merger = Merger(self._write, self._depth, self._bounds.limit)
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        connection = self._pool.take()
+        try:
+            yield connection
+        finally:
+            self._pool.give(connection, broken=connection.overdue)
 
     def _lane(self) -> _Lane:
         loop = asyncio.get_running_loop()
@@ -171,23 +223,23 @@ class PostgresStore:
     def _new_lane(self, loop: asyncio.AbstractEventLoop) -> _Lane:
         if self._closed:
             raise closed_error()
-        pool = Pool(self._address, self._pool_size, self._patience)
-        runner = Runner(pool, self._clock, self._patience)
-        hands = Hands(loop, self._pool_size, self._patience)
-        lane = _Lane(pool, runner, hands, AsyncMerger(self.awrite, self._depth))
+        pool = Pool(self._address, self._pool_size, self._bounds.patience)
+        runner = Runner(pool, self._deadlines, self._clock, self._bounds)
+        hands = Hands(loop, self._pool_size, self._bounds.patience)
+        lane = _Lane(pool, runner, hands, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
         with self._mutex:
             for other in [other for other in self._lanes if other.is_closed()]:
                 self._lanes.pop(other).close()
             self._lanes[loop] = lane
         return lane
 
-    def _written(self, runner: Runner, op: Op[T]) -> Done[T]:
-        self._check_schema(runner)
-        return runner.run(op, WRITE)
+    def _written(self, runner: Runner, op: Op[T], until: float | None) -> Done[T]:
+        self._check_schema(runner, until)
+        return runner.run(op, WRITE, until)
 
-    def _check_schema(self, runner: Runner) -> None:
+    def _check_schema(self, runner: Runner, until: float | None = None) -> None:
         if time.monotonic() >= self._look_at_schema:
-            migrate.check(runner.run(migrations.APPLIED, READ).answer, "postgres")
+            migrate.check(runner.run(migrations.APPLIED, READ, until).answer, "postgres")
             self._look_at_schema = time.monotonic() + _TRUSTED
 
 

@@ -16,20 +16,26 @@ AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
 
 
 class _Script:
-    """What both colours share: the text of a statement, the clock, the topics to ring."""
+    """What both colours share: the text of a statement, the clock, the topics to ring, the statement sent last."""
 
-    __slots__ = ("_limit", "_now", "rung")
+    __slots__ = ("_limit", "_now", "last", "rung")
 
     def __init__(self, now: int | None, limit: int | None = None) -> None:
         self._now = now
         self._limit = limit
+        self.last: Statement | None = None
         self.rung: set[str] = set()
+
+    @property
+    def files(self) -> None:
+        """Large values are in the database itself."""
 
     def ring(self, topic: str) -> None:
         self.rung.add(topic)
 
     def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
         """The text to send, which is literal indeed: it comes from the package's own files."""
+        self.last = statement
         if self._limit is not None:
             self._count(statement)
         if self._now is None:

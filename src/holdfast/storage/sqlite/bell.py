@@ -1,6 +1,6 @@
-"""Wake-ups: within the process at once, from other connections through a watch on the log.
+"""Wake-ups: within the process at once, from other processes through a watch on the notices and, for a while, the log.
 
-What another process commits carries no topic, so it rings for all.
+What others commit on connections of their own carries no topic, so it rings for all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from ..ears import Ear, Ears
 from ..forking import renew_after_fork
+from .notices import slot_of
 from .watch import Watch
 
 
@@ -33,6 +34,10 @@ class SqliteBell:
 
     def ring(self, topics: Collection[str]) -> None:
         self._ears.ring(topics)
+
+    def ring_slots(self, slots: Collection[int]) -> None:
+        """Ring what other processes have rung."""
+        self._ears.ring_if(lambda topic: slot_of(topic) in slots)
 
     def ring_all(self) -> None:
         self._ears.ring_all()

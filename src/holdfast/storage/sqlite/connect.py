@@ -20,15 +20,24 @@ PATIENCE: Final = 5.0
 """Seconds to try for a lock."""
 
 
-def open_writer(location: Location, *, durable: bool, create: bool = True) -> sqlite3.Connection:
-    """The connection that writes. Creates the file, readable for its owner only, and puts it into WAL mode."""
+class ReadingConnection(sqlite3.Connection):
+    """A connection that cannot write, told by its class from those that can hold the write lock."""
+
+
+def open_writer(
+    location: Location, *, durable: bool, create: bool = True, deadline: float | None = None
+) -> sqlite3.Connection:
+    """The connection that writes. Creates the file, readable for its owner only, and puts it into WAL mode.
+
+    Other connections to the file are waited for until `deadline` on the monotonic clock.
+    """
     if location.path is not None and create:
         _create(location.path)
     connection = _connect(location, mode="rw")
     try:
         with translated():
             if not location.memory:
-                _into_wal(connection, location)
+                _into_wal(connection, location, time.monotonic() + PATIENCE if deadline is None else deadline)
             settle(connection, durable=durable)
     except BaseException:
         connection.close()
@@ -38,7 +47,7 @@ def open_writer(location: Location, *, durable: bool, create: bool = True) -> sq
 
 def open_reader(location: Location) -> sqlite3.Connection:
     """A connection that cannot write and never blocks a writer."""
-    connection = _connect(location, mode="rw")
+    connection = _connect(location, mode="rw", factory=ReadingConnection)
     with translated():
         settle(connection, durable=True)
         connection.execute("pragma query_only=on")
@@ -60,12 +69,20 @@ def patiently(action: Callable[[], T], deadline: float) -> T:
         time.sleep(random.uniform(0.0002, 0.002))
 
 
-def _connect(location: Location, *, mode: str) -> sqlite3.Connection:
+def _connect(
+    location: Location, *, mode: str, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     # mode=rw: a connection after the first must not bring a removed file back as an empty one.
     uri = location.uri if location.memory else f"{location.uri}?mode={mode}"
     with translated():
         return sqlite3.connect(
-            uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+            uri,
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=factory,
         )
 
 
@@ -79,8 +96,7 @@ def _create(path: str) -> None:
     os.close(descriptor)
 
 
-def _into_wal(connection: sqlite3.Connection, location: Location) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _into_wal(connection: sqlite3.Connection, location: Location, deadline: float) -> None:
     try:
         patiently(lambda: _allow_small_vacuums(connection), deadline)
         # Needs the file alone for a moment, and does not wait for it by itself.

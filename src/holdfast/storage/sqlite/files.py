@@ -18,6 +18,7 @@ from typing import Final
 from ...errors import Corruption, StorageError, StorageFull, StorageReadOnly, StorageUnavailable
 from ..blobs import More, Reach
 from ..disk import sync_folder
+from .location import Location
 
 _NAME: Final = re.compile(r"[0-9a-z]{26}")
 _UNFINISHED: Final = ".part"
@@ -34,6 +35,29 @@ class FileBlobs:
 
     def __init__(self, database: str) -> None:
         self.folder: Final = f"{database}-artifacts"
+
+    def put(self, blob: str, data: bytes) -> None:
+        """Write a whole blob, safely on the disk when this returns. Blocks."""
+        path = self._path(blob)
+        descriptor = self._create(path)
+        try:
+            _write(descriptor, data)
+            _sync(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            _unlink(path + _UNFINISHED)
+            raise
+        os.close(descriptor)
+        self._settle(path)
+
+    def get(self, blob: str) -> bytes | None:
+        """A whole blob; None where there is none. Blocks."""
+        with _typed():
+            try:
+                with open(os.open(self._path(blob), _OLD), "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
 
     async def write(self, reach: Reach, blob: str, more: More) -> None:
         path = self._path(blob)
@@ -95,6 +119,11 @@ class FileBlobs:
         with _typed():
             os.rename(path + _UNFINISHED, path)
             sync_folder(self.folder)
+
+
+def files_of(location: Location) -> FileBlobs | None:
+    """The files beside a database; None beside one in memory."""
+    return FileBlobs(location.path) if location.path is not None else None
 
 
 def _is_file_of(entry: os.DirEntry[str], since: float, until: float) -> bool:

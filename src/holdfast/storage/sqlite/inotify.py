@@ -14,15 +14,17 @@ _WRITTEN: Final = 0x2
 # An unlink is one.
 _CHANGED: Final = 0x4
 _DELETED: Final = 0x400
+_EVENTS: Final = _WRITTEN | _CHANGED | _DELETED
 _EVENT: Final = struct.Struct("iIII")
 _BUFFER: Final = 256 * _EVENT.size
 
 
 class FileEvents:
-    """Writes to one file, from this process or another. For one reading thread."""
+    """Writes to a file, and to another for a while, from this process or another. For one reading thread."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
+        self._other: int | None = None
         self._file = _identity(path)
         self._deleted = False
         self._descriptor = descriptor
@@ -41,10 +43,23 @@ class FileEvents:
         descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if descriptor < 0:
             return None
-        if libc.inotify_add_watch(descriptor, os.fsencode(path), _WRITTEN | _CHANGED | _DELETED) < 0:
+        if libc.inotify_add_watch(descriptor, os.fsencode(path), _EVENTS) < 0:
             os.close(descriptor)
             return None
         return cls(path, descriptor)
+
+    def add(self, path: str) -> bool:
+        """Tell of writes to one more file too; False if that is so already."""
+        if self._other is not None:
+            return False
+        self._other = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), _EVENTS)
+        return True
+
+    def drop_added(self) -> None:
+        """Tell of the first file alone again."""
+        if self._other is not None:
+            _libc().inotify_rm_watch(self._descriptor, self._other)
+            self._other = None
 
     @property
     def is_of_another_file(self) -> bool:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from ...errors import ConfigError, NotInTransaction
-from ..port import Op
+from ..port import Files, Op
 from ..step import step
-from ..waiter import own_copy
 from .connect import settle
 from .failures import translated
+from .files import files_of
 from .location import Location
 from .tx import SqliteTx
 
@@ -30,6 +30,7 @@ class Lent:
 
     def __init__(self, location: Location, *, durable: bool) -> None:
         self._location = location
+        self._files = files_of(location)
         self._durable = durable
         self._made: dict[int, WeakSet[Connection]] = {}
 
@@ -56,11 +57,11 @@ class Lent:
         connection: sqlite3.Connection,
         op: Op[T],
         now: int,
-        refusal: Callable[[sqlite3.Cursor], Exception | None] = lambda cursor: None,
+        check_schema: Callable[[sqlite3.Cursor], None],
     ) -> tuple[T, set[str]]:
         """Run in the caller's transaction, under a savepoint; the answer and the topics to ring after its commit.
 
-        `refusal` says why nothing may be written, as seen from that transaction.
+        `check_schema` raises where nothing may be written, as seen from that transaction.
         """
         if not connection.in_transaction:
             raise NotInTransaction(
@@ -72,11 +73,10 @@ class Lent:
         try:
             with translated():
                 self._check_same_database(cursor)
-                if (refused := refusal(cursor)) is not None:
-                    raise own_copy(refused)
+                check_schema(cursor)
                 # A checkpoint at the caller's commit would run without the write lock. See checkpoint.py.
                 cursor.execute("pragma wal_autocheckpoint=0").fetchall()
-                return _guarded(connection, cursor, op, now)
+                return _guarded(connection, cursor, op, now, self._files)
         finally:
             connection.text_factory = text
 
@@ -84,13 +84,17 @@ class Lent:
         mine = self._location.path
         if mine is None:
             return  # a database in memory has no name to compare; a wrong one lacks our tables
+        # SQLite makes a new file at the first look into it; a transaction may be open before that.
+        cursor.execute("pragma schema_version").fetchall()
         found = next(row[2] for row in cursor.execute("pragma database_list").fetchall() if row[1] == "main")
-        if not found or not os.path.samefile(found, mine):
+        if not found or not os.path.exists(mine) or not os.path.samefile(found, mine):
             raise ConfigError(f"the connection is to {found or 'another database'}, this store is {mine}")
 
 
-def _guarded(connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], now: int) -> tuple[T, set[str]]:
-    tx = SqliteTx(cursor, now)
+def _guarded(
+    connection: sqlite3.Connection, cursor: sqlite3.Cursor, op: Op[T], now: int, files: Files | None
+) -> tuple[T, set[str]]:
+    tx = SqliteTx(cursor, now, files)
     cursor.execute("savepoint holdfast")
     try:
         answer = step(op.run(tx))

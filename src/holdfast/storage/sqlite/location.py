@@ -37,7 +37,8 @@ class Location:
 def locate(where: str | os.PathLike[str]) -> Location:
     """Read a path, a `sqlite:` URL, a `file:` URI or one of the forms of `:memory:`."""
     text = os.fspath(where)
-    if text.startswith("sqlite:"):
+    is_url = text.startswith("sqlite:")
+    if is_url:
         text = _from_url(text)
     if not text.strip() or "\0" in text:
         raise ConfigError("the database needs a path; for one in memory write ':memory:'")
@@ -45,6 +46,9 @@ def locate(where: str | os.PathLike[str]) -> Location:
         return _private_memory()
     if text.startswith("file:"):
         return _from_uri(text)
+    if "?" in text and not is_url and not os.path.exists(text):
+        name = text.replace("?", "%3F")
+        raise ConfigError(f"{text!r} has a ?, and a path takes no options; for a file of that name write 'file:{name}'")
     return _at(text)
 
 

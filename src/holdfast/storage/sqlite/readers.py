@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from ...clock import Clock
 from ...errors import StorageUnavailable
-from ..port import Op
+from ..port import Files, Op
 from ..step import step
 from .failures import code, is_busy, translated
 from .garbled import as_it_is, is_garbled
@@ -32,8 +32,9 @@ _QUICK_STEPS: Final = 20_000
 class Readers:
     """Safe from any thread. Each read sees one snapshot."""
 
-    def __init__(self, open_reader: Callable[[], sqlite3.Connection], clock: Clock) -> None:
+    def __init__(self, open_reader: Callable[[], sqlite3.Connection], clock: Clock, files: Files | None = None) -> None:
         self._open = open_reader
+        self._files = files
         self._clock = clock
         self._calm: deque[sqlite3.Connection] = deque()
         self._quick: deque[sqlite3.Connection] = deque()
@@ -44,12 +45,12 @@ class Readers:
 
     def read(self, op: Op[T]) -> T:
         with translated():
-            return self._with(self._calm, self._open, op)
+            return self._with(self._calm, self._open, op, self._files)
 
     async def aread(self, op: Op[T]) -> T:
         with translated():
             try:
-                return self._with(self._quick, self._open_quick, op)
+                return self._with(self._quick, self._open_quick, op, _NOT_HERE)
             except sqlite3.OperationalError as error:
                 if code(error) != sqlite3.SQLITE_INTERRUPT and not is_busy(error):
                     raise
@@ -99,7 +100,13 @@ class Readers:
         connection.set_progress_handler(_stop, _QUICK_STEPS)
         return connection
 
-    def _with(self, pool: deque[sqlite3.Connection], make: Callable[[], sqlite3.Connection], op: Op[T]) -> T:
+    def _with(
+        self,
+        pool: deque[sqlite3.Connection],
+        make: Callable[[], sqlite3.Connection],
+        op: Op[T],
+        files: Files | None,
+    ) -> T:
         try:
             connection = pool.pop()
         except IndexError:
@@ -107,12 +114,12 @@ class Readers:
                 connection = make()
                 self._all.add(connection)
         try:
-            return _snapshot(connection, op, self._clock.now())
+            return _snapshot(connection, op, self._clock.now(), files)
         except sqlite3.OperationalError as error:
             if not is_garbled(error):
                 raise
             with as_it_is(connection):
-                return _snapshot(connection, op, self._clock.now())
+                return _snapshot(connection, op, self._clock.now(), files)
         finally:
             if self._closed or connection.in_transaction or len(pool) >= _IDLE:
                 self._close(connection)
@@ -120,9 +127,9 @@ class Readers:
                 pool.append(connection)
 
 
-def _snapshot(connection: sqlite3.Connection, op: Op[T], now: int) -> T:
+def _snapshot(connection: sqlite3.Connection, op: Op[T], now: int, files: Files | None) -> T:
     cursor = connection.cursor()
-    run: Callable[[], T] = lambda: step(op.run(SqliteTx(cursor, now)))  # noqa: E731
+    run: Callable[[], T] = lambda: step(op.run(SqliteTx(cursor, now, files)))  # noqa: E731
     if op.single:
         return run()
     cursor.execute("begin")
@@ -131,6 +138,21 @@ def _snapshot(connection: sqlite3.Connection, op: Op[T], now: int) -> T:
     finally:
         if connection.in_transaction:
             cursor.execute("rollback")
+
+
+class _NotHere:
+    """Stands for the files on an event loop's thread, where a large one is not read: the read is stopped there."""
+
+    def put(self, blob: str, data: bytes) -> None:
+        raise AssertionError("a reader does not write")
+
+    def get(self, blob: str) -> bytes | None:
+        stopped = sqlite3.OperationalError("interrupted")
+        stopped.sqlite_errorcode = sqlite3.SQLITE_INTERRUPT
+        raise stopped
+
+
+_NOT_HERE: Final = _NotHere()
 
 
 def _stop(*_: Any) -> int:

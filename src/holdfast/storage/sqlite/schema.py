@@ -5,10 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from typing import Final
+from urllib.parse import quote
 
+from ...errors import SchemaMismatch
 from .. import migrate
 from .connect import PATIENCE, patiently
+from .failures import code
 
 _RECORD: Final = "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (?, ?, ?, ?)"
 
@@ -22,25 +26,58 @@ def applied(connection: sqlite3.Connection | sqlite3.Cursor) -> list[int]:
     return [version for (version,) in connection.execute(text).fetchall()]
 
 
-def upgrade(connection: sqlite3.Connection, now: int) -> list[str]:
+def foreign_tables(path: str) -> int:
+    """Return how many tables of others a file has that has none of Holdfast's; 0 for any other file."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+        tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+        return 0 if "holdfast_migration" in tables else len([name for name in tables if not name.startswith("sqlite_")])
+    return 0  # Whatever opens it for good says what is wrong with it.
+
+
+def upgrade(connection: sqlite3.Connection, now: int, deadline: float | None = None) -> list[str]:
     """Apply what is missing in one transaction; the names of what ran. Safe in many processes at once."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE if deadline is None else deadline
     patiently(lambda: connection.execute("begin immediate"), deadline)
     try:
-        connection.execute(migrate.CREATE_TABLE)
-        if "oldest_writer" not in _columns(connection):
-            connection.execute(migrate.ADD_OLDEST_WRITER)
-        missing = migrate.pending(applied(connection), "sqlite")
-        for migration in missing:
-            for statement in statements(migration.text):
-                connection.execute(statement)
-            row = (migration.version, migration.name, now, migration.oldest_writer)
-            connection.execute(_RECORD, row)
-        patiently(lambda: connection.execute("commit"), deadline)
+        ran = _apply(connection, now)
+        patiently(lambda: connection.execute("commit"), time.monotonic() + PATIENCE)
     except BaseException:
         if connection.in_transaction:
             connection.execute("rollback")
         raise
+    return ran
+
+
+def upgrade_within(cursor: sqlite3.Cursor, now: int) -> None:
+    """Apply what is missing in the caller's open transaction, which keeps or undoes it."""
+    cursor.execute("savepoint holdfast_schema")
+    try:
+        _apply(cursor, now)
+        cursor.execute("release holdfast_schema")
+    except BaseException as error:
+        if cursor.connection.in_transaction:
+            cursor.execute("rollback to holdfast_schema")
+            cursor.execute("release holdfast_schema")
+        # BUSY is another writer and worth a repetition. A query that is open on this connection is LOCKED, and stays.
+        if isinstance(error, sqlite3.Error) and code(error) != sqlite3.SQLITE_BUSY:
+            message = (
+                f"the schema cannot be brought up to date inside this transaction ({error});"
+                ' call app.migrate() at start-up, or run "holdfast db migrate"'
+            )
+            raise SchemaMismatch(message, backend="sqlite") from error
+        raise
+
+
+def _apply(connection: sqlite3.Connection | sqlite3.Cursor, now: int) -> list[str]:
+    connection.execute(migrate.CREATE_TABLE)
+    if "oldest_writer" not in _columns(connection):
+        connection.execute(migrate.ADD_OLDEST_WRITER)
+    missing = migrate.pending(applied(connection), "sqlite")
+    for migration in missing:
+        for statement in statements(migration.text):
+            connection.execute(statement)
+        row = (migration.version, migration.name, now, migration.oldest_writer)
+        connection.execute(_RECORD, row)
     return [migration.name for migration in missing]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 
 from ...clock import Clock
@@ -17,6 +18,7 @@ from .ballast import Ballast
 from .checkpoint import Checkpointer
 from .connect import PATIENCE, open_reader, open_writer
 from .failures import translated
+from .files import files_of
 from .location import Location, inspect
 from .readers import Readers
 from .writer import Writer
@@ -36,7 +38,7 @@ class Settings:
 class Session:
     """Connections and the thread that checkpoints. Made on first use, and again in a forked child.
 
-    `create` makes the file where there is none.
+    `create` makes the file where there is none. `patience` bounds the wait for others that use the file.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class Session:
         exclusive: Callable[[], AbstractContextManager[None]],
         *,
         create: bool = True,
+        patience: float = PATIENCE,
     ) -> None:
+        deadline = time.monotonic() + patience
         inspect(settings.location, allow_unsafe_fs=settings.allow_unsafe_fs)
-        connection = open_writer(settings.location, durable=settings.durable, create=create)
+        connection = open_writer(settings.location, durable=settings.durable, create=create, deadline=deadline)
         self.mismatch: SchemaMismatch | None = None
         self._schema_version = -1
         self._path = settings.location.path
@@ -58,20 +62,21 @@ class Session:
         self._mover: sqlite3.Connection | None = None
         try:
             with translated():
-                self._examine(connection, settings)
-                path = settings.location.path
+                self._examine(connection, settings, deadline)
+                path, files = settings.location.path, files_of(settings.location)
                 self.writer = Writer(
                     connection,
                     settings.clock,
                     committed,
                     Ballast(path) if path else None,
                     durable=settings.durable,
+                    files=files,
                     refusal=lambda: self.refusal(connection),
                 )
                 if path is not None:
-                    self._mover = open_writer(settings.location, durable=True, create=False)
+                    self._mover = open_writer(settings.location, durable=True, create=False, deadline=deadline)
                     self._checkpointer = Checkpointer(connection, self._mover, exclusive)
-                    self.readers = Readers(lambda: open_reader(settings.location), settings.clock)
+                    self.readers = Readers(lambda: open_reader(settings.location), settings.clock, files)
         except BaseException:
             connection.close()
             if self._mover is not None:
@@ -89,9 +94,16 @@ class Session:
             schema.drop(self.writer.connection)
         self.mismatch = SchemaMismatch('the schema was dropped; run "holdfast db migrate"', backend="sqlite")
 
-    def refusal(self, connection: sqlite3.Connection | sqlite3.Cursor) -> SchemaMismatch | None:
+    def approves(self, cursor: sqlite3.Cursor) -> bool:
+        """Whether a borrowed transaction sees the schema that this session last found right.
+
+        Nothing is remembered of what it sees: it may be rolled back, and SQLite then gives the same number again.
+        """
+        return self.mismatch is None and _version(cursor) == self._schema_version
+
+    def refusal(self, connection: sqlite3.Connection) -> SchemaMismatch | None:
         """Why nothing may be written. Asked within the transaction: a newer Holdfast may migrate an open file."""
-        (version,) = connection.execute("pragma schema_version").fetchone()
+        version = _version(connection)
         if version != self._schema_version:
             try:
                 migrate.check(schema.applied(connection), "sqlite")
@@ -147,15 +159,20 @@ class Session:
             self._mover.close()
         self.writer.close()
 
-    def _examine(self, connection: sqlite3.Connection, settings: Settings) -> None:
-        present = schema.applied(connection)
+    def _examine(self, connection: sqlite3.Connection, settings: Settings, deadline: float) -> None:
+        with suppress(SchemaMismatch):  # found again below; reading is possible
+            if settings.auto_migrate and migrate.pending(schema.applied(connection), "sqlite"):
+                schema.upgrade(connection, settings.clock.now(), deadline)
+        connection.execute("begin")
         try:
-            if migrate.pending(present, "sqlite") and settings.auto_migrate:
-                schema.upgrade(connection, settings.clock.now())
-                return
-            migrate.check(present, "sqlite")
-        except SchemaMismatch as mismatch:
-            self.mismatch = mismatch  # reading may go on
+            self.refusal(connection)
+        finally:
+            connection.execute("rollback")
+
+
+def _version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
+    version: int = connection.execute("pragma schema_version").fetchall()[0][0]
+    return version
 
 
 def _identity(path: str | None) -> tuple[int, int]:

@@ -6,30 +6,41 @@ one may be read but not written.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import TypeVar, cast
+import time
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Final, TypeVar, cast
+
+from msgspec import structs
 
 from ...clock import SYSTEM_CLOCK, Clock
-from ...errors import StorageUnavailable
+from ...errors import StorageBusy, StorageUnavailable
+from .. import migrate
 from ..blobs import Blobs, TableBlobs
 from ..combine import Combiner
 from ..foreign import Host, arun_within, run_within
 from ..forking import leave_before_fork, renew_after_fork
+from ..outage import Outage
 from ..port import ListOp, Op, Value
+from ..timing import Timings, atimed, timed
 from ..waiter import Waiter, own_copy
+from . import schema
 from .bell import SqliteBell
+from .connect import PATIENCE
 from .describe import describe
 from .failures import translated
-from .files import FileBlobs
+from .files import files_of
+from .holder import caller_holds_lock
 from .lent import Connection, Lent
-from .location import locate
+from .location import inspect, locate
+from .notices import LENT, Notices
 from .session import Session, Settings
 from .watch import Watch
-from .work import Work
+from .work import SUSPICIOUS, Contended, Work, give_up, held_too_long, list_work, self_locked, time_left
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -54,8 +65,10 @@ class SqliteStore:
         allow_unsafe_fs: bool = False,
         room: int = 10_000,
     ) -> None:
+        location = locate(where)
+        self.in_memory: Final = location.memory
         self._settings = Settings(
-            location=locate(where),
+            location=location,
             clock=clock or SYSTEM_CLOCK,
             durable=durable,
             auto_migrate=auto_migrate,
@@ -66,17 +79,22 @@ class SqliteStore:
         self._rung: set[str] = set()
         self._changes = 0
         self._had_file = False
+        self._inspected = False
+        self._try_again_at = 0.0
         self._while_away = ExitStack()
         self._inherited = False
         self._lent_at_fork = False
         self._opening = threading.Lock()
         self._closed = False
+        self.outage: Final = Outage()
+        self.timings: Final = Timings()
         self._lent = Lent(self._settings.location, durable=durable)
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._spread_news)
-        self._watch = Watch(self._look, self._movements, path and f"{path}-wal")
+        self._notices = Notices(path)
+        self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
         self._bell = SqliteBell(self._watch)
-        self._blobs: Blobs = FileBlobs(path) if path else TableBlobs()
-        self._host = Host("sqlite", self._settings.clock, self._bell.ring, run_on_sqlite=self._run_lent)
+        self._blobs: Blobs = files_of(self._settings.location) or TableBlobs()
+        self._host = Host("sqlite", self._settings.clock, self._announce, run_on_sqlite=self._run_lent)
         renew_after_fork(self)
         if path is not None:
             leave_before_fork(self)
@@ -93,38 +111,55 @@ class SqliteStore:
     def writes_waiting(self) -> int:
         return self._combiner.waiting
 
+    def pool_peak(self) -> None:
+        """There is no pool: one connection writes."""
+
+    @timed
     def write(self, op: Op[T]) -> T:
-        return cast("T", self._combiner.run(self._work(op)))
+        return cast("T", self._run(Work(op)))
 
+    @atimed
     async def awrite(self, op: Op[T]) -> T:
-        return cast("T", await self._combiner.arun(self._work(op, blocks=False)))
+        return cast("T", await self._arun(Work(op)))
 
+    @timed
     def write_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", self._combiner.run(self._list_work(op), len(op.items)))
+        return cast("list[T]", self._run(list_work(op), len(op.items)))
 
+    @atimed
     async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", await self._combiner.arun(self._list_work(op, blocks=False), len(op.items)))
+        return cast("list[T]", await self._arun(list_work(op), len(op.items)))
 
+    @timed
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
             return readers.read(op)
-        return cast("T", self._combiner.run(self._work(op, reads=True)))
+        return cast("T", self._run(Work(op, reads=True)))
 
+    @atimed
     async def aread(self, op: Op[T]) -> T:
-        if readers := self._session().readers:
+        if readers := (self._current or await self._aopen()).readers:
             return await readers.aread(op)
-        return cast("T", await self._combiner.arun(self._work(op, reads=True, blocks=False)))
+        return cast("T", await self._arun(Work(op, reads=True)))
 
     def within(self, connection: object, op: Op[T]) -> T:
+        return self._within(op, connection)
+
+    @timed
+    def _within(self, op: Op[T], connection: object) -> T:
         return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
+        return await self._awithin(op, connection)
+
+    @atimed
+    async def _awithin(self, op: Op[T], connection: object) -> T:
         return await arun_within(self._host, connection, op)
 
     def connect(self) -> Connection:
         """A connection of the caller's own, for this thread, with the settings that this file needs."""
         self._session()
-        self._watch.arm()
+        self._watch.expect_strangers()
         return self._lent.make()
 
     def migrate(self) -> list[str]:
@@ -144,6 +179,7 @@ class SqliteStore:
         self._closed = True
         self._watch.close()
         self._combiner.close()
+        self._notices.close()
         with self._opening:
             session, self._current = self._current, None
         if session is not None:
@@ -179,64 +215,151 @@ class SqliteStore:
             session.park()
 
     def _run_lent(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
-        session = self._writable()
-        # The caller's commit is seen by the watch, as a stranger's would be; a rollback rings nobody.
-        self._watch.arm()
-        return self._lent.run(connection, op, self._settings.clock.now(), session.refusal)
+        if self._settings.location.memory:
+            self._session()
+        elif self._current is None:
+            self._inspect()
+        answer, rung = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
+        # The caller's commit is seen by the watches, here and elsewhere, as a stranger's would be; a rollback rings
+        # nobody.
+        self._watch.expect_strangers()
+        if rung:
+            self._notices.announce_lent()
+        return answer, rung
 
-    def _work(self, op: Op[T], *, reads: bool = False, blocks: bool = True) -> Work:
-        return Work(op, reads, holds=self._lent.held_by_this_thread(), blocks=blocks)
+    def _inspect(self) -> None:
+        self._refuse_if_inherited()
+        if not self._inspected:
+            inspect(self._settings.location, allow_unsafe_fs=self._settings.allow_unsafe_fs)
+            self._inspected = True
 
-    def _list_work(self, op: ListOp[Item, T], *, blocks: bool = True) -> Work:
-        alone = Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)
-        return Work(alone, holds=self._lent.held_by_this_thread(), blocks=blocks, merges=op)
+    def _check_lent_schema(self, cursor: sqlite3.Cursor) -> None:
+        """Before the store itself has opened the file, its schema is made in the caller's own transaction.
+
+        To open the file may take the lock that this very transaction holds.
+        """
+        session = self._current
+        if session is not None and session.approves(cursor):
+            return
+        present = schema.applied(cursor)
+        if session is None and self._settings.auto_migrate and migrate.pending(present, "sqlite"):
+            schema.upgrade_within(cursor, self._settings.clock.now())
+            return
+        migrate.check(present, "sqlite")
+        if session is None and _is_in_wal(cursor):
+            self._open_without_waiting()
+
+    def _run(self, work: Work, weight: int = 1) -> Any:
+        try:
+            return self._combiner.run(work, weight)
+        except Contended:
+            self._refuse_self_lock(blocks=True)
+        return self._combiner.run(structs.replace(work, settled_to_wait=True), weight)
+
+    async def _arun(self, work: Work, weight: int = 1) -> Any:
+        try:
+            return await self._combiner.arun(work, weight)
+        except Contended:
+            self._refuse_self_lock(blocks=False)
+        return await self._combiner.arun(structs.replace(work, settled_to_wait=True), weight)
+
+    def _refuse_self_lock(self, *, blocks: bool) -> None:
+        """Raise where the lock is held by a transaction of the caller that waits for it."""
+        path = self._settings.location.path
+        if path is None:
+            held = blocks and self._lent.held_by_this_thread()
+        else:
+            held = caller_holds_lock(path, blocks=blocks)
+        if held:
+            raise self_locked(path) from None
 
     def _session(self) -> Session:
-        return self._current or self._open()
+        """The session, opened if need be. A file that is not in WAL mode yet is waited for."""
+        if self._current is not None:
+            return self._current
+        try:
+            return self._open(SUSPICIOUS)
+        except StorageBusy:
+            self._refuse_self_lock(blocks=True)
+        return self._open(PATIENCE)
 
-    def _open(self) -> Session:
-        with self._opening:
+    async def _aopen(self) -> Session:
+        """Off the loop where others must be waited for: the transaction in the way may be that of another task."""
+        with suppress(StorageBusy):
+            return self._open(0)
+        with suppress(StorageBusy):
+            return await asyncio.to_thread(self._open, SUSPICIOUS)
+        self._refuse_self_lock(blocks=False)
+        return await asyncio.to_thread(self._open, PATIENCE)
+
+    def _open_without_waiting(self) -> None:
+        """The caller's transaction needs no session, only the later ones are faster and wake this process with it."""
+        if time.monotonic() < self._try_again_at:
+            return
+        try:
+            self._open(0)
+        except StorageBusy:
+            self._try_again_at = time.monotonic() + 1
+
+    def _open(self, patience: float) -> Session:
+        if not self._opening.acquire(timeout=patience):
+            raise StorageBusy(
+                "another thread is opening the file, and waits for others; repeat the call", backend="sqlite"
+            )
+        try:
             if self._closed:
                 raise StorageUnavailable("the store is closed; open it again", backend="sqlite")
             if self._current is None:
                 self._require_file()
-                self._current = Session(
-                    self._settings, self._committed, self._combiner.exclusive, create=not self._had_file
-                )
+                self._current = self._new_session(patience)
+                self._notices.reopen_if_deleted()
+                self._notices.open()
                 self._had_file = self._settings.location.path is not None
             return self._current
+        finally:
+            self._opening.release()
+
+    def _new_session(self, patience: float) -> Session:
+        create, exclusive = not self._had_file, self._combiner.exclusive
+        try:
+            return Session(self._settings, self._committed, exclusive, create=create, patience=patience)
+        except StorageBusy as error:
+            raise held_too_long(patience) from error
+
+    def _refuse_if_inherited(self) -> None:
+        if self._inherited:
+            raise StorageUnavailable(
+                f"this process was forked while its parent used {self._settings.location.path} in a way that could"
+                " not be ended; close connections of app.connect() before a fork, or start processes afresh (spawn)",
+                backend="sqlite",
+            )
 
     def _require_file(self) -> None:
         """An empty store in the place of one that is gone would hide that, and take its log with it."""
+        self._refuse_if_inherited()
         path = self._settings.location.path
-        if self._inherited:
-            raise StorageUnavailable(
-                f"this process was forked while its parent used {path} in a way that could not be ended;"
-                " close connections of app.connect() before a fork, or start processes afresh (spawn)",
-                backend="sqlite",
-            )
         if self._had_file and path is not None and not os.path.exists(path):
             raise StorageUnavailable(
                 f"{path} was there and is gone; put it back, or start the program anew to begin with an empty store",
                 backend="sqlite",
             )
 
-    def _writable(self) -> Session:
-        session = self._session()
-        if session.mismatch is not None:
-            raise own_copy(session.mismatch)
-        return session
-
     def _commit(self, batch: Sequence[Waiter[Work]]) -> None:
+        try:
+            session = self._current or self._open(time_left(batch))
+        except StorageBusy as error:
+            give_up(batch, error)
+            return
         reads = batch[0].work.reads and all(waiter.work.reads for waiter in batch)
-        session = self._session() if reads else self._writable()
+        if session.mismatch is not None and not reads:
+            raise own_copy(session.mismatch)
         # 1 µs, once per commit.
         if session.is_of_another_file:
             self._current = None
             session.park()
             raise StorageUnavailable(
-                f"{self._settings.location.path} was deleted or replaced while it was open; nothing was written,"
-                " and the file that is there by then is opened next time",
+                f"{self._settings.location.path} was deleted or replaced while it was open; nothing was written;"
+                " put it back if it is gone: the file that is there by then is opened next time",
                 backend="sqlite",
             )
         session.writer.commit(batch)
@@ -257,11 +380,12 @@ class SqliteStore:
             return
         if changes:
             session.note(changes)
+        if rung:
+            self._announce(rung)
         if self._bell.heard:
-            if self._strangers_wrote(session):
+            self._hear_others()
+            if self._watch.expects_strangers and self._strangers_wrote(session):
                 self._bell.ring_all()
-            elif rung:
-                self._bell.ring(rung)
 
     def _strangers_wrote(self, session: Session) -> bool:
         try:
@@ -269,13 +393,34 @@ class SqliteStore:
         except sqlite3.Error:
             return True  # whoever wakes finds out; those whose work is committed must not be told that it failed
 
+    def _hear_others(self) -> bool:
+        """Pass on what other processes have rung; whether there was something."""
+        slots = self._notices.changed() or set()
+        if LENT in slots:
+            self._watch.expect_strangers()
+        self._bell.ring_slots(slots)
+        return bool(slots)
+
+    def _announce(self, topics: Collection[str]) -> None:
+        """Ring, here and elsewhere, after a transaction that its caller has committed."""
+        self._bell.ring(topics)
+        self._notices.ring(topics)
+
     def _look(self) -> bool:
-        """The watch's question: has a stranger committed? Rings if so."""
+        """Ring if others have rung or, where that may be without a ring, committed; whether they have."""
+        session = self._session()
+        heard = self._hear_others()
+        if not self._watch.expects_strangers:
+            return heard
         with self._combiner.exclusive():
-            wrote = self._session().writer.strangers_wrote()
+            wrote = session.writer.strangers_wrote()
         if wrote:
             self._bell.ring_all()
-        return wrote
+        return wrote or heard
 
     def _movements(self) -> int:
         return self._current.writer.movements if self._current is not None else 0
+
+
+def _is_in_wal(cursor: sqlite3.Cursor) -> bool:
+    return cursor.execute("pragma journal_mode").fetchall() == [("wal",)]

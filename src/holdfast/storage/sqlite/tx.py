@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from ..lists import by_run, copied, documents
-from ..port import Params, Row, Value
+from ..port import Files, Params, Row, Value
 from ..statements import Statement
 from ..unstorable import refuse_nul, refused
 from .spread import spread
@@ -16,11 +16,12 @@ from .spread import spread
 class SqliteTx:
     """`now` is read once, after the lock was taken, so that one operation has one time."""
 
-    __slots__ = ("_cursor", "_now", "rung")
+    __slots__ = ("_cursor", "_now", "files", "rung")
 
-    def __init__(self, cursor: sqlite3.Cursor, now: int) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, now: int, files: Files | None = None) -> None:
         self._cursor = cursor
         self._now = now
+        self.files = files
         self.rung: set[str] = set()
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:

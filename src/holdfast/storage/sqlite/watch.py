@@ -1,8 +1,10 @@
-"""Notices that another connection has committed.
+"""Notices what other processes have rung, and, where it must, that another connection has committed.
 
-Where the system has inotify, a write to the log starts a short ladder of looks (the event comes before the commit is
-visible, by the time of an fsync). Elsewhere looks are repeated with growing pauses. The thread sleeps without a timer
-while nobody waits.
+Other processes write what they ring into a file (see notices.py). Where the system has inotify, it tells of each write;
+elsewhere the file is read with growing pauses. A transaction that its caller commits is only announced there: for a
+while, each write to the log starts a short ladder of looks (the event comes before the commit is visible, by the time
+of an fsync). The same goes for all commits where the file cannot be used. The thread sleeps without a timer while
+nobody waits.
 """
 
 from __future__ import annotations
@@ -19,25 +21,32 @@ from ...errors import StorageUnavailable
 from ..forking import renew_after_fork
 from ..hire import hire
 from .inotify import FileEvents
+from .notices import Notices
 
 # Seconds. A single look right after the event found none of 20 commits; a slow disk takes tens of milliseconds.
 LADDER: Final = (0.0001, 0.0002, 0.0002, 0.0003, 0.001, 0.003, 0.003, 0.01, 0.03, 0.05)
 _POLL_FIRST: Final = 0.001
 _POLL_LAST: Final = 0.03
-# Our own commits cause events too. The leader looks for strangers by itself at each commit, so the watch may rest.
+# Our own commits cause events too. The leader looks for others by itself at each commit, so the watch may rest.
 _REST: Final = 0.002
+# Seconds for which a transaction that was announced is waited for.
+_LENT_FOR: Final = 60.0
 
 _log = logging.getLogger("holdfast.storage")
 
 
 class Watch:
-    """Calls `look`, which rings and returns True if a stranger has committed.
+    """Calls `look`, which rings and returns True if others have rung or, where it matters, committed.
 
     `movements` counts the begins and ends of our own transactions.
     """
 
-    def __init__(self, look: Callable[[], bool], movements: Callable[[], int], log_path: str | None) -> None:
+    def __init__(
+        self, look: Callable[[], bool], movements: Callable[[], int], notices: Notices, log_path: str | None
+    ) -> None:
         self._look = look
+        self._notices = notices
+        self._strangers_until = 0.0
         self._movements = movements
         self._seen = 0
         self._log_path = log_path
@@ -68,8 +77,14 @@ class Watch:
             with self._lock:
                 self._waiting -= 1
 
-    def arm(self) -> None:
-        """From now on there may be strangers. (A database in memory has none until a connection is lent.)"""
+    @property
+    def expects_strangers(self) -> bool:
+        """Whether there may be commits that ring nobody."""
+        return time.monotonic() < self._strangers_until or not self._notices.open()
+
+    def expect_strangers(self) -> None:
+        """For a while there may be. (A database in memory has none until a connection is lent.)"""
+        self._strangers_until = time.monotonic() + _LENT_FOR
         if not self._armed:
             with self._lock:
                 self._armed = True
@@ -91,33 +106,44 @@ class Watch:
 
     def watch(self) -> None:
         """One spell of the thread: from the first who waits until nobody does."""
-        # Before the first look, so that nothing falls in between.
-        events = self._listen()
-        self._look()
+        self._look()  # opens the database, and makes the files
+        if (events := self._listen()) is not None:
+            self._look()  # for what came before the system was asked to tell
+            self._follow(events)
+            return
         pause = _POLL_FIRST
         while self._still_wanted():
-            if events is not None:
-                if not events.wait():
-                    return
+            time.sleep(pause)
+            pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
+
+    def _follow(self, events: FileEvents) -> None:
+        """Look after each write, until nobody waits or the file is another."""
+        while self._still_wanted():
+            if not self.expects_strangers:
+                events.drop_added()
+                if events.wait() and not self._look():
+                    time.sleep(_REST)
+            elif self._log_path is not None and events.add(self._log_path):
+                self._look()  # takes note of earlier commits; the announced one may come at any moment
                 self._climb(events)
-                if events.is_of_another_file:
-                    self._begin_anew(events)
-                    return
-            else:
-                time.sleep(pause)
-                pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
+            elif events.wait(_LENT_FOR):
+                self._climb(events)
+            if events.is_of_another_file:
+                self._begin_anew(events)
+                return
 
     def _begin_anew(self, events: FileEvents) -> None:
-        """The log was deleted, by the last who closed the file (before a fork, say): hear of the next one."""
+        """The file was deleted (the log by the last who closed the database, before a fork, say): take the next one."""
         with self._lock:
             if not self.closed:
                 events.close()
                 self._events = None
-        # Opens the file again, which makes the log; the next spell listens before it looks.
+        self._notices.reopen_if_deleted()
+        # Opens the database again, which makes the log; the next spell listens before it looks.
         self._look()
 
     def _climb(self, events: FileEvents) -> None:
-        """Look soon after a write to the log, then ever later. A new write begins anew.
+        """Look soon after a write to a file, then ever later. A new write begins anew.
 
         Our own commits write to the log as well, and a stranger's may be under way beside them: its event was heard
         with theirs, and no other comes when it can be seen. So they slow the looks down and never end them.
@@ -137,8 +163,9 @@ class Watch:
         return self._seen != before or self._seen % 2 == 1
 
     def _listen(self) -> FileEvents | None:
-        if self._events is None and self._log_path is not None:
-            self._events = FileEvents.on(self._log_path)
+        path = self._notices.path if self._notices.open() else self._log_path
+        if self._events is None and path is not None:
+            self._events = FileEvents.on(path)
         return self._events
 
     def _still_wanted(self) -> bool:

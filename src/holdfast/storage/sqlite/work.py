@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ...errors import StorageBusy, StorageFull
+from ...errors import SelfLocked, StorageBusy, StorageFull
 from ..port import ListOp, Op
 from ..waiter import Waiter
 from .connect import PATIENCE
 
-# A thread whose own transaction holds the lock would wait for itself; this long it may be somebody else's fault.
-_SELF_LOCKED: Final = 0.1
+SUSPICIOUS: Final = 0.1
+"""Seconds after which a caller that waits for the lock is asked whether it holds that itself."""
+_JOIN_IT: Final = "pass it as connection=, enqueue inside app.within(…), or commit it first"
 # Operations in one statement; a millisecond or two.
 _MERGED: Final = 256
 
@@ -24,10 +25,8 @@ class Work(msgspec.Struct, frozen=True):
 
     op: Op[Any]
     reads: bool = False
-    holds: bool = False
-    """The caller's thread has a transaction of its own open on this database."""
-    blocks: bool = True
-    """The caller's thread waits. Where a task waits instead, another one may end that transaction meanwhile."""
+    settled_to_wait: bool = False
+    """It has met a busy lock, and its caller does not hold that itself."""
     merges: ListOp[Any, Any] | None = None
     """The same as an operation that can be run together with others of its kind."""
 
@@ -37,10 +36,20 @@ class Work(msgspec.Struct, frozen=True):
         return self.op.patience is not None
 
     @property
+    def may_ask_caller(self) -> bool:
+        """Its caller may hold the lock itself, and was not asked yet."""
+        return not (self.vital or self.settled_to_wait)
+
+    @property
     def patience(self) -> float:
-        if self.holds and self.blocks:
-            return _SELF_LOCKED
-        return PATIENCE if self.op.patience is None else self.op.patience
+        if self.op.patience is not None:
+            return self.op.patience
+        return PATIENCE if self.settled_to_wait else min(SUSPICIOUS, PATIENCE)
+
+
+def list_work(op: ListOp[Any, Any]) -> Work:
+    alone = Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)
+    return Work(alone, merges=op)
 
 
 def by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
@@ -66,18 +75,37 @@ def refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
     return [waiter for waiter in batch if not waiter.settled]
 
 
+def time_left(batch: Sequence[Waiter[Work]]) -> float:
+    """Seconds until the first of them gives up."""
+    return max(0.0, min(waiter.since + waiter.work.patience for waiter in batch) - time.monotonic())
+
+
 def give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:
     now = time.monotonic()
     for waiter in batch:
         if waiter.since + waiter.work.patience > now:
             continue
-        if waiter.work.holds:
-            message = (
-                "an open transaction of this thread's own holds the lock;"
-                " pass that connection as connection=, or commit it first"
-            )
-        else:
-            message = f"another writer held the lock for {waiter.work.patience:g} s; repeat the call"
-        error = StorageBusy(message, backend="sqlite")
+        work = waiter.work
+        error = Contended("the lock is held", backend="sqlite") if work.may_ask_caller else held_too_long(work.patience)
         error.__cause__ = cause
         waiter.fail(error)
+
+
+class Contended(StorageBusy):
+    """The lock was busy for a moment. The store catches it, and waits on unless the caller holds the lock itself."""
+
+
+def held_too_long(seconds: float) -> StorageBusy:
+    return StorageBusy(
+        f"another connection held the lock for {seconds:g} s; repeat the call. If that is a transaction of your own,"
+        f" {_JOIN_IT}",
+        backend="sqlite",
+    )
+
+
+def self_locked(path: str | None) -> SelfLocked:
+    return SelfLocked(
+        f"your own open transaction holds the lock of {path or 'the database'}, and this call would wait for its end;"
+        f" {_JOIN_IT}",
+        backend="sqlite",
+    )

@@ -12,6 +12,7 @@ import msgspec
 from ...clock import Clock
 from ...errors import OutcomeUnknown, StorageFull
 from ..lists import merged, split
+from ..port import Files
 from ..step import step
 from ..waiter import Waiter, own_copy
 from .ballast import Ballast
@@ -51,11 +52,13 @@ class Writer:
         ballast: Ballast | None = None,
         *,
         durable: bool = True,
+        files: Files | None = None,
         refusal: Callable[[], Exception | None] = lambda: None,
     ) -> None:
         self.connection = connection
         self._refusal = refusal
         self._durable = durable
+        self._files = files
         self._synced: bool | None = True
         """None while that changes: an interrupt may come before or after the database has heard of it."""
         self.movements = 0
@@ -210,7 +213,7 @@ class Writer:
         return [_Verdict(waiter, part) for waiter, part in zip(alike, split(ops, whole.value), strict=True)]
 
     def _run_lone(self, waiter: Waiter[Work], rung: set[str]) -> list[_Verdict]:
-        tx = SqliteTx(self._cursor, self._clock.now())
+        tx = SqliteTx(self._cursor, self._clock.now(), self._files)
         try:
             value = step(waiter.work.op.run(tx))
         except Exception as error:
@@ -226,7 +229,7 @@ class Writer:
 
     def _run(self, waiter: Waiter[Work], rung: set[str]) -> _Verdict:
         guarded = not waiter.work.op.single
-        tx = SqliteTx(self._cursor, self._clock.now())
+        tx = SqliteTx(self._cursor, self._clock.now(), self._files)
         if guarded:
             self._cursor.execute("savepoint op")
         try:

@@ -76,7 +76,7 @@ async def cancel_job(call: Call, job_id: Name, body: CancelJob) -> Acted:
     The outcome is `cancelled`, `requested`, `finished` where it had ended already, or `moved` where it is in other
     hands than those that were named.
     """
-    before = await call.client.jobs.aget(job_id)
+    before = await call.client.jobs.aget(job_id, whole=False)
     done = await call.client.jobs.acancel(
         job_id,
         reason=body.reason or "cancelled",
@@ -187,7 +187,8 @@ async def withdraw_grant(call: Call, job_id: Name, body: Acting) -> Acted:
 async def _acted(call: Call, job_id: str, *, changed: bool, outcome: str) -> Acted:
     """With the job as it is now; it may have been removed since."""
     try:
-        job = of_job(await call.client.jobs.aget(job_id), payload=call.may("payload"))
+        jobs = call.client.jobs
+        job = of_job(await jobs.aget(job_id), (), await jobs.ademands(job_id), payload=call.may("payload"))
     except NotFound:
         job = None
     return Acted(changed=changed, outcome=str(outcome), job=job)

@@ -10,7 +10,7 @@ import msgspec
 
 from ...client.budgets import Budgets
 from ...shapes.acting import Changed
-from ...shapes.budgets import Budget, BudgetChanged, Spent, of_budget, of_spent
+from ...shapes.budgets import Budget, BudgetChanged, JobSpent, Spent, of_budget, of_job_spent, of_spent
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.failures import Refused
@@ -154,3 +154,16 @@ def _number(name: str, value: Any) -> Any:
         # A pattern's $ also stands before a line break at the end.
         raise Refused(400, "invalid", f"the body: the amount of {name} ends with a line break")
     return Decimal(value)
+
+
+@group.get("/jobs/{job_id}/spent", needs="read")
+async def spent_by_job(call: Call, job_id: Name) -> JobSpent:
+    """What a job has spent, by budget and dimension."""
+    return of_job_spent(job_id, await call.client.budgets.aspent_by(job_id))
+
+
+@group.post("/jobs/{job_id}/give-back", needs="operate")
+async def give_back(call: Call, job_id: Name, body: Acting) -> JobSpent:
+    """Take what an ended job has spent off its budgets; what was taken off. Repeated, it takes nothing more."""
+    done = await call.client.budgets.agive_back(job_id, actor=call.actor, reason=body.reason)
+    return of_job_spent(job_id, done)

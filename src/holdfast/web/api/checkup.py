@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,9 +12,10 @@ from weakref import WeakKeyDictionary
 from ...app import App
 from ...clock import SYSTEM_CLOCK
 from ...errors import HoldfastError, SchemaMismatch
+from ...inventory import Inventory
 from ...model.outbox import PREFIX
 from ...model.stats import QueueStats, StoreStats, WorkerStats
-from ...opening import database_file
+from ...opening import free_disk
 
 _TRUSTED: Final = 1.0
 _PATIENCE: Final = 5.0
@@ -50,6 +50,8 @@ class Checkup:
     """By the monotonic clock."""
     down: Finding | None = None
     findings: tuple[Finding, ...] = ()
+    last_delivery: int | None = None
+    last_poll: datetime | None = None
 
 
 class _Looks:
@@ -95,10 +97,13 @@ async def _look(app: App) -> Checkup:
         async with asyncio.timeout(_PATIENCE):
             queues, workers = await app.stats.aqueues(), await app.stats.aworkers()
             store = await app.stats.astore()
+            outboxes = [queue.name.removeprefix(PREFIX) for queue in queues if queue.name.startswith(PREFIX)]
+            delivered = await app.outbox.alast_delivery(outboxes)
     except (HoldfastError, TimeoutError):
         return Checkup(at, seen, Finding("store", "the store does not answer"))
-    found = (*_of_queues(queues), *_of_workers(workers), *_of_store(store), *_of_disk(app))
-    return Checkup(at, seen, None, found)
+    found = (*_of_queues(queues), *_of_workers(workers), *_of_store(store), *_of_disk(app), *_of_inventories(app))
+    polled = min((one.last_poll for one in _inventories(app) if one.last_poll is not None), default=None)
+    return Checkup(at, seen, None, found, delivered, polled)
 
 
 def _of_queues(queues: Sequence[QueueStats]) -> Iterator[Finding]:
@@ -122,13 +127,18 @@ def _of_store(store: StoreStats) -> Iterator[Finding]:
         yield Finding("old_snapshot", "a transaction is open for minutes, which slows every queue down")
 
 
+def _of_inventories(app: App) -> Iterator[Finding]:
+    if degraded := tuple(sorted(one.name for one in _inventories(app) if one.degraded)):
+        yield Finding(
+            "inventory_degraded", f"{len(degraded)} inventories cannot be reached, so every name is accepted", degraded
+        )
+
+
+def _inventories(app: App) -> set[Inventory]:
+    return {one for task in app.tasks.values() if (one := task.task_options.inventory) is not None}
+
+
 def _of_disk(app: App) -> Iterator[Finding]:
-    file = database_file(app.config)
-    if file is None:
-        return
-    try:
-        free = shutil.disk_usage(file.parent).free
-    except OSError:
-        return
-    if free < _LITTLE_SPACE:
+    free = free_disk(app.config)
+    if free is not None and free < _LITTLE_SPACE:
         yield Finding("store_full", "the disk of the store is nearly full")

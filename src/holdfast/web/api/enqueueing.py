@@ -10,14 +10,21 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from ...errors import ResultTimeout
-from ...shapes.ends import Accepted, AcceptedMany, Outcome, of_outcome
+from ...errors import NotFound, ResultTimeout
+from ...handle import Job
+from ...model.job import JobRecord
+from ...shapes.ends import Accepted, AcceptedMany, KeyedResult, Outcome, of_keyed_result, of_outcome
 from ...shapes.streams import of_frame
 from ...tasks import JobRequest
 from ..wire import sse
 from ..wire.call import Call
+from ..wire.confine import check_job
+from ..wire.dispatch import IDENTITY
+from ..wire.failures import Refused
 from ..wire.operation import Answered, Group
+from ..wire.seats import SEATS, Seats
 from .newjobs import Awaited, NewJob, NewJobs, request_of
+from .types import ResultKey, Waiting
 
 group = Group("Enqueue", "Work is stored before it is done: whoever is told an id need not stay.")
 
@@ -25,17 +32,17 @@ _STRETCH: Final = 500
 """Jobs that are checked before others have the loop."""
 
 
-@group.post("/jobs", needs="enqueue", status=201, also=(200,))
+@group.post("/jobs", needs="enqueue", status=201, also=(200,), confines=True)
 async def enqueue(call: Call, body: NewJob) -> Answered[Accepted]:
     """Enqueue a job.
 
     201 with the id of the new job; 200 with that of an earlier one that holds its id or its dedupe key.
     """
     job = await call.client.aenqueue(request_of(call, body))
-    return Answered(Accepted(id=job.id, created=job.created), 201 if job.created else 200)
+    return Answered(await _accepted(job), 201 if job.created else 200)
 
 
-@group.post("/jobs/bulk", needs="enqueue", status=201, bulk=True)
+@group.post("/jobs/bulk", needs="enqueue", status=201, bulk=True, confines=True)
 async def enqueue_many(call: Call, body: NewJobs) -> AcceptedMany:
     """Enqueue up to 10,000 jobs in one transaction: all of them, or none.
 
@@ -46,10 +53,11 @@ async def enqueue_many(call: Call, body: NewJobs) -> AcceptedMany:
         requests += [request_of(call, new) for new in body.jobs[start : start + _STRETCH]]
         await asyncio.sleep(0)
     jobs = await call.client.aenqueue_many(requests)
-    return AcceptedMany(ids=[job.id for job in jobs], created=sum(job.created for job in jobs))
+    keys = [await _key(job) for job in jobs] if body.result_keys else None
+    return AcceptedMany(ids=[job.id for job in jobs], created=sum(job.created for job in jobs), result_keys=keys)
 
 
-@group.post("/jobs/run", needs="enqueue", also=(202,))
+@group.post("/jobs/run", needs="enqueue", also=(202,), confines=True)
 async def run(call: Call, body: Awaited) -> Answered[Outcome]:
     """Enqueue a job and wait for its end.
 
@@ -60,7 +68,7 @@ async def run(call: Call, body: Awaited) -> Answered[Outcome]:
     return await outcome_of(call, job.id, body.wait)
 
 
-@group.post("/jobs/stream", needs="enqueue", media=sse.MEDIA)
+@group.post("/jobs/stream", needs="enqueue", media=sse.MEDIA, confines=True)
 async def run_and_follow(call: Call, body: NewJob) -> Response:
     """Enqueue a job and follow what it says, as server-sent events.
 
@@ -71,25 +79,64 @@ async def run_and_follow(call: Call, body: NewJob) -> Response:
     return sse.stream(_followed(call, request_of(call, body)))
 
 
+@group.get("/results/{key}", needs="nothing", also=(202,))
+async def get_keyed_result(call: Call, key: ResultKey, query: Waiting) -> Answered[KeyedResult]:
+    """The result of the job whose key this is. Without a token.
+
+    200 with its result or a redacted error; 202 with `pending` where it has not ended, after `wait` seconds; 404 where
+    the key is wrong, or the job is no longer kept.
+    """
+    try:
+        job_id = await call.app.jobs._keys.ajob(key)
+        found = of_keyed_result(await _ended(call, job_id, query.wait))
+    except NotFound:
+        raise Refused(404, "not_found", "there is no result for this key, or it is no longer kept") from None
+    return Answered(found, 202 if found.status == "pending" else 200)
+
+
+async def _ended(call: Call, job_id: str, wait: float) -> JobRecord:
+    """The job, after its end or the wait. Those who wait without a token take a seat, as those who follow do."""
+    if wait > 0:
+        seats: Seats = call.request.scope[SEATS]
+        seat = seats.take(call.request.scope, call.request.scope.get(IDENTITY))
+        try:
+            with contextlib.suppress(ResultTimeout):
+                await call.app.jobs.await_(job_id, wait)
+        finally:
+            seats.leave(seat)
+    return await call.app.jobs.aget(job_id)
+
+
 async def outcome_of(call: Call, job_id: str, wait: float) -> Answered[Outcome]:
     """How a job has ended within so many seconds, or how it stands."""
     jobs = call.client.jobs
     if wait > 0:
         with contextlib.suppress(ResultTimeout):
             await jobs.await_(job_id, wait)
-    found = of_outcome(await jobs.aget(job_id), payload=call.may("payload"))
+    job = await jobs.aget(job_id, whole=call.may("payload"))
+    found = of_outcome(check_job(call.identity, job), payload=call.may("payload"))
     return Answered(found, 200 if found.ended else 202)
 
 
 async def _followed(call: Call, request: JobRequest[Any]) -> AsyncIterator[sse.Said]:
     # Enqueued only now that the caller has a seat: who is refused one has enqueued nothing.
     job = await call.client.aenqueue(request)
-    yield _said("accepted", Accepted(id=job.id, created=job.created))
+    check_job(call.identity, await call.client.jobs.aget(job.id, whole=False))
+    yield _said("accepted", await _accepted(job))
     if call.may("payload"):
         async for frame in call.client.astream(job.id):
             yield _said("frame", of_frame(frame), frame.cursor)
     await call.client.jobs.await_(job.id, None)
     yield _said("result", of_outcome(await call.client.jobs.aget(job.id), payload=call.may("payload")))
+
+
+async def _accepted(job: Job[Any]) -> Accepted:
+    return Accepted(id=job.id, created=job.created, result_key=await _key(job))
+
+
+async def _key(job: Job[Any]) -> str | None:
+    # An earlier job that has the same dedupe key may be another's.
+    return await job.aresult_key() if job.created else None
 
 
 def _said(event: str, value: msgspec.Struct, id: str | None = None) -> sse.Said:

@@ -33,4 +33,4 @@ async def list_errors(call: Call, query: ErrorQuery) -> Page[ErrorGroup]:
 @group.get("/errors/{fingerprint}", needs="read")
 async def get_error(call: Call, fingerprint: Name) -> ErrorWhole:
     """One kind, with the traceback of its newest."""
-    return of_error_whole(await call.client.errors.ashow(fingerprint))
+    return of_error_whole(await call.client.errors.ashow(fingerprint), payload=call.may("payload"))

@@ -8,23 +8,25 @@ import msgspec
 
 from ...codec import plain
 from ...errors import FlowNotSucceeded, NotFound, ResultTimeout
-from ...model.flow import CancelPolicy, FlowFilter, FlowState
+from ...model.flow import CancelPolicy, FlowFilter, FlowState, Mode, Rest
 from ...shapes.flows import (
     Flow,
     FlowAgain,
     FlowCancelled,
     FlowDetail,
+    FlowJoin,
     FlowResult,
     FlowShape,
     of_flow,
     of_flow_cancel,
     of_flow_status,
     of_graph,
+    of_join_change,
 )  # fmt: skip
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
-from .types import Acting, Listing, Name, Reason
+from .types import Acting, Count, Listing, Name, Reason
 
 group = Group("Flows", "Jobs of which some wait for others.")
 
@@ -54,6 +56,15 @@ class MemberReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """With `downstream`, all that wait for it run again, too."""
 
     downstream: bool = True
+    reason: Reason = ""
+
+
+class MemberJoin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many upstreams it needs from now on: all, any, or a quorum of `needed`; `rest` is for the others."""
+
+    needs: Mode
+    needed: Count | None = None
+    rest: Rest = "run"
     reason: Reason = ""
 
 
@@ -120,6 +131,19 @@ async def replay_member(call: Call, flow_id: Name, member: Name, body: MemberRep
         job_id, downstream=body.downstream, actor=call.actor, reason=body.reason
     )  # fmt: skip
     return FlowAgain(id=flow_id, jobs=jobs, changed=bool(jobs))
+
+
+@group.post("/flows/{flow_id}/members/{member}/join", needs="operate")
+async def set_member_join(call: Call, flow_id: Name, member: Name, body: MemberJoin) -> FlowJoin:
+    """Change how many upstreams a member needs, while it waits for them.
+
+    It starts if the new join is met already, and is skipped if it can no longer be met. 409 once the join has fired.
+    """
+    done = await call.client.flows.aset_join(
+        await _job_of(call, flow_id, member), body.needs, needed=body.needed, rest=body.rest, actor=call.actor,
+        reason=body.reason,
+    )  # fmt: skip
+    return of_join_change(flow_id, done)
 
 
 async def _wait(call: Call, flow_id: str, seconds: float) -> None:

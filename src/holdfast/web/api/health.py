@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ...shapes.health import Health, Live, Status, Trouble
+from ...shapes.values import instant_of
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .checkup import Finding, check_up, unreachable
@@ -29,13 +30,23 @@ async def ready(call: Call) -> Answered[Health]:
 async def health(call: Call) -> Answered[Health]:
     """How the whole is, and what is not well. It is looked at once a second at most."""
     found = await check_up(call.app)
-    return _health(call, found.at, found.down, found.findings)
+    return _health(call, found.at, found.down, found.findings, found.last_delivery, found.last_poll)
 
 
-def _health(call: Call, at: datetime, down: Finding | None, findings: tuple[Finding, ...]) -> Answered[Health]:
+def _health(
+    call: Call,
+    at: datetime,
+    down: Finding | None,
+    findings: tuple[Finding, ...],
+    delivered: int | None = None,
+    polled: datetime | None = None,
+) -> Answered[Health]:
     named = call.may("read") and not call.identity.tenant
     troubles = [
         Trouble(code=one.code, message=one.told(named=named)) for one in ((down,) if down is not None else findings)
     ]
     status: Status = "down" if down is not None else "degraded" if findings else "ok"
-    return Answered(Health(status=status, reasons=troubles, checked_at=at), 503 if down is not None else 200)
+    health = Health(
+        status=status, reasons=troubles, checked_at=at, last_delivery=instant_of(delivered), last_poll=polled
+    )
+    return Answered(health, 503 if down is not None else 200)

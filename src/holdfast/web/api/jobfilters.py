@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from ...clock import SECOND
 from ...model.answers import JobFilter
 from ...model.job import JobState
-from ...names import TAG_BYTES, check_instant
+from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
 from ..wire.call import Call
 from ..wire.failures import Refused
 from .newjobs import STORABLE, Instant, Priority
@@ -24,7 +24,17 @@ _Text: TypeAlias = Annotated[
         min_length=1, max_length=256, pattern=STORABLE, description="In the arguments or the error, as it is stored."
     ),
 ]
+_Label: TypeAlias = Annotated[
+    Literal["delayed", "retrying", "throttled"],
+    msgspec.Meta(description="Ready jobs whose time has not come, by what they wait for."),
+]
 _Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES, pattern=STORABLE)]
+_Creator: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=CREATOR_BYTES, pattern=STORABLE, description="Who enqueued it, such as token:shop."
+    ),
+]
 _Tries: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=500)]
 
@@ -33,6 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Which jobs are meant. "After" includes its instant, "before" does not; `older_than` is seconds since the end."""
 
     state: list[JobState] = []
+    label: _Label | None = None
     queue: QueueName | None = None
     task: Name | None = None
     tenant: Name | None = None
@@ -40,8 +51,10 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     id: _Prefix | None = None
     flow: Name | None = None
     worker: Name | None = None
+    affinity: QueueName | None = None
     tag: _Tag | None = None
     text: _Text | None = None
+    created_by: _Creator | None = None
     priority: Priority | None = None
     min_attempts: _Tries | None = None
     created_after: Instant | None = None
@@ -54,6 +67,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class JobQuery(Wanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which jobs to list, and which part of the list."""
 
+    order: Literal["created", "ended"] = "created"
     limit: _Limit = 50
     after: Cursor | None = None
 

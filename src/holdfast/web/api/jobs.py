@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-
 from ...shapes.ends import Outcome
 from ...shapes.explaining import Count, Explanation, of_count, of_explanation
-from ...shapes.jobs import Attempt, Job, JobBrief, of_attempt, of_job, of_job_brief
+from ...shapes.jobs import Attempt, JobBrief, JobWithArtifacts, of_attempt, of_job, of_job_brief, with_artifacts
 from ...shapes.pages import Page, cursor_at, place_at, whole
 from ...shapes.steps import Step, of_step
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .enqueueing import outcome_of
 from .jobfilters import JobQuery, filter_of
-from .types import Name
+from .types import Name, Waiting
 
 group = Group("Jobs", "Find jobs, look at them, and learn why they are where they are.")
 
 
-class Waiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long to wait."""
-
-    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for its end.")] = 0.0
-
-
 @group.get("/jobs", needs="read")
 async def list_jobs(call: Call, query: JobQuery) -> Page[JobBrief]:
-    """Jobs, newest first.
+    """Jobs, newest first; with `order=ended` ended jobs, those that ended last first.
 
-    Filters narrow each other; `state` may be given several times. What no index answers (`text`, `tag`, `reason`,
-    `priority`, `min_attempts` and the times) is looked for among the next 10,000 jobs that the other filters leave: a
-    page may then be short, or empty, and still have a `next`.
+    Filters narrow each other; `state` may be given several times. What no index answers (`text`, `tag`, `created_by`,
+    `reason`, `priority`, `min_attempts` and the times) is looked for among the next 10,000 jobs that the other filters
+    leave: a page may then be short, or empty, and still have a `next`.
     """
-    found = await call.client.jobs.asearch(filter_of(call, query, before=_place(query.after)))
-    more = None if found.next is None else cursor_at((found.next,))
+    found = await call.client.jobs.asearch(filter_of(call, query, before=_place(query)))
+    more = None if found.next is None else cursor_at((*_kind(query), found.next))
     return Page(items=[of_job_brief(job) for job in found.jobs], next=more)
 
 
@@ -49,10 +39,16 @@ async def count_jobs(call: Call) -> Page[Count]:
 
 
 @group.get("/jobs/{job_id}", needs="read")
-async def get_job(call: Call, job_id: Name) -> Job:
+async def get_job(call: Call, job_id: Name) -> JobWithArtifacts:
     """One job, with all that is known of it."""
-    jobs = call.client.jobs
-    return of_job(await jobs.aget(job_id), await jobs.aattempts(job_id), payload=call.may("payload"))
+    jobs, payload = call.client.jobs, call.may("payload")
+    job, attempts, demands, artifacts = (
+        await jobs.aget(job_id, whole=payload),
+        await jobs.aattempts(job_id),
+        await jobs.ademands(job_id),
+        await call.client.artifacts.alist(job_id),
+    )
+    return with_artifacts(of_job(job, attempts, demands, payload=payload), artifacts, payload=payload)
 
 
 @group.get("/jobs/{job_id}/result", needs="read", also=(202,))
@@ -67,8 +63,9 @@ async def get_result(call: Call, job_id: Name, query: Waiting) -> Answered[Outco
 @group.get("/jobs/{job_id}/attempts", needs="read")
 async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
     """The runs of a job that did not end in success, oldest first; at most 32."""
-    await call.client.jobs.aget(job_id)
-    return whole(await call.client.jobs.aattempts(job_id), of_attempt)
+    await call.client.jobs.aget(job_id, whole=False)
+    may = call.may("payload")
+    return whole(await call.client.jobs.aattempts(job_id), lambda one: of_attempt(one, payload=may))
 
 
 @group.get("/jobs/{job_id}/steps", needs="read")
@@ -84,5 +81,10 @@ async def explain_job(call: Call, job_id: Name) -> Explanation:
     return of_explanation(await call.client.jobs.aexplain(job_id))
 
 
-def _place(cursor: str | None) -> str | None:
-    return None if cursor is None else place_at(cursor)[0]
+def _place(query: JobQuery) -> str | None:
+    return None if query.after is None else place_at(query.after, len(_kind(query)) + 1)[-1]
+
+
+def _kind(query: JobQuery) -> tuple[str, ...]:
+    """What tells a cursor of one order from that of the other."""
+    return () if query.order == "created" else (query.order,)

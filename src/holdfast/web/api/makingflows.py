@@ -53,7 +53,7 @@ class NewEdges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     revision: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
-@group.post("/flows", needs="enqueue", status=201, bulk=True)
+@group.post("/flows", needs="enqueue", status=201, bulk=True, confines=True)
 async def create_flow(call: Call, body: NewFlow) -> FlowMade:
     """Store a flow whole, in one transaction. What waits for nothing can run at once."""
     flow = _builder(call, body)

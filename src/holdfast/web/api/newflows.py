@@ -13,7 +13,7 @@ from ...flows.joins import After, all_of, any_of, quorum
 from ...flows.members import Member, Upstream
 from ...model.flow import Mode, Policy, Rest
 from ...references import MISSING, Reference
-from ...rules.graph import MAX_MEMBERS
+from ...rules.graph import MAX_MEMBERS, join_of
 from ..wire.call import Call
 from .newjobs import NewJob, request_of
 from .types import Count, Name
@@ -100,13 +100,10 @@ def _upstreams(name: str, new: NewMember, members: Mapping[str, NewMember]) -> s
 
 def _after(flow: Flow, name: str, new: NewMember) -> After:
     awaited: list[Upstream] = [Upstream(flow[one.member], one.on) for one in map(_awaited, new.after)]
-    if (new.needed is None) is (new.needs == "quorum"):
-        raise InvalidInput(f"member {name!r}: `needed` belongs to a quorum, and only to that")
-    if new.needs == "all":
-        if new.rest != "run":
-            raise InvalidInput(f"member {name!r} needs all that it waits for; `rest` is for any and for a quorum")
+    join = join_of(new.needs, new.needed, new.rest, of=f"member {name!r}")
+    if join.mode == "all":
         return all_of(*awaited)
-    return any_of(*awaited, rest=new.rest) if new.needs == "any" else quorum(new.needed or 0, *awaited, rest=new.rest)
+    return any_of(*awaited, rest=join.rest) if join.mode == "any" else quorum(join.needed, *awaited, rest=join.rest)
 
 
 def _with_results(flow: Flow, name: str, new: NewMember) -> NewJob:

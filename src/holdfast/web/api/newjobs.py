@@ -8,11 +8,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...errors import UnknownTask
+from ...model.access import Identity
 from ...model.job import OnDuplicate
 from ...names import MAX_ATTEMPTS, MAX_PRIORITY, MAX_TAGS, MIN_PRIORITY, TAG_BYTES
 from ...options import CallOptions
+from ...rules.access import check_within
 from ...rules.retry import RetryPolicy
-from ...tasks import JobRequest
+from ...tasks import JobRequest, Task
 from ..wire.call import Call
 from .types import Name, QueueName, Seconds
 
@@ -26,6 +28,11 @@ Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES)
 _Attempts: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_ATTEMPTS)]
 _Running: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _Year: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=366 * 86_400)]
+_Reserve: TypeAlias = Annotated[dict[Name, dict[Name, int | float]], msgspec.Meta(max_length=64)]
+_Tags: TypeAlias = (
+    Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)]
+    | Annotated[dict[Tag, Tag | int], msgspec.Meta(max_length=MAX_TAGS)]
+)
 _Url: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048, pattern=STORABLE)]
 
 
@@ -42,7 +49,10 @@ class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a call asks for beyond its task's own options; null leaves the task's. Durations are seconds."""
+    """What a call asks for beyond its task's own options. Durations are seconds.
+
+    What is left out stays as the task says; null is without: attempts without limit, no timeout, no rate.
+    """
 
     id: QueueName | None = None
     queue: QueueName | None = None
@@ -50,10 +60,10 @@ class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     delay: Seconds | None = None
     at: Instant | None = None
     deadline: Seconds | Instant | None = None
-    timeout: Seconds | None = None
-    max_attempts: _Attempts | None = None
-    retry: RetryRule | None = None
-    tags: Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)] = []
+    timeout: Seconds | msgspec.UnsetType | None = msgspec.UNSET
+    max_attempts: _Attempts | msgspec.UnsetType | None = msgspec.UNSET
+    retry: RetryRule | msgspec.UnsetType | None = msgspec.UNSET
+    tags: _Tags = []
     tenant: Name | None = None
     dedupe_key: Name | None = None
     dedupe_scope: Name | None = None
@@ -63,12 +73,13 @@ class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     concurrency: _Running | None = None
     fair_key: Name | None = None
     weight: Annotated[float, msgspec.Meta(ge=0.01, le=64)] = 1.0
-    rate: Name | None = None
-    breaker: Name | None = None
-    quota: Name | None = None
-    reserve: Annotated[dict[Name, dict[Name, int | float]], msgspec.Meta(max_length=64)] | None = None
+    rate: Name | msgspec.UnsetType | None = msgspec.UNSET
+    rate_key: Name | None = None
+    breaker: Name | msgspec.UnsetType | None = msgspec.UNSET
+    quota: Name | msgspec.UnsetType | None = msgspec.UNSET
+    reserve: _Reserve | msgspec.UnsetType | None = msgspec.UNSET
     requires: Annotated[list[QueueName], msgspec.Meta(max_length=256)] | None = None
-    affinity: QueueName | None = None
+    affinity: QueueName | msgspec.UnsetType | None = msgspec.UNSET
     version: Name | None = None
     webhook: _Url | None = None
     webhook_events: Annotated[list[Name], msgspec.Meta(max_length=32)] = []
@@ -86,6 +97,7 @@ class NewJobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Jobs to enqueue together: all of them, or none."""
 
     jobs: Annotated[list[NewJob], msgspec.Meta(min_length=1, max_length=MOST)]
+    result_keys: Annotated[bool, msgspec.Meta(description="Whether the answer has a result key for each job.")] = False
 
 
 class Awaited(NewJob, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -96,19 +108,39 @@ class Awaited(NewJob, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 def request_of(call: Call, new: NewJob) -> JobRequest[Any]:
     """The call as a value, checked. UnknownTask where this program has no such task, unless it takes any."""
-    task = call.app.tasks.get(new.task)
-    if task is None:
-        if not call.settings.any_task:
-            raise UnknownTask(
-                f"this program has no task {new.task!r}; GET /api/v1/tasks lists those it has. One that is "
-                "implemented elsewhere is made known by app.declare; a site with any_task=True takes every name"
-            )
-        task = call.app.elsewhere(new.task)
-    return task.read(new.arguments, None if new.options is None else _options(new.options))
+    request = task_of(call, new.task).read(new.arguments, None if new.options is None else _options(call, new.options))
+    _check_confined(call.identity, request)
+    return request
 
 
-def _options(given: JobOptions) -> CallOptions:
-    said = msgspec.structs.asdict(given)
-    if given.retry is not None:
+def task_of(call: Call, name: str) -> Task[..., Any]:
+    """The task of that name. UnknownTask where this program has none, unless it takes any."""
+    if (task := call.app.tasks.get(name)) is not None:
+        return task
+    if not call.settings.any_task:
+        raise UnknownTask(
+            f"this program has no task {name!r}; GET /api/v1/tasks lists those it has. One that is "
+            "implemented elsewhere is made known by app.declare; a site with any_task=True takes every name"
+        )
+    return call.app.elsewhere(name)
+
+
+def _check_confined(identity: Identity, request: JobRequest[Any]) -> None:
+    """AccessDenied where the caller is confined to other queues or tasks."""
+    if not identity.is_confined:
+        return
+    check_within("queue", request.options.queue or request.task.task_options.queue, identity.queues)
+    check_within("task", request.task.name, identity.tasks)
+    # Under the dedupe key of another task it could replace a job of that.
+    scope = request.options.dedupe_scope
+    if scope is not None:
+        check_within("dedupe scope", scope, (request.task.name,))
+
+
+def _options(call: Call, given: JobOptions) -> CallOptions:
+    said = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
+    # A tenant has rates and breakers of its own: what it runs must not hold up the jobs of others.
+    said["limits_tenant"] = call.identity.tenant
+    if isinstance(given.retry, RetryRule):
         said["retry"] = RetryPolicy(**msgspec.structs.asdict(given.retry))
     return CallOptions(**said)

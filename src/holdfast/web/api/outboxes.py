@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import msgspec
 
+from ...client.outbox import Outbox as OutboxOf
+from ...errors import ConfigError, NotFound
+from ...model.outbox import Outgoing
+from ...shapes.ends import AcceptedMany
 from ...shapes.outboxes import Drain, Due, Outbox, of_drain, of_outbox
 from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
+from .newjobs import MOST
 from .types import Acting, Name, Reason, Seconds
 
 group = Group("Outboxes", "Events that wait for their destination.")
 
 
-class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Only entries that were put so many seconds ago. Without `apply` it is only said which those are."""
+class NewEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An event. `key` names those that are delivered in order; with an `id` of yours it is put once."""
 
-    older_than: Seconds = 0.0
+    data: Any
+    kind: Name | None = None
+    key: Name | None = None
+    id: Name | None = None
+
+
+class NewEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Events to put together: all of them, or none."""
+
+    events: Annotated[list[NewEvent], msgspec.Meta(min_length=1, max_length=MOST)]
+
+
+class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Only entries that were put so many seconds ago. Without `apply` it is only said which those are.
+
+    With `apply` an `older_than` is needed; 0 is all of them.
+    """
+
+    older_than: Seconds | None = None
     apply: bool = False
     reason: Reason = ""
 
@@ -25,6 +50,17 @@ class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 async def list_outboxes(call: Call) -> Page[Outbox]:
     """How each outbox stands that has entries."""
     return whole(await call.client.outbox.alist(), of_outbox)
+
+
+@group.post("/outboxes/{name}/events", needs="publish", status=201, bulk=True)
+async def put_events(call: Call, name: Name, body: NewEvents) -> AcceptedMany:
+    """Put up to 10,000 events into an outbox of this program, in one transaction.
+
+    The ids are those of the entries, in the order of the events. Events of a kind that is switched off have none.
+    """
+    outgoing = [Outgoing(event.data, event.kind or "", event.key, event.id) for event in body.events]
+    jobs = await _outbox(call, name).aput_many(outgoing)
+    return AcceptedMany(ids=[job.id for job in jobs], created=sum(job.created for job in jobs))
 
 
 @group.post("/outboxes/{name}/retry", needs="operate")
@@ -42,3 +78,11 @@ async def drain_outbox(call: Call, name: Name, body: DrainWanted) -> Drain:
             name, older_than=body.older_than, apply=body.apply, actor=call.actor, reason=body.reason
         )
     )
+
+
+def _outbox(call: Call, name: str) -> OutboxOf:
+    try:
+        return call.client.outbox(name)
+    except ConfigError:
+        # No fault of the site's settings: the caller named a destination that this program does not have.
+        raise NotFound("outbox", name) from None

@@ -72,6 +72,12 @@ async def get_queue(call: Call, queue: QueueName) -> Queue:
     return of_queue(await call.app.stats.aqueue(queue), await call.app.queues.aget(queue))
 
 
+@group.get("/queues/{queue}/tasks", needs="read")
+async def queue_tasks(call: Call, queue: QueueName) -> Page[str]:
+    """The names of the tasks that have jobs in a queue."""
+    return whole(await call.whole("the tasks of a queue").queues.atasks(queue), str)
+
+
 @group.post("/queues/{queue}/pause", needs="operate")
 async def pause_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
     """Accept jobs but start none, in every worker. What runs goes on."""

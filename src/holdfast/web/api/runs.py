@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from ...errors import InvalidInput
 from ...model.lease import MOST_FRAMES, FrameDraft
-from ...model.wait import OnTimeout
+from ...model.signal import MAX_SIGNALS, MAX_WAITPOINTS
+from ...model.wait import Distinct, OnTimeout
 from ...shapes.artifacts import Artifact, of_artifact
 from ...shapes.pages import Page, whole
 from ...shapes.steps import Step, of_step
@@ -29,6 +30,7 @@ from .work import Handle, group, leases_of
 _DAY: Final = 86_400.0
 _Batch: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=2**53)]
 _Base64: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+_Several: TypeAlias = Annotated[list[Name], msgspec.Meta(max_length=MAX_WAITPOINTS)]
 _Amounts: TypeAlias = Annotated[dict[Name, int | float], msgspec.Meta(min_length=1, max_length=64)]
 
 
@@ -45,6 +47,8 @@ class NewFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     base64: _Base64 | None = None
     kind: Name = "output"
     best_effort: bool = False
+    source: Name | None = None
+    correlation_id: Name | None = None
 
 
 class Emitting(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,14 +114,23 @@ class NewWaitpoint(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Suspending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Wait for the signal `name`, or with `waitpoint` for the one that its token sends."""
+    """Wait for the signal `name`, for `names` and at `waitpoints` (their ids); where nothing is named, for an operator.
 
-    name: Name
+    `waitpoint` opens one of that name, and waits for the signal that its token sends. `needed` is how many signals end
+    the wait, 1 unless told, or "all".
+    """
+
+    name: Name | None = None
+    names: _Several = []
     waitpoint: bool = False
+    waitpoints: _Several = []
+    needed: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIGNALS)] | Literal["all"] | None = None
+    distinct: Distinct = "signals"
     expires: Seconds = _DAY
     schema: dict[str, Any] | None = None
     timeout: Seconds | None = None
     on_timeout: OnTimeout = "fail"
+    delay: Seconds = 0
     step_name: Name | None = None
 
 
@@ -193,19 +206,21 @@ async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
 
 @group.post("/work/suspend", needs="work")
 async def suspend_run(call: Call, body: Suspending) -> RunWaited:
-    """Wait for a signal.
+    """Wait for signals.
 
-    Where it has come already, the run goes on with it. Otherwise the job is no longer the worker's: when the answer has
-    come it is claimed again, and the same call gives it.
+    Where they have come already, the run goes on with them. Otherwise the job is no longer the worker's: when the
+    answer has come it is claimed again, and the same call gives it.
     """
-    how = {name: value for name, value in msgspec.structs.asdict(body).items() if name not in ("handle", "name")}
-    return of_waited(await leases_of(call).asuspend(body.handle, body.name, **how))
+    names = [*([] if body.name is None else [body.name]), *body.names]
+    how = {key: value for key, value in msgspec.structs.asdict(body).items() if key not in ("handle", "name", "names")}
+    return of_waited(await leases_of(call).asuspend(body.handle, *names, **how))
 
 
 def _frame(new: NewFrame) -> FrameDraft:
     if (new.data is msgspec.UNSET) is (new.base64 is None):
         raise InvalidInput("give a frame's data, or base64 for bytes: one of them, and not both")
-    return FrameDraft(new.data if new.base64 is None else _bytes(new.base64), new.kind, new.best_effort)
+    data = new.data if new.base64 is None else _bytes(new.base64)
+    return FrameDraft(data, new.kind, new.best_effort, new.source, new.correlation_id)
 
 
 def _bytes(text: str) -> bytes:

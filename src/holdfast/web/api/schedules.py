@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...errors import UnknownTask
 from ...model.schedule import Missed, Overlap
 from ...model.schedule import Schedule as Record
 from ...shapes.acting import Changed
@@ -25,9 +24,9 @@ from ...shapes.schedules import (
     of_tick,
 )
 from ...shapes.values import Instant
-from ...tasks import Task
 from ..wire.call import Call
 from ..wire.operation import Group
+from .newjobs import task_of
 from .types import Acting, Listing, Name, PageSize, QueueName, Reason, Seconds, Why
 
 group = Group("Schedules", "Jobs by the clock.")
@@ -105,10 +104,10 @@ async def list_schedules(call: Call, query: Listing) -> Page[Schedule]:
     return part(found, query.limit, lambda one: of_schedule(one, payload=payload), lambda one: (one.name,))
 
 
-@group.post("/schedules", needs="operate", status=201)
+@group.post("/schedules", needs="operate", status=201, small=False)
 async def create_schedule(call: Call, body: NewSchedule) -> Schedule:
     """Make a schedule at run time. Its first run is at the next tick."""
-    task = _task(call, body.task).options(queue=body.queue, priority=body.priority)
+    task = task_of(call, body.task).options(queue=body.queue, priority=body.priority)
     wanted = _given(body, without=("name", "task", "arguments", "queue", "priority", "reason"))
     made = await call.client.schedules.acreate(
         body.name, task, kwargs=body.arguments, actor=call.actor, reason=body.reason, **wanted
@@ -122,7 +121,7 @@ async def get_schedule(call: Call, name: Name) -> Schedule:
     return of_schedule(await call.client.schedules.aget(name), payload=call.may("payload"))
 
 
-@group.patch("/schedules/{name}", needs="operate")
+@group.patch("/schedules/{name}", needs="operate", small=False)
 async def edit_schedule(call: Call, name: Name, body: ScheduleEdit) -> ScheduleMoved:
     """Change a schedule. Redeployed code leaves alone what was changed here."""
     before = await call.client.schedules.aget(name)
@@ -183,14 +182,6 @@ async def next_runs(call: Call, name: Name, query: NextQuery) -> NextRuns:
 async def preview_cron(call: Call, query: PreviewQuery) -> NextRuns:
     """When an expression would fire."""
     return of_runs(call.app.schedules.preview(query.cron, zone=query.zone, after=query.after, count=query.count))
-
-
-def _task(call: Call, name: str) -> Task[Any, Any]:
-    if (task := call.app.tasks.get(name)) is not None:
-        return task
-    if call.settings.any_task:
-        return call.app.elsewhere(name)
-    raise UnknownTask(f"this app has no task {name!r}; it knows {', '.join(sorted(call.app.tasks)) or 'none'}")
 
 
 def _given(body: ScheduleEdit, *, without: tuple[str, ...]) -> dict[str, Any]:

@@ -70,7 +70,8 @@ async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
 async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
     """Send a signal with a waitpoint's token.
 
-    The token is all that is needed. One that is wrong, expired, used up or of another tenant is answered alike.
+    The token is all that is needed; the body may have 256 KiB. A token that is wrong, expired, used up or of another
+    tenant is answered alike.
     """
     try:
         return of_sent(await call.client.signals.asend(body.token, payload=body.payload, key=body.key))
@@ -84,7 +85,10 @@ async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
 
 @group.get("/waitpoints", needs="read")
 async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
-    """Waitpoints that take a signal, oldest first, without their tokens."""
+    """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
+
+    Answer a name with POST /jobs/{job_id}/signals.
+    """
     after = place_at(query.after)[0] if query.after else ""
     found = await call.client.signals.apending(query.job, tenant=query.tenant, after=after, limit=query.limit)
     return part(found, query.limit, of_pending, lambda one: (one.id,))
@@ -96,11 +100,11 @@ async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Letter]
     before = None if query.after is None else _number(query.after)
     found = await call.client.signals.areceived(job_id, before=before, limit=query.limit)
     if not found:
-        await call.client.jobs.aget(job_id)
+        await call.client.jobs.aget(job_id, whole=False)
     return part(found, query.limit, of_letter, lambda one: (str(one.seq),))
 
 
-@group.post("/jobs/{job_id}/resume", needs="operate")
+@group.post("/jobs/{job_id}/resume", needs="operate", small=False)
 async def resume_job(call: Call, job_id: Name, body: Resuming) -> Resumed:
     """Let a suspended job go on with this answer, whatever it waits for."""
     await call.client.signals.aresume(job_id, body.payload, actor=call.actor, reason=body.reason)

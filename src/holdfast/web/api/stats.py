@@ -1,4 +1,4 @@
-"""Numbers: how the queues, limits and workers fare, now and minute by minute."""
+"""Numbers: how the queues, tasks, limits and workers fare, now and minute by minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from typing import Annotated, Literal
 import msgspec
 
 from ...names import check_instant
-from ...shapes.figures import LimitUse, Point, Throughput, of_limit_use, of_point, of_throughput
+from ...shapes.figures import (
+    HealthMinute,
+    LimitUse,
+    OperationStats,
+    Point,
+    TaskStats,
+    Throughput,
+    of_health_point,
+    of_limit_use,
+    of_operation_stats,
+    of_point,
+    of_task_stats,
+    of_throughput,
+)
 from ...shapes.pages import Page, whole
 from ...shapes.queues import QueueStats, of_queue_stats
 from ...shapes.values import Instant
@@ -16,7 +29,7 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import QueueName
 
-group = Group("Stats", "How the queues, limits and workers fare, now and minute by minute.")
+group = Group("Stats", "How the queues, tasks, limits and workers fare, now and minute by minute.")
 
 Metric = Literal[
     "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
@@ -32,6 +45,12 @@ class RecentQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     minutes: Minutes = 5
 
 
+class TasksQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many closed minutes, up to a day."""
+
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=1_440)] = 60
+
+
 class TimelineQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How many closed minutes."""
 
@@ -43,6 +62,13 @@ class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     queue: QueueName
     metric: Metric
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=2_000)] = 60
+    before: Instant | None = None
+
+
+class HealthQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many minutes; `before` pages back."""
+
     minutes: Annotated[int, msgspec.Meta(ge=1, le=2_000)] = 60
     before: Instant | None = None
 
@@ -61,6 +87,12 @@ async def throughput(call: Call, query: RecentQuery) -> Page[Throughput]:
     return whole(await call.whole(_WHAT).stats.athroughput(query.minutes), of_throughput)
 
 
+@group.get("/stats/tasks", needs="read")
+async def task_stats(call: Call, query: TasksQuery) -> Page[TaskStats]:
+    """What each task did in the last closed minutes: counts, failure rate, run time and wait."""
+    return whole(await call.whole(_WHAT).stats.atasks(query.minutes), of_task_stats)
+
+
 @group.get("/stats/timeline", needs="read")
 async def timeline(call: Call, query: TimelineQuery) -> Page[Point]:
     """Every metric of every queue in the last closed minutes, oldest first. For charts."""
@@ -73,6 +105,19 @@ async def series(call: Call, query: SeriesQuery) -> Page[Point]:
     before = None if query.before is None else check_instant("before", query.before)
     found = await call.whole(_WHAT).stats.aseries(query.queue, query.metric, query.minutes, before=before)
     return whole(found, of_point)
+
+
+@group.get("/stats/health", needs="read")
+async def health_history(call: Call, query: HealthQuery) -> Page[HealthMinute]:
+    """The health of the worker processes and of the database, minute by minute, oldest first. Kept for 30 days."""
+    before = None if query.before is None else check_instant("before", query.before)
+    return whole(await call.whole(_WHAT).stats.ahealth(query.minutes, before=before), of_health_point)
+
+
+@group.get("/stats/operations", needs="read")
+async def operation_stats(call: Call) -> Page[OperationStats]:
+    """How long each operation of the store took in the process that answers, since it opened the store."""
+    return whole(call.whole(_WHAT).stats.operations(), of_operation_stats)
 
 
 @group.get("/stats/limits", needs="read")

@@ -22,9 +22,10 @@ StreamCursor = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}$"
 
 
 class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where to read on. Without `best_effort` only the durable frames are read."""
+    """Where to read on, and up to which frame. Without `best_effort` only the durable frames are read."""
 
     after: StreamCursor | None = None
+    until: StreamCursor | None = None
     limit: PageSize = 500
     best_effort: bool = True
 
@@ -44,7 +45,9 @@ async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | 
     """
     streams = call.client.streams
     if not wants_stream(call.request):
-        page = await streams.aread(job_id, after=query.after, limit=query.limit, best_effort=query.best_effort)
+        page = await streams.aread(
+            job_id, after=query.after, until=query.until, limit=query.limit, best_effort=query.best_effort
+        )
         return of_frames(page)
     after = last_id(call.request) or query.after
     # A job or a cursor that is not there is said before the stream begins.
@@ -73,5 +76,5 @@ async def _told(call: Call, job_id: str, after: str | None, *, best_effort: bool
     async for frame in frames:
         cursor = frame.cursor
         yield Said(msgspec.json.encode(of_frame(frame)).decode(), event="frame", id=cursor)
-    job = await call.client.jobs.aget(job_id)
+    job = await call.client.jobs.aget(job_id, whole=False)
     yield Said(msgspec.json.encode({"state": job.state, "cursor": cursor}).decode(), event="end")

@@ -12,7 +12,7 @@ from ...shapes.acting import Changed
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Listing, Name, Reason
+from .types import Acting, Listing, Name, QueueName, Reason
 
 group = Group("Tokens", "Who may come in over HTTP.")
 
@@ -21,13 +21,18 @@ _WHAT = "the tokens"
 
 
 class WantedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the token is good for is said by a role or by scopes, and by one of them alone."""
+    """What the token is good for is said by a role or by scopes, and by one of them alone.
+
+    With `queues` or `tasks` it is confined to jobs of those.
+    """
 
     name: Name
     role: Literal["viewer", "operator", "admin"] | None = None
     scopes: Annotated[list[ScopeName], msgspec.Meta(min_length=1, max_length=16)] | None = None
     tenant: Name | None = None
     expires: Life | None = None
+    queues: Annotated[list[QueueName], msgspec.Meta(max_length=256)] = []
+    tasks: Annotated[list[Name], msgspec.Meta(max_length=256)] = []
     reason: Reason = ""
 
 
@@ -48,6 +53,8 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
         scopes=body.scopes,
         tenant=body.tenant,
         expires=body.expires,
+        queues=body.queues,
+        tasks=body.tasks,
         actor=call.actor,
         reason=body.reason,
     )

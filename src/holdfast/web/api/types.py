@@ -22,14 +22,21 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
 
 
+ResultKey: TypeAlias = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$", description="As the enqueue gave it.")
+]
+
+
+class Waiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long to wait."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for its end.")] = 0.0
+
+
 class Acting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An action that needs nothing else."""
 
     reason: Reason = ""
-
-
-class Bare(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What needs nothing, and is not audited."""
 
 
 class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

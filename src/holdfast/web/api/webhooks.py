@@ -21,7 +21,7 @@ from ...shapes.webhooks import (
 )
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Bare, Listing, Name, PageSize, Reason, Seconds, Why
+from .types import Acting, Listing, Name, PageSize, Reason, Seconds, Why
 
 group = Group("Webhooks", "Who is told of what happens, and what became of telling them.")
 
@@ -124,9 +124,9 @@ async def enable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
 
 
 @group.post("/webhooks/{endpoint}/test", needs="operate", status=202)
-async def test_webhook(call: Call, endpoint: Name, body: Bare) -> Delivery:
-    """Send a message that tells of nothing."""
-    return of_delivery(await call.client.webhooks.atest(endpoint))
+async def test_webhook(call: Call, endpoint: Name, body: Acting) -> Delivery:
+    """Send a test message."""
+    return of_delivery(await call.client.webhooks.atest(endpoint, actor=call.actor, reason=body.reason))
 
 
 @group.get("/webhooks/{endpoint}/deliveries", needs="read")

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from ...client.leases import Leases
-from ...model.lease import LONGEST_WAIT, MOST_CLAIMED, AnyEnding
+from ...model.lease import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Caller
 from ...shapes.work import (
     Beat,
     Claimed,
@@ -25,7 +25,8 @@ from .types import Name, QueueName
 
 group = Group(
     "Work",
-    "Workers in any language. They get the jobs of every tenant, so a token of one tenant cannot work. "
+    "Workers in any language. They get the jobs of every tenant, so a token of one tenant cannot work. A worker "
+    "belongs to the token that registered it: with another, its calls are refused and audited. "
     "A handle names one run of one job: it is passed back in the body, exactly as a claim gave it.",
 )
 
@@ -119,5 +120,6 @@ async def deregister_worker(call: Call, body: Leaving) -> HandedBack:
 
 
 def leases_of(call: Call) -> Leases:
-    """The lease API, which is of the whole store."""
-    return call.whole("the lease API").leases
+    """The lease API, which is of the whole store, as this caller may use it: with workers of its own alone."""
+    caller = Caller(call.identity.holder, call.actor, call.identity.queues, call.identity.tasks)
+    return call.whole("the lease API").leases._of(caller)

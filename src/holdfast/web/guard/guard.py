@@ -12,6 +12,7 @@ from ..settings import WebSettings
 from ..wire.dispatch import FORGET, IDENTITY
 from ..wire.failures import Refused, error_response, refusal_of
 from ..wire.seats import SEATS, Seats
+from .cors import allowed_origin, is_preflight, preflight, shared_with
 from .headers import protect
 from .hosts import check_host
 from .identify import Doorman
@@ -44,10 +45,16 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
+        origin = allowed_origin(scope, connection.headers, self._settings.origins)
+        send = send if origin is None else shared_with(origin, send)
         try:
             check_host(connection.headers.get("host", ""), self._settings.hosts)
+            if origin is not None and is_preflight(scope, connection.headers):
+                await preflight()(scope, receive, send)
+                return
             identity = await self._doorman.identify(connection)
-            if identity is None or identity.via in _BY_BROWSER:
+            # A named origin may call as nobody, or with a token; what a browser vouches for is our own pages' alone.
+            if (identity is None and origin is None) or (identity is not None and identity.via in _BY_BROWSER):
                 cookie = identity is not None and identity.via != "local"
                 check_origin(scope["method"], connection.headers, cookie=cookie)
             self._check_rate(identity)

@@ -58,9 +58,7 @@ class Doorman:
         if identity is None:
             if wait := self._misses.take(caller_of(connection)):
                 raise Refused(429, "rate_limited", "too many wrong tokens", {"retry-after": str(int(wait) + 1)})
-            raise Refused(
-                401, "unauthenticated", "this token is not valid, or no longer", {"www-authenticate": "Bearer"}
-            )
+            raise Refused(401, "unauthenticated", _wrong(authorization), {"www-authenticate": "Bearer"})
         return self._remember(_TOKEN, secret, identity)
 
     async def _by_session(self, session: str) -> Identity | None:
@@ -78,6 +76,12 @@ class Doorman:
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return identity
+
+
+def _wrong(authorization: str) -> str:
+    if not authorization.lower().startswith(_BEARER):
+        return "the header has no token after the word Bearer; send it as: Authorization: Bearer TOKEN"
+    return "this token is not valid, or no longer; ask for a new one"
 
 
 def _key(kind: bytes, secret: str) -> bytes:

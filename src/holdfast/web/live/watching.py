@@ -15,6 +15,7 @@ from ..pages.frame import HtmlFace, Page
 from ..pages.mount import mount_of
 from ..settings import WebSettings
 from ..wire.call import Call
+from ..wire.confine import check_operation
 from ..wire.dispatch import IDENTITY, Dispatcher
 from ..wire.failures import Refused, error_response, refusal_of
 from ..wire.operation import Operation
@@ -42,6 +43,7 @@ class Watching:
                 raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}")
             call = self._call(scope, page, identity)
             given = await read_arguments(operation, call.request, values, 0, 1.0)
+            await check_operation(call, operation, given)
             looked = _Look(self._face, operation, given, call)
             # What a page shows depends on what its reader may do.
             key: Hashable = (mount_of(scope), page, identity.tenant, identity.scopes)

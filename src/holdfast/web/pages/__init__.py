@@ -9,6 +9,7 @@ from .approvals import group as approvals
 from .audit import group as audit
 from .budgetacts import group as budgetacts
 from .bulk import group as bulk
+from .enqueue import group as enqueue
 from .errors import group as errors
 from .flow import group as flow
 from .flowacts import group as flowacts
@@ -39,6 +40,7 @@ PAGES: Final[tuple[Group, ...]] = (
     overview,
     jobs,
     bulk,
+    enqueue,
     job,
     jobacts,
     jobanswers,

@@ -1,4 +1,4 @@
-"""What waits for somebody: each open waitpoint with a form for its answer."""
+"""Pending approvals: each open waitpoint, and each name that a job waits for, with a form for its answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...errors import Conflict, InvalidInput, NotFound
-from ...model.signal import Pending
+from ...model.signal import Pending, name_id
 from ..wire.call import Call
 from ..wire.operation import Group
 from .answerforms import Field, form_of, payload_of
@@ -23,6 +23,7 @@ _LOOKED_AT: Final = 1_000
 _LETTERS: Final = 100
 
 _Text = Annotated[str, msgspec.Meta(max_length=128)]
+_Id = Annotated[str, msgspec.Meta(max_length=257)]
 _Answer = Annotated[str, msgspec.Meta(max_length=200_000)]
 
 
@@ -30,7 +31,7 @@ class ApprovalsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Whose, and after which one."""
 
     tenant: _Text = ""
-    after: _Text = ""
+    after: _Id = ""
 
 
 class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -108,7 +109,7 @@ async def _over(call: Call, waitpoint: str, job_id: str) -> str:
         letters = await call.client.signals.areceived(job_id, limit=_LETTERS)
     except (NotFound, InvalidInput):
         return "There is no such waitpoint, or no longer."
-    said = next((letter for letter in letters if letter.waitpoint == waitpoint), None)
+    said = next((letter for letter in letters if waitpoint in (letter.waitpoint, name_id(job_id, letter.name))), None)
     if said is None:
         return "It takes no answer any more: its time is over, or its job has ended."
     return f"It was answered already, by {said.source or 'somebody with its link'}; nothing was changed."

@@ -154,16 +154,17 @@ def of_approvals(approvals: Sequence[Pending]) -> Iterator[Matter]:
     awaited = [one for one in approvals if one.awaited]
     if awaited:
         many = len(awaited) != 1
+        expiries = [one.expires_at for one in awaited if one.expires_at is not None]
         yield Matter(
             key="approvals",
             tone="info",
             title=f"{len(awaited):,} {'jobs wait' if many else 'job waits'} for an answer",
             advice="Somebody has to say yes or no before "
             + ("they go" if many else "it goes")
-            + f" on; the next expiry ends {'one' if many else 'it'}.",
+            + (f" on; the next expiry ends {'one' if many else 'it'}." if expiries else " on."),
             path="/approvals",
             go="Approvals",
-            at=min(one.expires_at for one in awaited),
+            at=min(expiries, default=None),
         )
 
 

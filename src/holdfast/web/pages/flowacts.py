@@ -84,7 +84,7 @@ async def replay(call: Call, flow_id: str, form: ReplayForm) -> Done | Page:
     if not form.confirmed:
         text = "It runs again, whatever became of it" + ("." if form.alone else ", and so do all that wait for it.")
         return ask(call, form, title="Run this member again?", text=text, go="Run again", back=there, page="flows")
-    member = await call.client.jobs.aget(form.job)
+    member = await call.client.jobs.aget(form.job, whole=False)
     if member.flow != flow_id:
         return Done(there, f"Job {form.job} is no member of this flow.", ok=False)
     jobs = await call.client.flows.areplay(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
 from ...model.job import JobRecord, JobState
+from ...model.large import is_reference
 from ...rules.explain import Explanation
-from ...shapes.jobs import last_error
+from ...shapes.jobs import error_of
 from ...shapes.values import decoded
 from ..search.meaning import fingerprint_of, tags_of, took
 from ..wire.call import Call
@@ -45,9 +47,9 @@ async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[s
     """What the page shows: the job, and what its tab asks for."""
     jobs = call.client.jobs
     job, attempts, progress = await asyncio.gather(
-        jobs.aget(job_id), jobs.aattempts(job_id), call.client.streams.aprogress(job_id)
+        jobs.aget(job_id, whole=False), jobs.aattempts(job_id), call.client.streams.aprogress(job_id)
     )
-    now, path = SYSTEM_CLOCK.now(), job_path(job.id)
+    now, path, may = SYSTEM_CLOCK.now(), job_path(job.id), call.may("payload")
     tab = await TABS[query.tab](call, job, query.after) if query.tab in TABS else await _overview(call, job)
     if "audit" in tab:
         tab["timeline"] = timeline_of(job, attempts, tab.pop("audit"), now)
@@ -64,8 +66,10 @@ async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[s
         "took": took(job, now),
         "waited": _waited(job),
         "tags": tags_of(job),
-        "attempts": [(one, outcome_of(one), tone_of(one), decoded(one.error)) for one in reversed(attempts)],
-        "error": decoded(last_error(job)) if job.state is not JobState.RUNNING else None,
+        "attempts": [
+            (one, outcome_of(one), tone_of(one), error_of(one.error, payload=may)) for one in reversed(attempts)
+        ],
+        "error": error_of(job.error, payload=may) if job.state is not JobState.RUNNING else None,
         "error_path": _kind(job),
         **tab,
         **more,
@@ -74,16 +78,28 @@ async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[s
 
 async def _overview(call: Call, job: JobRecord) -> dict[str, Any]:
     payload = call.may("payload")
-    why, audit = await asyncio.gather(
-        _why(call, job), call.client.audit.alist(target_kind="job", target=job.id, limit=_MOST_AUDIT)
+    why, audit, demands = await asyncio.gather(
+        _why(call, job),
+        call.client.audit.alist(target_kind="job", target=job.id, limit=_MOST_AUDIT),
+        call.client.jobs.ademands(job.id),
     )
     return {
         "why": [(reason.code, _sentence(reason.text)) for reason in why.reasons] if why else [],
         "audit": audit,
         "arguments": decoded(job.payload) if payload else None,
         "result": decoded(job.result) if payload else None,
+        "large": _large(job),
         "retry": decoded(job.retry),
-        "limits": decoded(job.limits),
+        "demands": demands,
+    }
+
+
+def _large(job: JobRecord) -> dict[str, str | None]:
+    """Where to get the values that are too large for the page."""
+    below = f"/api/v1/jobs/{quote(job.id, safe='')}"
+    return {
+        "arguments": below if is_reference(job.payload) else None,
+        "result": f"{below}/artifacts/completion/content" if is_reference(job.result) else None,
     }
 
 

@@ -146,7 +146,7 @@ async def priority(call: Call, job_id: str, form: PriorityForm) -> Done | Page:
 @told
 async def move(call: Call, job_id: str, form: MoveForm) -> Done | Page:
     """Put it into another queue."""
-    job = await call.client.jobs.aget(job_id)
+    job = await call.client.jobs.aget(job_id, whole=False)
     if job.queue == form.to_queue:
         return _said(job_id, False, "", "It was in that queue already.")
     report = await call.client.jobs.abulk(

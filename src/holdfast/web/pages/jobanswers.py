@@ -9,6 +9,7 @@ import msgspec
 
 from ...errors import Conflict, HoldfastError, InvalidInput
 from ...options import CallOptions
+from ..api.newjobs import task_of
 from ..search.meaning import tags_of
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -69,7 +70,7 @@ async def resume(call: Call, job_id: str, form: ResumeForm) -> Done | Page:
 @group.post("/jobs/{job_id}/again", needs="enqueue")
 async def again(call: Call, job_id: str, form: AgainForm) -> Done | Page:
     """Enqueue a new job of the same task with these arguments."""
-    job = await call.client.jobs.aget(job_id)
+    job = await call.client.jobs.aget(job_id, whole=False)
     try:
         options = CallOptions(
             queue=form.queue or None,
@@ -78,10 +79,7 @@ async def again(call: Call, job_id: str, form: AgainForm) -> Done | Page:
             tenant=job.tenant or None,
             tags=tuple(tags_of(job)),
         )
-        task = call.app.elsewhere(job.task) if call.settings.any_task else call.app.tasks.get(job.task)
-        if task is None:
-            raise InvalidInput(f"this program has no task {job.task!r}")
-        made = await call.client.aenqueue(task.read(_arguments(form.arguments), options))
+        made = await call.client.aenqueue(task_of(call, job.task).read(arguments_of(form.arguments), options))
     except HoldfastError as wrong:
         asked = {"queue": form.queue, "priority": form.priority, "delay": form.delay}
         more = {"given": form.arguments, "asked": asked, "wrong": str(wrong)}
@@ -98,7 +96,8 @@ def read_answer(kind: str, text: str) -> Any:
     return _json("the answer", text) if text.strip() else None
 
 
-def _arguments(text: str) -> Any:
+def arguments_of(text: str) -> Any:
+    """Arguments as somebody wrote them into a form: an object by name, or a list in order."""
     value = _json("the arguments", text)
     if not isinstance(value, (dict, list)):
         raise InvalidInput('the arguments must be an object by name, such as {"n": 1}, or a list in order')

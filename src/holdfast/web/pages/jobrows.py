@@ -8,7 +8,7 @@ from typing import Final
 
 from ...model.job import JobRecord, JobState
 from ...rules.bulk import HELD
-from ...shapes.jobs import error_line, last_error
+from ...shapes.jobs import error_line
 from ...shapes.values import decoded
 from ..search.meaning import tags_of, took
 
@@ -51,7 +51,7 @@ class JobRow:
 
 def row_of(job: JobRecord, now: int, *, payload: bool) -> JobRow:
     """The line about a job. Without `payload` its arguments are withheld."""
-    error = error_line(last_error(job))
+    error = error_line(job.error)
     return JobRow(
         id=job.id,
         task=job.task,

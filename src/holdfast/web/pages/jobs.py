@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from ...app import App
 from ...clock import SYSTEM_CLOCK
 from ...errors import InvalidInput, NotFound
+from ...model.answers import LATER
 from ...model.job import JobState
 from ...model.stats import QueueStats
 from ...names import check_name
@@ -31,12 +32,15 @@ group = Group("Jobs", kind="page")
 SHOWN: Final = 50
 _TRAIL: Final = 20
 _ID: Final = 26
+_PLACE_BYTES: Final = 160
+"""An id, and when it ended."""
 _READY: Final = ("waiting", "delayed", "retrying", "throttled", "parked")
 """The labels of jobs whose state is "ready"."""
 
 VIEWS: Final = (
-    ("Failed in the last hour", "state:failed since:1h"),
-    ("Waiting to be retried", "state:ready reason:retry"),
+    ("Failed in the last hour", "state:failed ended_since:1h"),
+    ("Scheduled for later", "label:delayed"),
+    ("Waiting to be retried", "label:retrying"),
     ("Running for over a minute", "state:running took:>1m"),
     ("Held by an operator", "state:blocked reason:operator"),
     ("Tried more than twice", "attempts:>2"),
@@ -48,6 +52,7 @@ class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     q: str = ""
     state: str = ""
+    label: str = ""
     queue: str = ""
     task: str = ""
     tenant: str = ""
@@ -55,6 +60,7 @@ class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     reason: str = ""
     flow: str = ""
     worker: str = ""
+    affinity: str = ""
     error: str = ""
     from_: int | None = msgspec.field(default=None, name="from")
     to: int | None = None
@@ -64,9 +70,10 @@ class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A state to choose, and about how many jobs are in it."""
+    """A state to choose, or a part of one, and about how many jobs are in it."""
 
     state: str
+    name: str
     href: str
     on: bool
     count: int | None
@@ -79,7 +86,7 @@ async def show(call: Call, query: JobsQuery) -> Page | Response:
     now = SYSTEM_CLOCK.now()
     try:
         search = search_of(query)
-        before = check_name("before", query.before) if query.before else None
+        before = check_name("before", query.before, limit=_PLACE_BYTES) if query.before else None
     except InvalidInput as wrong:
         return Page("jobs.html", _shows(call, NOTHING, Found((), None), now, line=query.q, wrong=str(wrong)), 400)
     if (there := await _named(call, search)) is not None:
@@ -114,15 +121,15 @@ def address(search: Search, **more: str) -> str:
 
 
 def counts_of(search: Search, queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
-    """How many jobs are in each state, and whether that is an estimate. Empty where only looking would tell."""
-    if search.but(state=None, queue=None) != NOTHING or not queues:
+    """How many jobs have each state and label, and whether that is an estimate. Empty where only looking would tell."""
+    if search.but(state=None, label=None, queue=None) != NOTHING or not queues:
         return {}
     meant = [queue for queue in queues if search.queue in (None, queue.name)]
     counts: dict[str, tuple[int, bool]] = {}
-    for state in JobState:
-        labels = _READY if state is JobState.READY else (str(state),)
+    for name in (*JobState, *LATER):
+        labels = _READY if name == JobState.READY else (str(name),)
         n = sum(queue.count(label) for queue in meant for label in labels)
-        counts[state] = (n, any(label in queue.estimated for queue in meant for label in labels))
+        counts[name] = (n, any(label in queue.estimated for queue in meant for label in labels))
     return counts
 
 
@@ -164,11 +171,16 @@ def _shows(
 
 
 def _chips(search: Search, counts: dict[str, tuple[int, bool]]) -> list[Chip]:
-    chips = [Chip("", address(search.but(state=None)), search.state is None, None, False)]
+    every = search.but(state=None, label=None)
+    chips = [Chip("", "All", address(every), search.state is None and search.label is None, None, False)]
     for state in JobState:
-        count, about = counts.get(state, (None, False))
         on = search.state == state
-        chips.append(Chip(state, address(search.but(state=None if on else str(state))), on, count, about))
+        there = every if on else every.but(state=str(state))
+        chips.append(Chip(state, state.capitalize(), address(there), on, *counts.get(state, (None, False))))
+        if state is JobState.READY:
+            on = search.label == "delayed"
+            there = every if on else every.but(label="delayed")
+            chips.append(Chip(state, "Scheduled", address(there), on, *counts.get("delayed", (None, False))))
     return chips
 
 
@@ -190,9 +202,12 @@ def _without(values: tuple[str, ...], one: str) -> tuple[str, ...]:
 def _total(search: Search, counts: dict[str, tuple[int, bool]]) -> tuple[int | None, bool]:
     if not counts:
         return None, False
-    if search.state is not None:
-        return counts[search.state]
-    return sum(n for n, _ in counts.values()), any(about for _, about in counts.values())
+    if search.state is not None and search.label is not None:
+        return None, False
+    if (chosen := search.label or search.state) is not None:
+        return counts[chosen]
+    found = [counts[state] for state in JobState]
+    return sum(n for n, _ in found), any(about for _, about in found)
 
 
 def _paging(search: Search, found: Found, before: str, trail: tuple[str, ...]) -> dict[str, str | None]:
@@ -211,7 +226,7 @@ async def _named(call: Call, search: Search) -> Response | None:
     if len(search.words) != 1 or search.but(words=()) != NOTHING or len(search.words[0]) != _ID:
         return None
     try:
-        job = await call.client.jobs.aget(search.words[0])
+        job = await call.client.jobs.aget(search.words[0], whole=False)
     except (NotFound, InvalidInput):
         return None
     return RedirectResponse(mount_of(call.request.scope) + job_path(job.id), 303)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ...errors import HoldfastError
 from ...model.job import JobRecord
+from ...model.large import in_brief, is_reference
 from ...model.stream import Frame
 from ...shapes.values import decoded
 from ..wire.call import Call
@@ -38,7 +39,7 @@ async def attempts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
 
 
 async def steps(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
-    found = await call.client.jobs.asteps(job.id)
+    found = await call.client.jobs.asteps(job.id, whole=False)
     return {"steps": bars_of(found, payload=call.may("payload"))}
 
 
@@ -72,9 +73,9 @@ async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
     return {
         "known": task is not None or call.settings.any_task,
         "takes": str(task.signature) if task is not None else "",
-        "given": _pretty(job.payload) if call.may("payload") else "{}",
+        "given": _pretty(job.payload) if call.may("payload") and not is_reference(job.payload) else "{}",
         "asked": {"queue": job.queue, "priority": job.priority, "delay": ""},
-        "wrong": "",
+        "wrong": f"The arguments are left out: {in_brief(job.payload)}." if is_reference(job.payload) else "",
     }
 
 

@@ -14,7 +14,7 @@ from ...clock import SYSTEM_CLOCK
 from ...model.budget import Budget
 from ...model.limits import Breaker
 from ...model.signal import Pending
-from ...model.stats import MINUTE, FailedRun, QueueStats, StoreStats, WorkerStats
+from ...model.stats import MINUTE, FailedRun, QueueStats, StoreStats, TaskStats, WorkerStats
 from ...shapes.jobs import error_line
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -30,6 +30,7 @@ group = Group("Overview", kind="page")
 _FAILURES: Final = 8
 _APPROVALS: Final = 200
 _SIGNS: Final = 500
+_TASKS: Final = 20
 
 
 class OverviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,6 +50,8 @@ class Signs:
 
 
 _signs: Final = SharedLook[Signs](3.0)
+# Minutes close no faster.
+_tasks: Final = SharedLook[list[TaskStats]](8.0)
 
 
 @group.get("/", needs="read")
@@ -58,15 +61,16 @@ async def show(call: Call, query: OverviewQuery) -> Page:
     if call.identity.tenant:
         return await _of_tenant(call, now)
     app = call.app
-    queues, workers, runs, timeline, signs = await asyncio.gather(
+    queues, workers, runs, timeline, tasks, signs = await asyncio.gather(
         app.stats.aqueues(),
         app.stats.aworkers(),
         app.errors.aruns(since=now - 24 * 60 * MINUTE, limit=_FAILURES),
         timeline_of(app, query.window),
+        _tasks.at(app, query.window, lambda: app.stats.atasks(WINDOWS[query.window])),
         _signs.at(app, None, lambda: _look(app)),
     )
     shows = whole_shows(queues, workers, timeline, signs, now)
-    return Page("overview.html", {**_common(call, query.window, runs), **shows})
+    return Page("overview.html", {**_common(call, query.window, runs), **shows, **_busiest(tasks)})
 
 
 async def _look(app: App) -> Signs:
@@ -125,6 +129,12 @@ def whole_shows(
         "workers": len(live),
         "approvals": len(signs.approvals),
     }
+
+
+def _busiest(tasks: Sequence[TaskStats]) -> dict[str, Any]:
+    """The tasks with the most runs, and how many tasks there are."""
+    ordered = sorted(tasks, key=lambda task: (-task.runs, task.task))
+    return {"tasks": ordered[:_TASKS], "tasks_in_all": len(ordered)}
 
 
 def _common(call: Call, window: str, runs: Sequence[FailedRun]) -> dict[str, Any]:

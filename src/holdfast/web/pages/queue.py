@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from ...clock import SECOND, SYSTEM_CLOCK
+from ...model.answers import LATER
 from ...model.limits import queue_lane
 from ...model.queue import QueueSettings
 from ...model.stats import LimitStats, QueueStats, WorkerStats
@@ -56,8 +57,8 @@ class StateCount:
     count: int
     about: bool
     path: str
-    parts: list[tuple[str, int]]
-    """What the ready ones wait for."""
+    parts: list[tuple[str, int, str]]
+    """What the ready ones wait for, and where those are listed that wait for their time."""
 
 
 @group.get("/queues/{queue}", needs="read")
@@ -123,13 +124,16 @@ def states_of(stats: QueueStats) -> list[StateCount]:
     for label, count in stats.counts.items():
         if count:
             found.setdefault(_STATES.get(label, label), []).append((label, count))
+    own = f"queue={quote(stats.name, safe='')}"
     return [
         StateCount(
             state,
             sum(count for _, count in parts),
             any(label in stats.estimated for label, _ in parts),
-            f"/jobs?state={state}&queue={quote(stats.name, safe='')}",
-            parts if state == "ready" else [],
+            f"/jobs?state={state}&{own}",
+            [(label, count, f"/jobs?label={label}&{own}" if label in LATER else "") for label, count in parts]
+            if state == "ready"
+            else [],
         )
         for state in _ORDER
         if (parts := found.get(state))

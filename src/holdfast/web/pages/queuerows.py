@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...clock import SECOND
+from ...model.answers import LATER
 from ...model.stats import QueueStats
 from ...model.webhook import QUEUE as WEBHOOKS
 from .activity import Activity, Timeline
@@ -15,7 +16,6 @@ from .addresses import queue_path
 BARS: Final = 30
 TONES: Final = {"active": "good", "paused": "warn", "draining": "info", "disabled": "bad"}
 LIVE: Final = ("waiting", "delayed", "retrying", "throttled", "parked", "running", "suspended", "blocked")
-_LATER: Final = ("delayed", "retrying", "throttled")
 _HELD: Final = ("parked", "suspended", "blocked")
 
 
@@ -65,7 +65,7 @@ def row_of(queue: QueueStats, now: int, did: Activity | None) -> QueueRow:
         is_unserved=is_due and not queue.workers and not queue.is_paused and did is not None,
         is_cooling=queue.cooling > 0 and queue.state == "active",
         waiting=queue.count("waiting"),
-        later=sum(queue.count(label) for label in _LATER),
+        later=sum(queue.count(label) for label in LATER),
         held=sum(queue.count(label) for label in _HELD),
         running=queue.running,
         failed=queue.count("failed"),
@@ -100,5 +100,5 @@ def grouped(values: Sequence[int], parts: int) -> list[int]:
 
 def _about(queue: QueueStats) -> frozenset[str]:
     found = {"waiting", "running", "failed"} & queue.estimated
-    found |= {"later"} if queue.estimated & set(_LATER) else set[str]()
+    found |= {"later"} if queue.estimated & set(LATER) else set[str]()
     return frozenset(found | ({"held"} if queue.estimated & set(_HELD) else set[str]()))

@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from ...errors import HoldfastError, UnknownTask
+from ...errors import HoldfastError
 from ...model.schedule import Schedule
-from ...names import check_name
-from ...tasks import Task
+from ..api.newjobs import task_of
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import below
@@ -68,7 +67,9 @@ async def create(call: Call, form: NewForm) -> Done | Page:
         if form.preview:
             return _form(call, asked_of(form), status=200, runs=preview_of(call, form))
         given = changes_of(form, None)
-        task = _task(call, form.task).options(queue=given.pop("queue", None), priority=given.pop("priority", None))
+        task = task_of(call, form.task.strip()).options(
+            queue=given.pop("queue", None), priority=given.pop("priority", None)
+        )
         made = await _schedules(call).acreate(
             form.name, task, kwargs=given.pop("arguments", None), actor=call.actor, reason=form.reason, **given
         )
@@ -80,14 +81,6 @@ async def create(call: Call, form: NewForm) -> Done | Page:
 def _form(call: Call, asked: dict[str, Any], *, status: int, **more: Any) -> Page:
     shows = {"page": "schedules", "asked": asked, "tasks": sorted(call.app.tasks), "wrong": "", "runs": None}
     return Page("schedule_new.html", {**shows, "missed": MISSED, "overlap": OVERLAP, **more}, status)
-
-
-def _task(call: Call, name: str) -> Task[Any, Any]:
-    if (task := call.app.tasks.get(name)) is not None:
-        return task
-    if call.settings.any_task:
-        return call.app.elsewhere(check_name("task", name))
-    raise UnknownTask(f"this program has no task {name!r}; it knows {', '.join(sorted(call.app.tasks)) or 'none'}")
 
 
 def _schedules(call: Call) -> Any:

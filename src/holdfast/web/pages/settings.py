@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, Final, Literal
 
 from ...errors import Conflict, InvalidInput
-from ...model.access import ROLES, SCOPES, NewToken
+from ...model.access import ROLES, SCOPES, NewToken, Token
 from ...shapes.store import of_settings
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -24,11 +24,15 @@ _ABOUT: Final = {
     "read": "look at everything but payloads",
     "payload": "see arguments, results, streams and artifacts",
     "enqueue": "enqueue jobs",
+    "publish": "put events into outboxes",
     "signal": "send signals and answer approvals",
     "work": "work on jobs over HTTP",
     "operate": "act on jobs, queues, limits and workers",
     "admin": "everything, tokens and keys too",
 }
+
+
+_ASKED: Final = ("name", "role", "tenant", "expires", "queues", "tasks", "reason")
 
 
 class TokenForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,6 +42,8 @@ class TokenForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     role: Literal["viewer", "operator", "admin", "worker"] = "viewer"
     tenant: Word = ""
     expires: Word = ""
+    queues: Word = ""
+    tasks: Word = ""
 
 
 class KeyForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,10 +71,10 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
         "given": [row for row in rows if row[2] != "default"],
         "defaults": [row for row in rows if row[2] == "default"],
         "tokens": [
-            (token, _role(token.scopes), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
+            (token, _good_for(token), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
         ],
         "keys": [(key, below("settings", "keys", key.kid, "revoke")) for key in reversed(keys)],
-        "asked": {"name": "", "role": "viewer", "tenant": "", "expires": "", "reason": ""},
+        "asked": {**dict.fromkeys(_ASKED, ""), "role": "viewer"},
         "wrong": "",
     }
     return {**found, **more}
@@ -77,7 +83,7 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
 @group.post("/settings/tokens", needs="admin")
 async def create_token(call: Call, form: TokenForm) -> Page:
     """Make a token. The answer shows its secret, this once."""
-    asked = {name: str(getattr(form, name)) for name in ("name", "role", "tenant", "expires", "reason")}
+    asked = {name: str(getattr(form, name)) for name in _ASKED}
     what: dict[str, Any] = {"scopes": ["work"]} if form.role == "worker" else {"role": form.role}
     access = call.whole("the tokens").access
     try:
@@ -85,6 +91,8 @@ async def create_token(call: Call, form: TokenForm) -> Page:
             form.name,
             tenant=form.tenant or None,
             expires=span_of("how long it is good", form.expires),
+            queues=_names(form.queues),
+            tasks=_names(form.tasks),
             actor=call.actor,
             reason=form.reason,
             **what,
@@ -145,6 +153,15 @@ async def revoke_key(call: Call, kid: str, form: ActForm) -> Done | Page:
 
 def _is_admin(call: Call) -> bool:
     return call.may("admin") and not call.identity.tenant
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _good_for(token: Token) -> str:
+    queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
+    return _role(token.scopes) + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")
 
 
 def _role(scopes: frozenset[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...model.large import in_brief, is_reference
 from ...model.step import Step
 from ...shapes.values import decoded
 
@@ -45,6 +46,10 @@ def _bar(step: Step, first: int, span: int, *, payload: bool) -> StepBar:
         left=left,
         width=min(max(length * 100 / span, 0.5), 100 - left),
         value=decoded(step.value) if payload else None,
-        brief=" ".join((step.value or "")[:_BRIEF].split()) if payload else "",
+        brief=_brief(step.value or "") if payload else "",
         error=decoded(step.error) if payload else None,
     )
+
+
+def _brief(value: str) -> str:
+    return in_brief(value) if is_reference(value) else " ".join(value[:_BRIEF].split())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ...app import App
+from ...clock import SECOND
 from ...model.capabilities import Capabilities
-from ...model.stats import WorkerStats
-from ...opening import database_file
+from ...model.stats import HealthPoint, WorkerStats
+from ...opening import free_disk
 from ...shapes.store import of_facts
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -22,6 +22,8 @@ from .storeverdicts import Verdict, fact_verdicts, health_verdicts
 
 group = Group("Store", kind="page")
 
+_OPERATIONS: Final = 15
+_MINUTES: Final = 240
 _ROLES: Final = {
     "numbers": "closes minutes, for the charts",
     "retention": "deletes what has been kept long enough",
@@ -48,16 +50,22 @@ _facts: Final = SharedLook[Facts](10.0)
 async def show(call: Call, query: Nothing) -> Page:
     """What the store is and how it fares."""
     app = call.whole("the store")
-    health, leaders, workers, known = await asyncio.gather(
-        app.stats.astore(), app.stats.aleaders(), app.stats.aworkers(), _facts.at(app, None, lambda: _look(app))
+    health, leaders, workers, known, past = await asyncio.gather(
+        app.stats.astore(),
+        app.stats.aleaders(),
+        app.stats.aworkers(),
+        _facts.at(app, None, lambda: _look(app)),
+        app.stats.ahealth(_MINUTES),
     )
     verdicts = [*fact_verdicts(known.facts, workers), *health_verdicts(health, known.disk)]
-    return Page("store.html", shows(verdicts, known, leaders, workers))
+    operations = sorted(app.stats.operations(), key=lambda one: -one.sum)[:_OPERATIONS]
+    shown = {"operations": operations, "charts": charts_of(past)}
+    return Page("store.html", {**shows(verdicts, known, leaders, workers), **shown})
 
 
 async def _look(app: App) -> Facts:
     described, capabilities = await asyncio.gather(asyncio.to_thread(app.open().describe), app.acapabilities())
-    return Facts(of_facts(described), capabilities, _free(app))
+    return Facts(of_facts(described), capabilities, free_disk(app.config))
 
 
 def shows(
@@ -81,10 +89,15 @@ def shows(
     }
 
 
-def _free(app: App) -> int | None:
-    """Bytes that are free where the file is; None where there is no file."""
-    file = database_file(app.config)
-    try:
-        return None if file is None else shutil.disk_usage(file.parent).free
-    except OSError:
-        return None
+def charts_of(past: Sequence[HealthPoint]) -> dict[str, dict[str, Any]]:
+    """The minutes that are kept: how large the database was, and how much memory the worker processes had."""
+    size = [("database", "accent", "bytes"), ("write-ahead log", "warn", "wal_bytes")]
+    memory = [("all worker processes", "accent", "rss"), ("the largest", "warn", "rss_max")]
+    return {"size": _chart(past, size), "memory": _chart(past, memory)}
+
+
+def _chart(past: Sequence[HealthPoint], lines: list[tuple[str, str, str]]) -> dict[str, Any]:
+    found = [(label, tone, [getattr(point, name) for point in past]) for label, tone, name in lines]
+    series = [{"label": label, "tone": tone, "values": values} for label, tone, values in found if any(values)]
+    starts = [point.minute // SECOND for point in past] if series else []
+    return {"x": starts, "series": series, "unit": "bytes", "kind": "line"}

@@ -70,8 +70,8 @@ async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 @group.post("/webhooks/{endpoint}/test", needs="operate")
 @_told
 async def test(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Send a message that tells of nothing."""
-    sent = await call.client.webhooks.atest(endpoint)
+    """Send a test message."""
+    sent = await call.client.webhooks.atest(endpoint, actor=call.actor, reason=form.reason)
     return Done(
         f"{below('webhooks', endpoint)}?delivery={sent.id}", "A test is on its way; what came of it appears here."
     )

@@ -59,13 +59,11 @@ async def show(call: Call, query: Nothing) -> Page:
         app.jobs.aexpired_leases(limit=_LEASES),
     )
     rows = rows_of(workers, stats, jobs)
-    return Page("workers.html", shows(rows, stranded, leases, more=len(jobs) == _RUNNING))
+    return Page("workers.html", shows(rows, stranded, leases))
 
 
-def shows(
-    rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Sequence[Lease], *, more: bool
-) -> dict[str, Any]:
-    """What the page shows. `more` says that not all running jobs were looked at."""
+def shows(rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Sequence[Lease]) -> dict[str, Any]:
+    """What the page shows."""
     live = [row for row in rows if row.state == "alive"]
     # Several workers may share a process, and each tells the figures of the whole of it.
     processes = {(row.worker.host, row.worker.pid): row.vitals for row in live if row.vitals}.values()
@@ -83,7 +81,6 @@ def shows(
         "stranded": stranded[:_STRANDED],
         "stranded_queues": len({one.queue for one in stranded}),
         "leases": leases,
-        "more": more,
     }
 
 
@@ -105,7 +102,7 @@ def _row(worker: Worker, vitals: Vitals | None, jobs: Sequence[JobRecord]) -> Wo
         state=state,
         tone=_TONES.get(state, "plain"),
         vitals=vitals,
-        running=len(jobs),
+        running=worker.running,
         jobs=sorted(jobs, key=lambda job: job.claimed_at or 0)[:_JOBS],
         path=below("workers", worker.id, "dead"),
     )

@@ -22,11 +22,11 @@ _STRIDE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of jobs, newest first."""
+    """A page of jobs, in the order of the search."""
 
     jobs: tuple[JobRecord, ...]
     more: str | None
-    """Behind this id there may be others; None where all was seen."""
+    """The `before` behind which there may be others; None where all was seen."""
     looked: int | None = None
     """How many were looked at where that was not all; None where an index told."""
 
@@ -37,7 +37,7 @@ async def find(jobs: Jobs, search: Search, now: int, *, before: str | None, limi
     if is_exact(search):
         page = await jobs.asearch(replace(wanted, limit=limit + 1))
         if len(page.jobs) > limit:
-            return Found(page.jobs[:limit], page.jobs[limit - 1].id)
+            return Found(page.jobs[:limit], wanted.place(page.jobs[limit - 1]))
         return Found(page.jobs, page.next, STORE_LOOKS if page.next is not None else None)
     kept: list[JobRecord] = []
     looked = 0
@@ -67,7 +67,7 @@ async def _each(jobs: Jobs, wanted: JobFilter, most: int) -> AsyncIterator[tuple
         page = await jobs.asearch(replace(wanted, before=before, limit=_STRIDE))
         for job in page.jobs:
             looked += 1
-            yield job, looked, job.id
+            yield job, looked, wanted.place(job)
         if page.next is None:
             return
         if len(page.jobs) < _STRIDE:

@@ -9,7 +9,6 @@ from ...model.answers import JobFilter
 from ...model.job import JobRecord, JobState
 from ...rules.fingerprint import fingerprint
 from ...rules.webhooks import own_tags
-from ...shapes.jobs import last_error
 from ...shapes.values import decoded
 from .query import Search
 from .values import Bound, instant
@@ -22,17 +21,23 @@ def filter_of(search: Search, now: int) -> JobFilter:
     """The part of a search that the store answers by itself."""
     return JobFilter(
         state=search.state,
+        label=search.label,
         queue=search.queue,
         task=search.task,
         tenant=search.tenant,
         reason=search.reason,
         flow=search.flow,
         worker=search.worker,
+        affinity=search.affinity,
+        created_by=search.created_by,
         tag=search.tags[0] if search.tags else None,
         priority=search.priority.value if search.priority and search.priority.side == "" else None,
         min_attempts=_least(search.attempts),
         created_after=None if search.since is None else instant(search.since, now),
         created_before=None if search.until is None else instant(search.until, now),
+        finished_after=None if search.ended_since is None else instant(search.ended_since, now),
+        finished_before=None if search.ended_until is None else instant(search.ended_until, now),
+        order="created" if search.ended_since is None and search.ended_until is None else "ended",
     )
 
 
@@ -84,13 +89,13 @@ def tags_of(job: JobRecord) -> list[str]:
 
 def fingerprint_of(job: JobRecord) -> str | None:
     """The kind of its last error."""
-    error = last_error(job)
+    error = job.error
     return None if error is None else fingerprint(job.task, error).key
 
 
 def _says(job: JobRecord, words: tuple[str, ...], *, payload: bool) -> bool:
-    error = decoded(last_error(job))
-    parts = [job.id, job.task, job.queue, job.tenant, job.reason or "", *tags_of(job)]
+    error = decoded(job.error)
+    parts = [job.id, job.task, job.queue, job.tenant, job.reason or "", job.created_by or "", *tags_of(job)]
     parts.append(error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_LOOKED_INTO])
     if payload:
         parts += [job.payload[:_LOOKED_INTO], (job.result or "")[:_LOOKED_INTO]]

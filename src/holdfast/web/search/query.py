@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from ...errors import InvalidInput
+from ...model.answers import LATER
 from ...model.job import JobState
 from .values import Bound, check_since, read_bound, read_length
 
@@ -31,6 +32,8 @@ class Search:
     """What is looked for. What is None is not asked for."""
 
     state: str | None = None
+    label: str | None = None
+    """delayed, retrying or throttled: ready, and its time has not come."""
     queue: str | None = None
     task: str | None = None
     tenant: str | None = None
@@ -38,8 +41,12 @@ class Search:
     flow: str | None = None
     worker: str | None = None
     """The id of the worker in whose hands it is."""
+    affinity: str | None = None
+    """What it should find loaded, such as a model."""
     error: str | None = None
     """The fingerprint of its last error."""
+    created_by: str | None = None
+    """Who enqueued it."""
     tags: tuple[str, ...] = ()
     """It has all of them."""
     attempts: Bound | None = None
@@ -49,6 +56,9 @@ class Search:
     since: str | None = None
     """Made at that instant or after it; "2h" is two hours ago."""
     until: str | None = None
+    ended_since: str | None = None
+    """Ended at that instant or after it. With this or the next, those that ended last come first."""
+    ended_until: str | None = None
     words: tuple[str, ...] = ()
     """Texts that are in it somewhere."""
 
@@ -127,12 +137,14 @@ def _read(name: str, value: str) -> Any:
             return read_bound(value)
         if name == "took":
             return read_bound(value, read_length)
-        if name in ("since", "until"):
+        if name in ("since", "until", "ended_since", "ended_until"):
             return check_since(value)
     except ValueError:
         raise BadSearch(f'"{name}:{value}" cannot be read; write it such as {name}:{_EXAMPLES[name]}') from None
     if name == "state" and value not in list(JobState):
         raise BadSearch(f"there is no state {value!r}; use one of {', '.join(JobState)}")
+    if name == "label" and value not in LATER:
+        raise BadSearch(f"there is no label {value!r} to search for; use one of {', '.join(LATER)}, or a state")
     return value
 
 
@@ -149,17 +161,22 @@ def _quoted(value: str) -> str:
 
 _EXAMPLES: Final = {
     "state": "failed",
+    "label": "delayed",
     "queue": "mail",
     "task": "billing.charge",
     "tenant": "acme",
     "reason": "retry",
     "flow": "01JQ…",
     "worker": "01JQ…",
+    "affinity": "llama3",
     "error": "4f1d0c…",
+    "created_by": "token:shop",
     "tag": "invoice",
     "attempts": ">2",
     "priority": ">=5",
     "took": ">30s",
     "since": "1h, or since:2026-11-15T09:00",
     "until": "15m, or until:2026-11-15T09:00",
+    "ended_since": "1h, or ended_since:2026-11-15T09:00",
+    "ended_until": "15m, or ended_until:2026-11-15T09:00",
 }

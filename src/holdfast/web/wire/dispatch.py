@@ -13,9 +13,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...app import App
+from ...creator import creating_as
+from ...errors import AccessDenied, BadHandle
 from ...model.access import NOBODY, Identity
 from ..settings import WebSettings
 from .call import Call
+from .confine import check_operation
 from .failures import Refused, error_response, refusal_of
 from .operation import Answered as Answered
 from .operation import Kind, Operation
@@ -68,8 +71,11 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        response = await self.respond(request)
-        await response(scope, receive, send)
+        identity: Identity | None = scope.get(IDENTITY)
+        # Also while the answer is sent: a stream enqueues its job only then.
+        with creating_as((identity or NOBODY).actor):
+            response = await self.respond(request)
+            await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
         """The answer to a request, whatever happens."""
@@ -79,12 +85,24 @@ class Dispatcher:
             operation = _pick(methods, request.method)
             face = self._faces[operation.kind]
             call = Call(self._app, request, await self._admitted(operation, request), self._settings)
-            limit = self._settings.bulk_limit if operation.bulk else self._settings.body_limit
+            limit = self._limit(operation)
             given = await read_arguments(operation, request, values, limit, self._settings.request_seconds)
-            result = await operation.handler(call, **given)
+            try:
+                await check_operation(call, operation, given)
+                result = await operation.handler(call, **given)
+            except (AccessDenied, BadHandle):
+                await self._note(operation, request, call.identity)
+                raise
             return result if isinstance(result, Response) else await face.answer(operation, call, result)
         except Exception as error:
             return await face.refuse(request, refusal_of(error))
+
+    def _limit(self, operation: Operation) -> int:
+        """Bytes that the body of an operation may have."""
+        settings = self._settings
+        if operation.bulk:
+            return settings.bulk_limit
+        return min(settings.small_limit, settings.body_limit) if operation.small else settings.body_limit
 
     def find(self, path: str) -> tuple[Operation, list[str]] | None:
         """The operation that answers GET for a path below this application, and the values in its path."""

@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from ...errors import (
+    AccessDenied,
     BeyondScope,
     ConfigError,
     Conflict,
@@ -30,6 +31,7 @@ logger: Final = logging.getLogger("holdfast.web")
 
 # The first that fits: what is special before its family.
 _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
+    (AccessDenied, 403),
     (BeyondScope, 403),
     (InvalidToken, 404),
     (PayloadTooLarge, 413),

@@ -20,6 +20,8 @@ Needs: TypeAlias = ScopeName | Literal["nothing"]
 
 T = TypeVar("T")
 
+_WITHOUT_VALUES: Final = ("nothing", "operate", "admin")
+"""What bodies need that hold no arguments or results, unless their operation says otherwise."""
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?::path)?\}")
 
 
@@ -55,10 +57,14 @@ class Operation:
     media: str = "application/json"
     bulk: bool = False
     """Whether its body may be as large as that of many jobs."""
+    small: bool = False
+    """Whether its body holds no more than names, numbers and a reason, or comes from anybody."""
     also: tuple[int, ...] = ()
     """Other statuses under which it gives the same kind of answer."""
     heeds: tuple[str, ...] = ()
     """Headers of the request that matter to it."""
+    confines: bool = False
+    """Whether it checks itself what a caller may do that is confined to queues or tasks."""
     streams: bool = False
     """Whether it answers by server-sent events where that is asked for."""
     besides: tuple[tuple[int, str], ...] = ()
@@ -109,6 +115,7 @@ def _operation(group: Group, method: str, path: str, handler: Handler, how: dict
     parts = {name: hints.pop(name) for name in ("query", "body", "form") if name in hints}
     unread = set(inspect.signature(handler).parameters) - {"call", *placeholders, *parts}
     assert not unread, f"{handler.__qualname__} takes {unread}, which nothing gives it"
+    small = group.kind == "api" and how["needs"] in _WITHOUT_VALUES
     summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
     return Operation(
         name=handler.__name__,
@@ -122,6 +129,7 @@ def _operation(group: Group, method: str, path: str, handler: Handler, how: dict
         description=description.strip(),
         places=tuple((name, hints[name]) for name in placeholders),
         answer=answer,
+        small=how.pop("small", small),
         **parts,
         **how,
     )

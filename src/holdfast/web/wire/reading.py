@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from starlette.requests import Request
 
+from ...rules.enums import allowed_values
 from .failures import Refused
 from .operation import Operation
 
@@ -48,18 +49,21 @@ def _place(name: str, type_: Any, value: str) -> Any:
     try:
         return msgspec.convert(unquote(value, errors="strict"), type_, strict=False)
     except (msgspec.ValidationError, UnicodeDecodeError) as wrong:
-        raise Refused(400, "invalid", f"{name} in the path: {wrong}") from wrong
+        raise Refused(400, "invalid", f"{name} in the path: {wrong}{allowed_values(type_, str(wrong))}") from wrong
 
 
 async def _body(type_: Any, request: Request, limit: int, seconds: float) -> Any:
     _check_type(request, _JSON)
     data = await read_body(request, limit, seconds)
+    if not data.strip():
+        raise Refused(400, "invalid", "the body is empty; send a JSON object, {} at least")
     try:
         return _decoder(type_).decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
         if "got `float`" in str(wrong):
             return _with_whole_numbers(type_, data)
-        raise Refused(400, "invalid", f"the body: {wrong}") from wrong
+        known = "" if " - at " in str(wrong) else _known(type_, str(wrong))
+        raise Refused(400, "invalid", f"the body: {wrong}{known}{allowed_values(type_, str(wrong))}") from wrong
 
 
 def _with_whole_numbers(type_: Any, data: bytes) -> Any:
@@ -109,7 +113,11 @@ async def _collect(request: Request, limit: int) -> bytes:
 def _check_type(request: Request, wanted: str) -> None:
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != wanted:
-        raise Refused(415, "unsupported_media_type", f"the body must be {wanted}, not {given or 'of no stated type'}")
+        message = (
+            f"the body must be {wanted}, not {given or 'of no stated type'}; send the header content-type: {wanted}"
+        )
+        least = ", and a body, {} at least" if wanted == _JSON else ""
+        raise Refused(415, "unsupported_media_type", message + least)
 
 
 def _pairs(text: bytes) -> list[tuple[str, str]]:
@@ -134,11 +142,13 @@ def _fields(type_: Any, pairs: list[tuple[str, str]], what: str) -> Any:
     try:
         return msgspec.convert(found, type_, strict=False)
     except msgspec.ValidationError as wrong:
-        raise Refused(400, "invalid", f"{what}: {wrong}{_known(type_, str(wrong))}") from wrong
+        raise Refused(
+            400, "invalid", f"{what}: {wrong}{_known(type_, str(wrong))}{allowed_values(type_, str(wrong))}"
+        ) from wrong
 
 
 def _known(type_: Any, wrong: str) -> str:
-    if "unknown field" not in wrong:
+    if "unknown field" not in wrong or not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
         return ""
     return "; known are " + ", ".join(field.encode_name for field in msgspec.structs.fields(type_))
 

@@ -18,7 +18,7 @@ app = holdfast.App(lease=2.0)
 
 
 def note(mark: str, job: str, epoch: int = 0) -> None:
-    ledger.append(os.environ["HOLDFAST_LEDGER"], mark, job, epoch)
+    ledger.append(os.environ["TEST_LEDGER"], mark, job, epoch)
 
 
 @app.task(max_attempts=None)

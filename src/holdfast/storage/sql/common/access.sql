@@ -1,7 +1,7 @@
 -- name: add_token
 -- None where one of that name is in force.
-insert into holdfast_token (id, name, hash, scopes, tenant, created_at, created_by, expires_at)
-values (:id, :name, :hash, :scopes, :tenant, :now, :actor, :now + cast(:expires as bigint))
+insert into holdfast_token (id, name, hash, scopes, tenant, created_at, created_by, expires_at, queues, tasks)
+values (:id, :name, :hash, :scopes, :tenant, :now, :actor, :now + cast(:expires as bigint), :queues, :tasks)
     on conflict (name) where revoked_at is null do nothing
 returning id;
 
@@ -11,14 +11,14 @@ update holdfast_token set revoked_at = :now where name = :name and revoked_at is
 
 -- name: find_token
 -- By its id, or by its name: of several the one in force, else the newest.
-select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, :now
+select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks, :now
   from holdfast_token
  where id = :which or name = :which
  order by case when id = :which then 0 when revoked_at is null then 1 else 2 end, id desc
  limit 1;
 
 -- name: list_tokens
-select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, :now
+select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks, :now
   from holdfast_token
  where id > :after
  order by id
@@ -29,7 +29,7 @@ update holdfast_token set revoked_at = :now where id = :id and revoked_at is nul
 
 -- name: identify_token
 -- Index: holdfast_token_hash.
-select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, :now, hash
+select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks, :now, hash
   from holdfast_token where hash = :hash;
 
 -- name: touch_token
@@ -40,7 +40,8 @@ update holdfast_token set last_used_at = :now where id = :id and coalesce(last_u
 insert into holdfast_session (hash, token, created_at, seen_at) values (:hash, :token, :now, :now);
 
 -- name: identify_session
-select t.id, t.name, t.scopes, t.tenant, t.created_at, t.created_by, t.expires_at, t.last_used_at, t.revoked_at, :now,
+select t.id, t.name, t.scopes, t.tenant, t.created_at, t.created_by, t.expires_at, t.last_used_at, t.revoked_at, t.queues,
+       t.tasks, :now,
        s.hash, s.created_at, s.seen_at, s.ended_at
   from holdfast_session as s join holdfast_token as t on t.id = s.token
  where s.hash = :hash;

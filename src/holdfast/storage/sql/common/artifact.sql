@@ -74,5 +74,38 @@ select a.job_id from holdfast_artifact as a
 -- name: miscounted_blobs
 select b.id from holdfast_blob as b
  where b.refs <> (select count(*) from holdfast_artifact as a where a.blob = b.id)
+                 + (select count(*) from holdfast_value as v where v.blob = b.id)
     or (b.state = 'kept') <> (b.refs > 0)
+ limit :n;
+
+-- name: open_blob
+-- Of a value: its bytes and what refers to it follow in the same transaction.
+insert into holdfast_blob (id, job_id, epoch, state, at) values (:id, :job_id, 0, 'writing', :now);
+
+-- name: blob_parts
+select data from holdfast_blob_part where blob = :blob order by n;
+
+-- name: add_value
+insert into holdfast_value (job_id, kind, key, blob) values (:job_id, :kind, :key, :blob);
+
+-- name: drop_value
+delete from holdfast_value where job_id = :job_id and kind = :kind and key = :key;
+
+-- name: fork_values
+-- The arguments, and the steps that the fork has in its own journal. Their bytes are the same.
+insert into holdfast_value (job_id, kind, key, blob)
+select :fork, v.kind, v.key, v.blob
+  from holdfast_value as v
+ where v.job_id = :id
+   and (v.kind = 'payload'
+        or (v.kind = 'step' and exists (select 1 from holdfast_step as s where s.job_id = :fork and s.key = v.key)));
+
+-- name: orphaned_values
+select v.job_id from holdfast_value as v
+ where not exists (select 1 from holdfast_job as job where job.id = v.job_id)
+ limit :n;
+
+-- name: missing_values
+select v.job_id from holdfast_value as v
+ where not exists (select 1 from holdfast_blob as b where b.id = v.blob and b.state = 'kept')
  limit :n;

@@ -6,6 +6,11 @@ insert into holdfast_breaker (scope, threshold, open_for, origin) values (:scope
    and (holdfast_breaker.threshold <> excluded.threshold or holdfast_breaker.open_for <> excluded.open_for
         or holdfast_breaker.origin <> excluded.origin);
 
+-- name: inherit_breaker
+insert into holdfast_breaker (scope, threshold, open_for, origin)
+select :scope, threshold, open_for, 'code' from holdfast_breaker where scope = :followed
+    on conflict (scope) do nothing;
+
 -- name: get_breaker
 -- A trial counts while its run goes on, however that ends. Without `exists`: Postgres may answer many of those by reading
 -- the whole table once. Indexes: holdfast_job's own, holdfast_job_parked.

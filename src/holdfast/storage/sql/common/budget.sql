@@ -83,10 +83,6 @@ delete from holdfast_spend
                                order by expires_at limit :n)
 returning budget;
 
--- name: put_shortage
-insert into holdfast_shortage (job_id, kind, key, asked, since) values (:job_id, :kind, :key, :asked, :now)
-    on conflict (job_id) do update set kind = excluded.kind, key = excluded.key, asked = excluded.asked;
-
 -- name: short_of
 -- Blocked jobs that wait for a budget or a quota, longest first. Index: holdfast_shortage_key.
 select s.job_id, s.asked

@@ -30,11 +30,14 @@ update holdfast_job
 returning queue;
 
 -- name: replay_job
--- A new generation: attempts from zero, history kept, no stale result. A live twin keeps the dedupe key.
+-- A new generation: attempts from zero, history kept, no stale result, no deadline that has passed. A live twin keeps the
+-- dedupe key.
 update holdfast_job
    set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
-       attempts = 0, crashes = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
-       finished_at = null, finished_epoch = null, result = null, deadline = null, dedupe_held = :held
+       past_attempts = past_attempts + attempts,
+       attempts = 0, crashes = 0, losses = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
+       finished_at = null, finished_epoch = null, result = null,
+       deadline = case when deadline > :now then deadline end, dedupe_held = :held
  where id = :id and finished_at is not null and generation < :max_generation
    and (cast(:held as text) is null or not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :held))
 returning queue, linked;
@@ -44,7 +47,8 @@ returning queue, linked;
 delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' and linked = 0 returning id;
 
 -- name: set_priority
-update holdfast_job set priority = :priority where id = :id and state in ('ready', 'blocked') returning id;
+update holdfast_job set priority = :priority
+ where id = :id and state in ('ready', 'blocked', 'suspended') returning id;
 
 -- name: set_queue_state
 insert into holdfast_queue (name, state) values (:name, :state)

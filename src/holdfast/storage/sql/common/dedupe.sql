@@ -28,11 +28,11 @@ update holdfast_job
 returning linked;
 
 -- name: replace_job
--- Debounce: new arguments and due time for a job that has not started.
+-- Debounce: new arguments and due time for a job that has not started. One that an operator or a budget holds stays so.
 update holdfast_job
    set payload = :payload, not_before = coalesce(:at, :now + :delay), rank = coalesce(:at, :now + :delay),
-       due = case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end
- where id = :id and state = 'ready' and started_at is null
+       due = case when state = 'blocked' then null when coalesce(:at, :now + :delay) <= :now then 1 else 0 end
+ where id = :id and (state = 'ready' or state = 'blocked' and reason in ('operator', 'budget_exhausted')) and started_at is null
 returning queue;
 
 -- name: prune_dedupe_windows

@@ -19,6 +19,15 @@ select job.id from holdfast_job as job
  where job.state in ('blocked', 'suspended') and job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
+-- name: find_by_end
+-- Ended jobs, those that ended last first. Index: holdfast_job_ended, which has all that is asked of a row but its id.
+select job.finished_at, job.id from holdfast_job as job
+ where job.finished_at >= :since and job.finished_at <= :upto and (job.finished_at < :upto or job.id < :before)
+   and (cast(:state as text) is null or job.state = :state)
+   and (cast(:queue as text) is null or job.queue = :queue)
+   and (cast(:older_than as bigint) is null or job.finished_at <= :now - :older_than)
+ order by job.finished_at desc, job.id desc limit :n;
+
 -- name: ready_queues
 -- The queues of ready jobs, each found by one step on holdfast_job_queued.
 with recursive q(queue) as (

@@ -1,3 +1,7 @@
+-- name: cancelled_members
+-- Index: holdfast_job_member.
+select id from holdfast_job where flow = :flow and cancel_at >= :at order by id;
+
 -- name: get_flow
 select id, name, tenant, revision, members, live, on_success, on_failure, cancel_policy, cancel_reason, cancel_at,
        created_at, finished_at, outcome
@@ -83,6 +87,19 @@ select job.id, job.member, job.task, job.state, job.result, job.error, job.reaso
    and not exists (select 1 from holdfast_edge as e where e.upstream = job.id and e.kind = 'flow')
  order by job.member;
 
+-- name: member_join
+-- A member, its join, and how many upstreams count.
+select job.flow, job.state, job.reason, job.inputs, j.applied, j.mode, j.needed, j.rest,
+       (select count(*) from holdfast_edge as e where e.downstream = job.id and e.kind = 'flow' and e.applied = 1)
+  from holdfast_job as job
+  left join holdfast_join as j on j.job_id = job.id and j.kind = 'flow'
+ where job.id = :id;
+
+-- name: set_join
+update holdfast_join set mode = :mode, needed = :needed, rest = :rest
+ where job_id = :id and kind = 'flow' and applied = 1
+returning job_id;
+
 -- name: staged_members
 select job.id
   from holdfast_job as job
@@ -105,7 +122,7 @@ select flow from holdfast_job where id = :id and state = 'running' and owner = :
 
 -- name: cancel_flow
 update holdfast_flow
-   set cancel_policy = :policy, cancel_reason = :reason, cancel_at = :now, cancel_upto = :upto
+   set cancel_policy = :policy, cancel_reason = :reason, cancel_at = :at, cancel_upto = :upto
  where id = :id and cancel_at is null and finished_at is null
 returning cancel_at;
 

@@ -18,5 +18,15 @@ select value from holdfast_meta where key = 'store_id';
 -- The first to ask decides, once and for all.
 insert into holdfast_meta (key, value) values ('store_id', :value) on conflict (key) do nothing;
 
+-- name: store_secret
+select value from holdfast_meta where key = 'secret';
+
+-- name: insert_store_secret
+-- The first to ask decides, once and for all.
+insert into holdfast_meta (key, value) values ('secret', :value) on conflict (key) do nothing;
+
+-- name: holder_of_worker
+select holder from holdfast_worker where id = :id;
+
 -- name: last_position
 select coalesce(max(position), 0) from holdfast_step where job_id = :job_id;

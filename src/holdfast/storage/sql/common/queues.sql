@@ -28,3 +28,20 @@ select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled,
 -- one tells all.
 select :now, (select min(name) from holdfast_queue where state in ('draining', 'disabled')),
        (select min(name) from holdfast_queue where events = 'all');
+
+-- name: tasks_of_queue
+-- Of ended jobs by one step on holdfast_job_history for each task; of live ones by the jobs that wait or run.
+with recursive ended(task) as (
+    select min(task) from holdfast_job where finished_at is not null
+    union all
+    select (select min(job.task) from holdfast_job as job where job.finished_at is not null and job.task > ended.task)
+      from ended where ended.task is not null
+)
+select task from ended
+ where task is not null
+   and exists (select 1 from holdfast_job as job
+                where job.finished_at is not null and job.task = ended.task and job.queue = :queue)
+union select task from holdfast_job where due is not null and queue = :queue
+union select task from holdfast_job where owner is not null and queue = :queue
+union select task from holdfast_job where state in ('blocked', 'suspended') and queue = :queue
+ order by 1;

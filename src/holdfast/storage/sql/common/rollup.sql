@@ -6,44 +6,69 @@ select (select count(*) from holdfast_job where finished_at >= :since and finish
        (select count(*) from holdfast_job where owner is not null and claimed_at >= :since and claimed_at < :until);
 
 -- name: roll_ended
--- Index: holdfast_job_ended, which has all that is read.
-select queue, state, count(*) from holdfast_job
+-- Index: holdfast_job_ended. The task is in the row itself: in the index every end of a job would write it.
+select queue, task, state, count(*) from holdfast_job
  where finished_at >= :since and finished_at < :until
- group by 1, 2;
+ group by 1, 2, 3;
 
 -- name: roll_enqueued
 -- Ids are made in the order of time, by the clock of whoever enqueues; a margin on both sides makes up for that.
-select queue, count(*) from holdfast_job
+select queue, task, count(*) from holdfast_job
  where id >= :first_id and id < :last_id and created_at >= :since and created_at < :until
- group by 1;
+ group by 1, 2;
 
 -- name: roll_started
 -- A run either goes on, or ended in success, or is in the history.
-select queue, sum(runs) from (
-    select queue, count(*) as runs from holdfast_job
+select queue, task, sum(runs) from (
+    select queue, task, count(*) as runs from holdfast_job
      where owner is not null and claimed_at >= :since and claimed_at < :until
-     group by 1
+     group by 1, 2
     union all
-    select queue, count(*) from holdfast_job
+    select queue, task, count(*) from holdfast_job
      where finished_at >= :since and finished_at < :later and state = 'succeeded'
        and claimed_at >= :since and claimed_at < :until
-     group by 1
+     group by 1, 2
     union all
-    select job.queue, count(*)
+    select job.queue, job.task, count(*)
       from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
      where past.ended_at >= :since and past.ended_at < :later
        and past.started_at >= :since and past.started_at < :until
-     group by 1) as parts
- group by 1;
+     group by 1, 2) as parts
+ group by 1, 2;
 
 -- name: roll_again
 -- Runs after which the job went back to wait. The last run of a job that failed for good is not one of them.
-select job.queue, past.outcome, count(*)
+select job.queue, job.task, past.outcome, count(*)
   from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
  where past.ended_at >= :since and past.ended_at < :until
    and past.outcome in ('failed', 'timeout', 'crashed', 'lost', 'throttled')
    and not (job.state = 'failed' and job.epoch = past.epoch + 1)
- group by 1, 2;
+ group by 1, 2, 3;
+
+-- name: roll_task_spreads
+-- How the run times and waits of each task are distributed: rounded, by a fifth at most, and counted. Unlike
+-- percentiles, the counts of several minutes can be added.
+with ended as (
+    select task, finished_at - claimed_at as run, claimed_at - not_before as wait from holdfast_job
+     where finished_at >= :since and finished_at < :until and state in ('succeeded', 'failed')
+       and claimed_at is not null
+)
+select task, metric,
+       case when value < 100 then (value + 5) / 10 * 10
+            when value < 1000 then (value + 25) / 50 * 50
+            when value < 10000 then (value + 250) / 500 * 500
+            when value < 100000 then (value + 2500) / 5000 * 5000
+            when value < 1000000 then (value + 25000) / 50000 * 50000
+            when value < 10000000 then (value + 250000) / 500000 * 500000
+            when value < 100000000 then (value + 2500000) / 5000000 * 5000000
+            when value < 1000000000 then (value + 25000000) / 50000000 * 50000000
+            when value < 10000000000 then (value + 250000000) / 500000000 * 500000000
+            else (value + 2500000000) / 5000000000 * 5000000000 end,
+       count(*), sum(value), max(value)
+  from (select task, 'run' as metric, run as value from ended
+        union all
+        select task, 'wait', case when wait > 0 then wait else 0 end from ended) as samples
+ group by 1, 2, 3;
 
 -- name: metric_window
 select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metric
@@ -74,6 +99,14 @@ select queue, metric, minute, count, sum, p50, p95, p99, max from holdfast_metri
 -- An hour's worth at a time.
 delete from holdfast_metric
  where minute < :now - :kept and minute < (select min(minute) from holdfast_metric) + 3600000000;
+
+-- name: task_minutes
+select task, figures from holdfast_task_minute where minute >= :since and minute < :until;
+
+-- name: prune_task_minutes
+-- An hour's worth at a time.
+delete from holdfast_task_minute
+ where minute < :now - :kept and minute < (select min(minute) from holdfast_task_minute) + 3600000000;
 
 -- name: get_mark
 select at, place from holdfast_mark where name = :name;

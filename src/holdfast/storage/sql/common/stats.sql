@@ -67,5 +67,14 @@ values (:worker, :now, :cpu, :rss, :claims, :claim_p50, :claim_p99, :waiting)
 -- name: list_pulses
 select worker, at, cpu, rss, claims, claim_p50, claim_p99, waiting from holdfast_pulse;
 
+-- name: put_health
+insert into holdfast_health (minute, health) values (:minute, :health) on conflict (minute) do nothing;
+
+-- name: list_health
+select health from holdfast_health where minute >= :since and minute < :until order by minute;
+
+-- name: prune_health
+delete from holdfast_health where minute < :now - :kept;
+
 -- name: delete_pulses
 delete from holdfast_pulse where worker not in (select id from holdfast_worker);

@@ -13,11 +13,13 @@ delete from holdfast_frame where job_id = :job_id and best_effort = 1 and live <
 -- The frames after a cursor and the head, in one statement: a finished job's frames are all there, because none is
 -- appended later. A job without frames gives one row.
 select j.finished_at, coalesce(s.head, 0), coalesce(s.live, 0), coalesce(s.trimmed, 0),
-       f.seq, f.live, f.best_effort, f.kind, f.encoding, f.data, f.step, f.generation, f.attempt, f.at
+       f.seq, f.live, f.best_effort, f.kind, f.encoding, f.data, f.step, f.generation, f.attempt, f.at,
+       f.source, f.correlation_id
   from holdfast_job as j
   left join holdfast_stream as s on s.job_id = j.id
   left join (select * from holdfast_frame
-              where job_id = :job_id and (seq, live) > (:seq, :live) and superseded = 0
+              where job_id = :job_id and (seq, live) > (:seq, :live) and (seq, live) <= (:until_seq, :until_live)
+                and superseded = 0
                 and best_effort <= :best_effort
               order by seq, live
               limit :n) as f on f.job_id = j.id
@@ -31,6 +33,10 @@ select 1 from holdfast_stream where job_id = :job_id;
 select s.percent, s.message, s.stage, s.progress_at
   from holdfast_job as j left join holdfast_stream as s on s.job_id = j.id
  where j.id = :job_id;
+
+-- name: stage_of
+-- The stage that a run reported last.
+select stage from holdfast_stream where job_id = :job_id and run = :run;
 
 -- name: get_summary
 select s.document, s.version, s.at

@@ -97,10 +97,17 @@ select d.job_id from holdfast_delivery as d
  where not exists (select 1 from holdfast_job as job where job.id = d.job_id)
  limit :n;
 
+-- name: last_webhook
+select max(succeeded_at) from holdfast_webhook;
+
 -- name: orphaned_callbacks
 select c.job_id from holdfast_callback as c
- where not exists (select 1 from holdfast_job as job where job.id = c.job_id)
+ where c.gone_at is null and not exists (select 1 from holdfast_job as job where job.id = c.job_id)
  limit :n;
+
+-- name: forget_callbacks
+-- Those of jobs that were deleted by then. Index: holdfast_callback_gone.
+delete from holdfast_callback where gone_at <= :upto;
 
 -- name: unguarded_webhooks
 -- Their deliveries would wait for ever.

@@ -1,9 +1,9 @@
 -- name: insert_worker
 -- An identity is random: one that exists is this very call, repeated after an unknown outcome.
 insert into holdfast_worker (id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at,
-                             beat_at, lease, lease_until, capabilities, resident, versions)
+                             beat_at, lease, lease_until, capabilities, resident, versions, holder)
 values (:id, :name, :host, :pid, :process_key, :queues, :tasks, :concurrency, :version, 'alive', :now, :now, :lease,
-        :now + :lease, :capabilities, :resident, :versions)
+        :now + :lease, :capabilities, :resident, :versions, :holder)
     on conflict (id) do update set beat_at = excluded.beat_at, lease_until = excluded.lease_until
  where holdfast_worker.state <> 'dead';
 
@@ -18,6 +18,20 @@ update holdfast_worker set state = 'stopping' where id = :id and state = 'alive'
 -- name: owned_jobs
 -- What the store thinks a worker runs. Index: holdfast_job_owned.
 select id, epoch, claim, cancel_at from holdfast_job where owner = :owner;
+
+-- name: running_of_workers
+-- How many jobs each worker runs, and its few oldest. Index: holdfast_job_owned, asked for in its order.
+select owner, jobs, id
+  from (select owner, id, count(*) over (partition by owner) as jobs,
+               row_number() over (partition by owner order by claimed_at, id) as place
+          from (select owner, id, claimed_at from holdfast_job where owner is not null
+                 order by owner limit 1000000) as running) as placed
+ where place <= :few
+ order by owner, place;
+
+-- name: is_cancelled
+-- The epoch is the owner's own: it grows when the job is taken or lost.
+select cancel_at is not null from holdfast_job where id = :id and epoch = :epoch and state = 'running';
 
 -- name: delete_worker
 -- A worker's row lives until it owns nothing.
@@ -34,3 +48,18 @@ select id, name, host, pid, process_key, queues, tasks, concurrency, version, st
 
 -- name: mark_dead
 update holdfast_worker set state = 'dead' where id = :id returning id;
+
+-- name: overdue_leases
+-- Jobs that a worker over the lease API has run for longer than their timeout allows, past their deadline or after a
+-- cancel: there is no process of ours that would stop them. Index: holdfast_job_owned.
+select job.id, job.owner, job.epoch,
+       case when job.cancel_at <= :now - :grace then 'cancelled'
+            when job.deadline <= :now - :grace then 'expired' else 'timeout' end
+  from holdfast_worker as worker
+  join holdfast_job as job on job.owner = worker.id and job.state = 'running'
+  left join holdfast_queue as queue on queue.name = job.queue
+ where worker.process_key = '' and worker.pid = 0
+   and (job.cancel_at <= :now - :grace
+        or job.deadline <= :now - :grace
+        or job.claimed_at + coalesce(job.timeout, queue.timeout) <= :now - :grace)
+ order by job.owner, job.id limit :n;

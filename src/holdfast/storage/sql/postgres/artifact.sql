@@ -20,3 +20,6 @@ delete from holdfast_step
 
 -- name: known_blobs
 select id from holdfast_blob where id = any(array(select json_array_elements_text(:ids::json)));
+
+-- name: drop_values
+delete from holdfast_value where kind = :kind and job_id = any(array(select json_array_elements_text(:ids::json)));

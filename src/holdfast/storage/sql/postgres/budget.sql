@@ -59,9 +59,9 @@ select key, allowed, span, concurrency from holdfast_quota where key = :key orde
 select distinct key from holdfast_shortage where key = any(array(select json_array_elements_text(:keys::json)));
 
 -- name: unblock_short
--- Whoever waited longest goes first: it keeps its place.
+-- Whoever waited longest goes first: it keeps its place. A replaced one may have a due time that is still ahead.
 update holdfast_job
-   set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'unblocked'
+   set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
  where id = any(array(select id from holdfast_job
                        where id = any(array(select json_array_elements_text(:ids::json)))
                          and state = 'blocked' and reason in ('budget_exhausted', 'quota')
@@ -72,12 +72,13 @@ returning id, queue;
 -- name: drop_shortages
 delete from holdfast_shortage where job_id = any(array(select json_array_elements_text(:ids::json)));
 
--- name: hurry_quota
--- Jobs that wait for the window of a quota that was changed ask again now. Index: holdfast_job_later.
-update holdfast_job
-   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
- where id = any(array(select id from holdfast_job
-                       where due = 0 and reason = 'quota' and limits::json ->> 'quota' = :name
-                       order by not_before limit :n
-                         for update skip locked))
-returning queue;
+-- name: let_in_before
+-- Of these holders those whose admission counts in the window already.
+select holder from holdfast_admission
+ where quota = :quota and at > :now - :span and holder = any(array(select json_array_elements_text(:holders::json)));
+
+-- name: put_shortages
+insert into holdfast_shortage (job_id, kind, key, asked, since)
+select job.id, 'budget', :key, :asked, :now from holdfast_job as job
+ where job.id = any(array(select json_array_elements_text(:ids::json)))
+    on conflict (job_id) do update set kind = excluded.kind, key = excluded.key, asked = excluded.asked;

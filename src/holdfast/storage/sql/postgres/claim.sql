@@ -8,7 +8,8 @@ select coalesce((select min(not_before) from holdfast_job where due = 0) <= :now
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end
  where id = any(array(select id from holdfast_job where due = 0 and not_before <= :now
-                       order by not_before limit :n for update skip locked));
+                       order by not_before limit :n for update skip locked))
+returning 1;
 
 -- name: claim_jobs
 -- Materialised: as a plain subquery a nested-loop plan may run it again and claim more than n. By an array: joined to
@@ -16,14 +17,15 @@ update holdfast_job
 -- rescue of this worker either sees these rows or stops the claim.
 -- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each). A breaker is
 -- noted here too: by hold_lanes, every job that has one was written twice.
--- `lone` says that nothing else is done in the transaction: then it takes all or nothing, where limits must be looked at.
+-- `lone` says that nothing else is done in the transaction: then it takes all or nothing, where limits must be looked at
+-- or a start is to be told.
 -- A route may come in strips of priorities, each from a rank on: the index is entered there, and not before.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
-    select job.id, job.limits
+    select job.id, job.limits, job.tags
       from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int, least int, most int, since bigint)
-     cross join lateral (select id, priority, rank, limits from holdfast_job
+     cross join lateral (select id, priority, rank, limits, tags from holdfast_job
                           where due = 1 and route = r.route and priority >= coalesce(r.least, -32768)
                             and priority <= coalesce(r.most, 32767) and rank >= coalesce(r.since, -9223372036854775807)
                           order by priority desc, rank, id limit :n
@@ -46,7 +48,7 @@ update holdfast_job as job
    and (:lone::int = 0
         or (coalesce((select min(not_before) from holdfast_job where due = 0) > :now, true)
             and (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is null
-            and not exists (select 1 from head where limits is not null)))
+            and not exists (select 1 from head where limits is not null or strpos(tags, '"webhook-on:*"') > 0)))
 returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 

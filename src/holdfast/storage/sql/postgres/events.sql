@@ -50,3 +50,27 @@ select :now, 'job', job.tenant, job.id, job.task, job.queue, job.state, job.reas
   from holdfast_job as job join holdfast_queue as q on q.name = job.queue and q.events = 'all'
  where job.id = any(array(select json_array_elements_text(:ids::json)))
  order by job.id;
+
+-- name: tell_asked
+-- New jobs that ask for it themselves; those of queues that tell all are told already.
+insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
+select :now, 'job', tenant, id, task, queue, state, reason, 0, epoch, tags, flow
+  from holdfast_job as job
+ where id = any(array(select json_array_elements_text(:ids::json)))
+   and not exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all')
+ order by id;
+
+-- name: tell_stage
+-- `name` is the stage, `target` the one before.
+insert into holdfast_event_inbox (
+    at, kind, tenant, job, task, queue, previous, state, attempt, epoch, worker, tags, flow, name, target)
+select :now, 'stage', job.tenant, job.id, job.task, job.queue, 'running', 'running', job.attempts, job.epoch, job.owner,
+       job.tags, job.flow, :stage::text, :before::text
+  from holdfast_job as job
+ where job.id = :job_id
+   and (strpos(job.tags, '"webhook-on:*"') > 0
+        or exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all'));
+
+-- name: untell_job
+-- A job that was inserted and taken back in this transaction. The inbox is short: the relay empties it.
+delete from holdfast_event_inbox where job = :id;

@@ -23,6 +23,13 @@ select found.id from q
  where q.queue is not null
  order by found.id desc limit :n;
 
+-- name: find_later
+-- Ready, and not due yet. Index: holdfast_job_later; `offset 0` keeps it from reading the table in the order of ids.
+select job.id
+  from (select * from holdfast_job where due = 0 and not_before > :now offset 0) as job
+ where job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
+
 -- name: find_unsuccessful
 -- In one of the four states. Index: holdfast_job_unsuccessful.
 with recursive q(queue) as (
@@ -55,6 +62,9 @@ select job.id
  where @wanted(job)
    and (cast(:priority as bigint) is null or job.priority = :priority)
    and (cast(:min_attempts as bigint) is null or job.attempts >= :min_attempts)
+   and (cast(:created_by as text) is null or job.created_by = :created_by)
+   and (cast(:affinity as text) is null
+        or job.route in (select id from holdfast_route where affinity = :affinity))
    and (cast(:tag as text) is null
         or exists (select 1 from json_array_elements_text(job.tags::json) as tag where tag = :tag))
    and (cast(:text as text) is null or strpos(job.payload, :text) > 0 or strpos(job.error, :text) > 0)

@@ -20,7 +20,8 @@ returning item.n, 'succeeded', job.queue, job.task, job.tenant, job.attempts, jo
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
--- (`by_owner` 0) is not the outcome that the lost owner may still try to record.
+-- (`by_owner` 0) is not the outcome that the lost owner may still try to record. A job that was lost keeps its place.
+-- One whose first run did not begin (`unbegun`) has not started, and holds its key as before.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner for key share
 )
@@ -30,9 +31,10 @@ update holdfast_job as job
        due = case when job.cancel_at is null and item.state = 'ready'
                   then case when item.delay > 0 then 0 when coalesce(item.suspect, job.suspect) = 1 then 3 else 1 end end,
        not_before = case when item.state = 'ready' then :now + item.delay else job.not_before end,
-       rank = case when item.state = 'ready' then :now + item.delay else job.rank end,
+       rank = case when item.state = 'ready' and item.loss = 0 then :now + item.delay else job.rank end,
        attempts = job.attempts - item.refund,
        crashes = job.crashes + item.crash,
+       losses = case item.suspect when 0 then 0 else job.losses + item.loss end,
        suspect = coalesce(item.suspect, job.suspect),
        alone = 0,
        route = coalesce(item.route, job.route),
@@ -41,14 +43,23 @@ update holdfast_job as job
        finished_at = case when job.cancel_at is not null or item.terminal = 1 then :now end,
        finished_epoch = case when :by_owner = 1 then job.epoch else job.finished_epoch end,
        epoch = job.epoch + 1,
-       dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null else job.dedupe_held end,
+       started_at = case when item.unbegun = 1 and job.attempts = 1 and job.started_at = job.claimed_at then null
+                         else job.started_at end,
+       dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null
+                          when item.unbegun = 1 and job.dedupe_until = 'start' and job.attempts = 1
+                               and (job.finished_epoch is null or job.started_at = job.claimed_at)
+                               and not exists (select 1 from holdfast_job as twin
+                                                where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope
+                                                                         || chr(31) || job.dedupe_key)
+                          then job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                          else job.dedupe_held end,
        owner = null,
        claim = null
   from unnest(:id::text[], :epoch::bigint[], :state::text[], :reason::text[], :delay::bigint[], :refund::int[],
-              :crash::int[], :suspect::smallint[], :route::bigint[], :deadline::bigint[], :error::text[],
-              :terminal::int[])
+              :crash::int[], :loss::int[], :suspect::smallint[], :route::bigint[], :deadline::bigint[],
+              :error::text[], :terminal::int[], :unbegun::int[])
        with ordinality
-    as item(id, epoch, state, reason, delay, refund, crash, suspect, route, deadline, error, terminal, n)
+    as item(id, epoch, state, reason, delay, refund, crash, loss, suspect, route, deadline, error, terminal, unbegun, n)
  where job.id = any(:id::text[]) and job.id = item.id
    and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)

@@ -157,12 +157,14 @@ delete from holdfast_hop
  where job_id in (select hop.job_id from json_array_elements_text(:ids::json) as i(id)
                     join holdfast_hop as hop on hop.job_id = i.id
                      for update of hop skip locked)
-returning job_id, state, flow;
+returning job_id, state, flow,
+          exists (select 1 from holdfast_hook as h where h.job_id = holdfast_hop.job_id);
 
 -- name: page_of_hops
 delete from holdfast_hop
  where job_id = any(array(select job_id from holdfast_hop order by job_id limit :n for update skip locked))
-returning job_id, state, flow;
+returning job_id, state, flow,
+          exists (select 1 from holdfast_hook as h where h.job_id = holdfast_hop.job_id);
 
 -- name: put_hop
 insert into holdfast_hop (job_id, at, state, flow)

@@ -31,12 +31,16 @@ update holdfast_job as job set holds = item.holds
 
 -- name: park_job
 -- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
--- would have been has not started, and holds its key as before; no run of its generation has ended.
+-- would have been has not started, and holds its key as before: no handler of its generation has begun.
+-- Without a lane it is blocked until a budget has room.
 update holdfast_job as job
-   set state = 'ready', due = 2, lane = item.lane, reason = 'limit', attempts = job.attempts - 1,
-       started_at = case when job.attempts = 1 and job.finished_epoch is null and job.started_at = job.claimed_at
+   set state = case when item.lane is null then 'blocked' else 'ready' end,
+       due = case when item.lane is not null then 2 end, lane = item.lane,
+       reason = case when item.lane is null then 'budget_exhausted' else 'limit' end, attempts = job.attempts - 1,
+       started_at = case when job.attempts = 1 and job.started_at = job.claimed_at
                          then null else job.started_at end,
-       dedupe_held = case when job.dedupe_until = 'start' and job.attempts = 1 and job.finished_epoch is null
+       dedupe_held = case when job.dedupe_until = 'start' and job.attempts = 1
+                               and (job.finished_epoch is null or job.started_at = job.claimed_at)
                                and not exists (select 1 from holdfast_job as twin
                                                 where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope
                                                                          || chr(31) || job.dedupe_key)
@@ -47,6 +51,23 @@ update holdfast_job as job
  where job.id = item.id and job.state = 'running' and job.epoch = item.epoch
 returning item.n;
 
+-- name: park_alike
+-- The first of a route that ask for the same as a job that a quota or a budget has just refused: one by one, a long backlog
+-- of them would keep others waiting. None that has run before: it may have been let in already.
+update holdfast_job
+   set state = case when cast(:lane as text) is null then 'blocked' else 'ready' end,
+       due = case when cast(:lane as text) is not null then 2 end, lane = cast(:lane as text),
+       reason = case when cast(:lane as text) is null then 'budget_exhausted' else 'limit' end
+ where id = any(array(select id from holdfast_job
+                       where id = any(array(select id from (select id, limits, tenant, started_at from holdfast_job
+                                                             where due = 1 and route = :route
+                                                             order by priority desc, rank, id limit :n) as head
+                                             where limits = :limits and tenant = :tenant and started_at is null))
+                         and due = 1
+                       order by id
+                         for update skip locked))
+returning id;
+
 -- name: unpark_jobs
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end, lane = null
@@ -56,7 +77,12 @@ returning queue;
 
 -- name: lock_bucket
 -- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
-select least(capacity, tokens + greatest(0, :now - refilled_at) / 1e6 * refill), refill, :now from holdfast_bucket
+-- A key's bucket is of the size that its rate has now.
+select least(coalesce((select r.capacity from holdfast_bucket as r where r.scope = b.base), b.capacity),
+             b.tokens + greatest(0, :now - b.refilled_at) / 1e6
+                        * coalesce((select r.refill from holdfast_bucket as r where r.scope = b.base), b.refill)),
+       coalesce((select r.refill from holdfast_bucket as r where r.scope = b.base), b.refill), :now
+  from holdfast_bucket as b
  where scope = :scope
    for update;
 

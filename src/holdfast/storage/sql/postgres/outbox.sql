@@ -27,6 +27,7 @@ with head as materialized (
 )
 update holdfast_job as job
    set state = 'ready', due = 0, reason = 'unparked', attempts = 0, error = null,
+       past_attempts = past_attempts + attempts,
        not_before = :now + 1 + item.n * :spread / :most, rank = :now + 1 + item.n * :spread / :most
   from item
  where job.id = item.id
@@ -85,12 +86,16 @@ update holdfast_job
 returning id;
 
 -- name: oldest_entries
--- When the first was put of those that wait, that are parked and that were abandoned. By the first row of an index each:
--- holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful.
+-- When the first was put of those that wait, that are parked and that were abandoned, and when the newest was delivered.
+-- By the first row of an index each: holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful,
+-- holdfast_job_history (the task of an entry is named like its queue).
 select q.value,
        (select created_at from holdfast_job where due is not null and queue = q.value order by id limit 1),
        (select created_at from holdfast_job where state = 'blocked' and queue = q.value order by id limit 1),
        (select created_at from holdfast_job
          where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = q.value
-         order by id limit 1)
+         order by id limit 1),
+       (select finished_at from holdfast_job
+         where finished_at is not null and task = q.value and queue = q.value and state = 'succeeded'
+         order by id desc limit 1)
   from json_array_elements_text(:queues::json) as q(value);

@@ -13,6 +13,7 @@ select state from holdfast_worker
 
 -- name: page_of_lost
 -- What somebody is just ending is left to the next look.
-select id, task, epoch, generation, attempts, max_attempts, crashes, alone, deadline - :now, claimed_at, reason
+select id, epoch, attempts, max_attempts, crashes, losses, alone, deadline - :now,
+       coalesce(retry, (select q.retry from holdfast_queue as q where q.name = holdfast_job.queue)), created_at, :now
   from holdfast_job where owner = :owner order by id limit :n
    for update skip locked;

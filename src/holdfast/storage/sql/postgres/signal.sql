@@ -57,3 +57,22 @@ update holdfast_waitpoint set closed_at = :now
 
 -- name: unfinished_of
 select id from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;
+
+-- name: pending_names
+-- What suspended jobs wait for by name. Where one of each is needed, without those that have come. Ordered as Python
+-- orders text, because the two lists of what is pending are merged there. Index: holdfast_wait_named.
+select w.job_id, job.task, job.queue, job.tenant, n.name, w.condition::json ->> 'schema', w.since, w.timeout_at,
+       substr(job.payload, 1, 1000)
+  from holdfast_wait as w
+  join holdfast_job as job on job.id = w.job_id and job.state = 'suspended'
+ cross join lateral json_array_elements_text(w.condition::json -> 'names') as n(name)
+ where strpos(w.condition, '"names"') > 0 and w.job_id collate "C" >= :after
+   and (w.job_id collate "C", n.name collate "C") > (:after, :name)
+   and (w.timeout_at is null or w.timeout_at > :now)
+   and (:tenant::text is null or job.tenant = :tenant)
+   and (:job_id::text is null or w.job_id = :job_id)
+   and not (coalesce(w.condition::json ->> 'needed', '1') = '0'
+            and exists (select 1 from holdfast_signal as s
+                         where s.job_id = w.job_id and s.taken_by is null and s.name = n.name))
+ order by w.job_id collate "C", n.name collate "C"
+ limit :n;

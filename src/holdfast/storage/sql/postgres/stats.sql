@@ -22,6 +22,13 @@ select * from unnest(:queue::text[], :metric::text[], :minute::bigint[], :count:
  where excluded.count > holdfast_metric.count
 returning 0;
 
+-- name: put_task_minute
+insert into holdfast_task_minute (minute, task, count, figures)
+select * from unnest(:minute::bigint[], :task::text[], :count::bigint[], :figures::text[])
+    on conflict (minute, task) do update set count = excluded.count, figures = excluded.figures
+ where excluded.count > holdfast_task_minute.count
+returning 0;
+
 -- name: store_health
 select (select sum(pg_total_relation_size(c.oid))::bigint from pg_class as c
           join pg_namespace as n on n.oid = c.relnamespace

@@ -39,7 +39,8 @@ returning i.n;
 
 -- name: copy_frames
 copy holdfast_frame (
-    job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at)
+    job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at, source,
+    correlation_id)
 from stdin;
 
 -- name: forget_frames

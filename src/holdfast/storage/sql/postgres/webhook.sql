@@ -30,6 +30,12 @@ select job_id, endpoint, message, kind, job, :now
 select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result)
   from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)));
 
+-- name: told_errors
+-- Of these runs, each a job and its epoch.
+select a.job_id, a.epoch, a.error
+  from json_array_elements(:runs::json) as r(value)
+  join holdfast_attempt as a on a.job_id = r.value ->> 0 and a.epoch = (r.value ->> 1)::bigint;
+
 -- name: told_artifacts
 select job_id, name, content_type, size from holdfast_artifact
  where job_id = any(array(select json_array_elements_text(:ids::json)))
@@ -45,8 +51,9 @@ select job_id, url from json_to_recordset(:rows::json) as r(job_id text, url tex
 -- name: callbacks_of
 select job_id, url from holdfast_callback where job_id = any(array(select json_array_elements_text(:ids::json)));
 
--- name: forget_callbacks
-delete from holdfast_callback where job_id = any(array(select json_array_elements_text(:ids::json)));
+-- name: leave_callbacks
+-- Their jobs are deleted; what was logged of them may still have to be told.
+update holdfast_callback set gone_at = :now where job_id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: newest_deliveries
 -- Of each endpoint. Index: holdfast_delivery_endpoint.

@@ -15,3 +15,6 @@ delete from holdfast_step where kind = 'artifact' and job_id in (select value fr
 
 -- name: known_blobs
 select id from holdfast_blob where id in (select value from json_each(:ids));
+
+-- name: drop_values
+delete from holdfast_value where kind = :kind and job_id in (select value from json_each(:ids));

@@ -54,20 +54,22 @@ select key, allowed, span, concurrency from holdfast_quota where key = :key;
 select distinct key from holdfast_shortage where key in (select value from json_each(:keys));
 
 -- name: unblock_short
--- Whoever waited longest goes first: it keeps its place.
+-- Whoever waited longest goes first: it keeps its place. A replaced one may have a due time that is still ahead.
 update holdfast_job
-   set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'unblocked'
+   set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
  where id in (select value from json_each(:ids)) and state = 'blocked' and reason in ('budget_exhausted', 'quota')
 returning id, queue;
 
 -- name: drop_shortages
 delete from holdfast_shortage where job_id in (select value from json_each(:ids));
 
--- name: hurry_quota
--- Jobs that wait for the window of a quota that was changed ask again now. Index: holdfast_job_later.
-update holdfast_job
-   set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
- where rowid in (select rowid from holdfast_job
-                  where due = 0 and reason = 'quota' and limits ->> '$.quota' = :name
-                  order by not_before limit :n)
-returning queue;
+-- name: let_in_before
+-- Of these holders those whose admission counts in the window already.
+select holder from holdfast_admission
+ where quota = :quota and at > :now - :span and holder in (select value from json_each(:holders));
+
+-- name: put_shortages
+insert into holdfast_shortage (job_id, kind, key, asked, since)
+select job.id, 'budget', :key, :asked, :now from holdfast_job as job
+ where job.id in (select value from json_each(:ids))
+    on conflict (job_id) do update set kind = excluded.kind, key = excluded.key, asked = excluded.asked;

@@ -25,8 +25,10 @@ select count(:ids);
 -- Keyless jobs only: a key may be taken meanwhile, which is looked at one by one.
 update holdfast_job
    set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
-       attempts = 0, crashes = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
-       finished_at = null, finished_epoch = null, result = null, deadline = null
+       past_attempts = past_attempts + attempts,
+       attempts = 0, crashes = 0, losses = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
+       finished_at = null, finished_epoch = null, result = null,
+       deadline = case when deadline > :now then deadline end
  where id = :id and finished_at is not null and generation < :max_generation and dedupe_key is null
 returning id;
 

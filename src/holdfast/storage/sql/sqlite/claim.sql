@@ -9,7 +9,8 @@ select exists (select 1 from holdfast_job indexed by holdfast_job_later where du
 -- Differs: only Postgres has rows that others may have locked.
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end
- where rowid in (select rowid from holdfast_job where due = 0 and not_before <= :now order by not_before limit :n);
+ where rowid in (select rowid from holdfast_job where due = 0 and not_before <= :now order by not_before limit :n)
+returning 1;
 
 -- name: claim_jobs
 -- Each route is probed by prefix equality on holdfast_job_ready and gives at most n rows, so the cost depends

@@ -4,14 +4,15 @@
 -- The look at the queue's state costs less than the noise of a measurement.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
+    max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at,
+    created_by)
 select :id, :task, :queue, :route, :tenant, 'ready',
        case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
        :priority, coalesce(:rank, :at, :now + :delay), coalesce(:at, :now + :delay),
        case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
        :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout,
        coalesce(:deadline_at, :now + :deadline),
-       :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now
+       :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now, :created_by
   from @rows
  where (:dedupe_held is null
         or not exists (select 1 from holdfast_dedupe where held = :dedupe_held and expires_at > :now))
@@ -22,12 +23,13 @@ select :id, :task, :queue, :route, :tenant, 'ready',
 -- The same for one row without a key. Triggers tell of it.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, created_at)
+    max_attempts, retry, timeout, deadline, created_at, created_by)
 select :id, :task, :queue, :route, :tenant, 'ready',
        case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
        :priority, coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
        case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
-       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout, coalesce(:deadline_at, :now + :deadline), :now
+       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout, coalesce(:deadline_at, :now + :deadline), :now,
+       :created_by
  where not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
     on conflict do nothing;
 
@@ -39,7 +41,7 @@ select 1;
 -- There is nothing to decide and no conflict to look for.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, created_at)
+    max_attempts, retry, timeout, deadline, created_at, created_by)
 select :id, :task, :queue, :route, :tenant, :state, :due, :priority, :rank, :not_before, :reason, :limits, :payload,
-       :tags, :trace, :max_attempts, :retry, :timeout, :deadline, :created_at
+       :tags, :trace, :max_attempts, :retry, :timeout, :deadline, :created_at, :created_by
   from @rows;

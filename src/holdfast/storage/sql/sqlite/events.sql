@@ -34,3 +34,27 @@ drop trigger if exists holdfast_job_added;
 -- name: tell_copied
 -- The trigger has told.
 select 0 where :ids is null;
+
+-- name: tell_asked
+-- New jobs that ask for it themselves; those of queues that tell all are told already.
+insert into holdfast_event (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
+select :now, 'job', tenant, id, task, queue, state, reason, 0, epoch, tags, flow
+  from holdfast_job as job
+ where id in (select value from json_each(:ids))
+   and not exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all')
+ order by id;
+
+-- name: tell_stage
+-- `name` is the stage, `target` the one before.
+insert into holdfast_event (
+    at, kind, tenant, job, task, queue, previous, state, attempt, epoch, worker, tags, flow, name, target)
+select :now, 'stage', job.tenant, job.id, job.task, job.queue, 'running', 'running', job.attempts, job.epoch, job.owner,
+       job.tags, job.flow, :stage, :before
+  from holdfast_job as job
+ where job.id = :job_id
+   and (instr(job.tags, '"webhook-on:*"') > 0
+        or exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all'));
+
+-- name: untell_job
+-- Differs: an insert never waits for another transaction here, so no job is taken back.
+select 0 where :id is null;

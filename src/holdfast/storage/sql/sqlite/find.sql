@@ -22,6 +22,12 @@ select found.id from q
                         order by job.id desc limit :n)
  order by found.id desc limit :n;
 
+-- name: find_later
+-- Ready, and not due yet. Index: holdfast_job_later; in the order of ids SQLite would read the table.
+select job.id from holdfast_job as job indexed by holdfast_job_later
+ where job.due = 0 and job.not_before > :now and job.id < :before and @wanted(job)
+ order by job.id desc limit :n;
+
 -- name: find_unsuccessful
 -- In one of the four states. Index: holdfast_job_unsuccessful.
 with recursive q(queue) as (
@@ -54,6 +60,9 @@ select job.id from json_each(:ids) as given
  where @wanted(job)
    and (cast(:priority as bigint) is null or job.priority = :priority)
    and (cast(:min_attempts as bigint) is null or job.attempts >= :min_attempts)
+   and (cast(:created_by as text) is null or job.created_by = :created_by)
+   and (cast(:affinity as text) is null
+        or job.route in (select id from holdfast_route where affinity = :affinity))
    and (:tag is null or exists (select 1 from json_each(job.tags) as tag where tag.value = :tag))
    and (:text is null or instr(job.payload, :text) > 0 or instr(job.error, :text) > 0)
  order by job.id desc;

@@ -12,16 +12,18 @@ returning id, finished_epoch, 'succeeded', queue, task, tenant, attempts, tags, 
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
--- (`by_owner` 0) is not the outcome that the lost owner may still try to record.
+-- (`by_owner` 0) is not the outcome that the lost owner may still try to record. A job that was lost keeps its place.
+-- One whose first run did not begin (`unbegun`) has not started, and holds its key as before.
 update holdfast_job
    set state = case when cancel_at is null then :state else 'cancelled' end,
        reason = case when cancel_at is null then :reason else cancel_reason end,
        due = case when cancel_at is null and :state = 'ready'
                   then case when :delay > 0 then 0 when coalesce(:suspect, suspect) = 1 then 3 else 1 end end,
        not_before = case when :state = 'ready' then :now + :delay else not_before end,
-       rank = case when :state = 'ready' then :now + :delay else rank end,
+       rank = case when :state = 'ready' and :loss = 0 then :now + :delay else rank end,
        attempts = attempts - :refund,
        crashes = crashes + :crash,
+       losses = case :suspect when 0 then 0 else losses + :loss end,
        suspect = coalesce(:suspect, suspect),
        alone = 0,
        route = coalesce(:route, route),
@@ -30,7 +32,16 @@ update holdfast_job
        finished_at = case when cancel_at is not null or :terminal = 1 then :now end,
        finished_epoch = case when :by_owner = 1 then epoch else finished_epoch end,
        epoch = epoch + 1,
-       dedupe_held = case when cancel_at is not null or :terminal = 1 then null else dedupe_held end,
+       started_at = case when :unbegun = 1 and attempts = 1 and started_at = claimed_at then null
+                         else started_at end,
+       dedupe_held = case when cancel_at is not null or :terminal = 1 then null
+                          when :unbegun = 1 and dedupe_until = 'start' and attempts = 1
+                               and (finished_epoch is null or started_at = claimed_at)
+                               and not exists (select 1 from holdfast_job as twin
+                                                where twin.dedupe_held = holdfast_job.tenant || char(31)
+                                                      || holdfast_job.dedupe_scope || char(31) || holdfast_job.dedupe_key)
+                          then tenant || char(31) || dedupe_scope || char(31) || dedupe_key
+                          else dedupe_held end,
        owner = null,
        claim = null
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch

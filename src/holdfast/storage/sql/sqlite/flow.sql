@@ -106,12 +106,14 @@ returning id;
 update holdfast_join set sweep = 1 where job_id in (select value from json_each(:ids)) and kind = 'flow';
 
 -- name: take_hops
-delete from holdfast_hop where job_id in (select value from json_each(:ids)) returning job_id, state, flow;
+delete from holdfast_hop where job_id in (select value from json_each(:ids)) returning job_id, state, flow,
+          exists (select 1 from holdfast_hook as h where h.job_id = holdfast_hop.job_id);
 
 -- name: page_of_hops
 delete from holdfast_hop
  where job_id in (select job_id from holdfast_hop order by job_id limit :n)
-returning job_id, state, flow;
+returning job_id, state, flow,
+          exists (select 1 from holdfast_hook as h where h.job_id = holdfast_hop.job_id);
 
 -- name: put_hop
 insert into holdfast_hop (job_id, at, state, flow) values (:job_id, :now, :state, :flow)

@@ -23,18 +23,34 @@ update holdfast_job set holds = item.holds
 
 -- name: park_job
 -- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
--- would have been has not started, and holds its key as before; no run of its generation has ended.
+-- would have been has not started, and holds its key as before: no handler of its generation has begun.
+-- Without a lane it is blocked until a budget has room.
 update holdfast_job
-   set state = 'ready', due = 2, lane = :lane, reason = 'limit', attempts = attempts - 1,
-       started_at = case when attempts = 1 and finished_epoch is null and started_at = claimed_at then null
+   set state = case when :lane is null then 'blocked' else 'ready' end,
+       due = case when :lane is not null then 2 end, lane = :lane,
+       reason = case when :lane is null then 'budget_exhausted' else 'limit' end, attempts = attempts - 1,
+       started_at = case when attempts = 1 and started_at = claimed_at then null
                          else started_at end,
-       dedupe_held = case when dedupe_until = 'start' and attempts = 1 and finished_epoch is null
+       dedupe_held = case when dedupe_until = 'start' and attempts = 1
+                               and (finished_epoch is null or started_at = claimed_at)
                                and not exists (select 1 from holdfast_job as twin
                                                 where twin.dedupe_held = holdfast_job.tenant || char(31)
                                                       || holdfast_job.dedupe_scope || char(31) || holdfast_job.dedupe_key)
                           then tenant || char(31) || dedupe_scope || char(31) || dedupe_key else dedupe_held end,
        epoch = epoch + 1, owner = null, claim = null, alone = 0, holds = null
  where id = :id and state = 'running' and epoch = :epoch;
+
+-- name: park_alike
+-- The first of a route that ask for the same as a job that a quota or a budget has just refused: one by one, a long backlog
+-- of them would keep others waiting. None that has run before: it may have been let in already.
+update holdfast_job
+   set state = case when cast(:lane as text) is null then 'blocked' else 'ready' end,
+       due = case when cast(:lane as text) is not null then 2 end, lane = cast(:lane as text),
+       reason = case when cast(:lane as text) is null then 'budget_exhausted' else 'limit' end
+ where rowid in (select rowid from (select rowid, limits, tenant, started_at from holdfast_job
+                                      where due = 1 and route = :route order by priority desc, rank, id limit :n)
+                  where limits = :limits and tenant = :tenant and started_at is null)
+returning id;
 
 -- name: unpark_jobs
 update holdfast_job
@@ -45,8 +61,12 @@ returning queue;
 
 -- name: lock_bucket
 -- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
-select min(capacity, tokens + max(0, :now - refilled_at) / 1e6 * refill), refill, :now from holdfast_bucket
- where scope = :scope;
+-- A key's bucket is of the size that its rate has now.
+select min(coalesce(r.capacity, b.capacity),
+           b.tokens + max(0, :now - b.refilled_at) / 1e6 * coalesce(r.refill, b.refill)),
+       coalesce(r.refill, b.refill), :now
+  from holdfast_bucket as b left join holdfast_bucket as r on r.scope = b.base
+ where b.scope = :scope;
 
 -- name: next_fair_rank
 -- The head of the queue is its virtual time: a lane that was idle starts there, a busy one where its last job ends.

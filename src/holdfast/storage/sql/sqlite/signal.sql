@@ -49,3 +49,21 @@ update holdfast_waitpoint set closed_at = :now
 
 -- name: unfinished_of
 select id from holdfast_job where id in (select value from json_each(:ids)) and finished_at is null limit 1;
+
+-- name: pending_names
+-- What suspended jobs wait for by name. Where one of each is needed, without those that have come.
+-- Index: holdfast_wait_named.
+select w.job_id, job.task, job.queue, job.tenant, n.value, w.condition ->> '$.schema', w.since, w.timeout_at,
+       substr(job.payload, 1, 1000)
+  from holdfast_wait as w indexed by holdfast_wait_named
+ cross join holdfast_job as job on job.id = w.job_id and job.state = 'suspended'
+ cross join json_each(w.condition, '$.names') as n
+ where instr(w.condition, '"names"') > 0 and w.job_id >= :after and (w.job_id, n.value) > (:after, :name)
+   and (w.timeout_at is null or w.timeout_at > :now)
+   and (:tenant is null or job.tenant = :tenant)
+   and (:job_id is null or w.job_id = :job_id)
+   and not (w.condition ->> '$.needed' is 0
+            and exists (select 1 from holdfast_signal as s
+                         where s.job_id = w.job_id and s.taken_by is null and s.name = n.value))
+ order by w.job_id, n.value
+ limit :n;

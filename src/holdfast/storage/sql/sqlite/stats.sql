@@ -50,6 +50,12 @@ values (:queue, :metric, :minute, :count, :sum, :p50, :p95, :p99, :max)
        max = excluded.max
  where excluded.count > holdfast_metric.count;
 
+-- name: put_task_minute
+insert into holdfast_task_minute (minute, task, count, figures)
+values (:minute, :task, :count, :figures)
+    on conflict (minute, task) do update set count = excluded.count, figures = excluded.figures
+ where excluded.count > holdfast_task_minute.count;
+
 -- name: store_health
 select (select page_count from pragma_page_count) * (select page_size from pragma_page_size),
        (select freelist_count from pragma_freelist_count) * (select page_size from pragma_page_size),

@@ -24,8 +24,10 @@ update holdfast_stream
 
 -- name: copy_frames
 insert into holdfast_frame (
-    job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at)
-select :job_id, :seq, :live, :best_effort, :kind, :encoding, :data, :step, :generation, :attempt, :at
+    job_id, seq, live, best_effort, kind, encoding, data, step, generation, attempt, at, source,
+    correlation_id)
+select :job_id, :seq, :live, :best_effort, :kind, :encoding, :data, :step, :generation, :attempt, :at, :source,
+       :correlation_id
   from @rows;
 
 -- name: forget_frames

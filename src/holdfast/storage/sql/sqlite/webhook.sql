@@ -34,6 +34,12 @@ select id, state, reason, error, case when length(cast(result as blob)) <= :most
        length(cast(result as blob))
   from holdfast_job where id in (select value from json_each(:ids));
 
+-- name: told_errors
+-- Of these runs, each a job and its epoch.
+select a.job_id, a.epoch, a.error
+  from json_each(:runs) as r
+  join holdfast_attempt as a on a.job_id = r.value ->> '$[0]' and a.epoch = r.value ->> '$[1]';
+
 -- name: told_artifacts
 select job_id, name, content_type, size from holdfast_artifact
  where job_id in (select value from json_each(:ids))
@@ -49,8 +55,9 @@ select r.value ->> '$.job_id', r.value ->> '$.url' from json_each(:rows) as r wh
 -- name: callbacks_of
 select job_id, url from holdfast_callback where job_id in (select value from json_each(:ids));
 
--- name: forget_callbacks
-delete from holdfast_callback where job_id in (select value from json_each(:ids));
+-- name: leave_callbacks
+-- Their jobs are deleted; what was logged of them may still have to be told.
+update holdfast_callback set gone_at = :now where job_id in (select value from json_each(:ids));
 
 -- name: newest_deliveries
 -- Of each endpoint. Index: holdfast_delivery_endpoint.

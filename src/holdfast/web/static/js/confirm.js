@@ -1,4 +1,5 @@
-// Asks before a form acts, with a reason where one is wanted. Without this script the server asks on a page of its own.
+// Asks before a form acts, with a reason where one is wanted. Without this script the server asks on a page of its own,
+// but only before what is hard to undo.
 import { chosen } from "./selection.js";
 
 export function watchConfirms() {

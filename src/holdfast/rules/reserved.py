@@ -1,0 +1,48 @@
+"""Names that Holdfast uses itself. A caller who could use them would act in the place of the engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..errors import ReservedName
+from ..model.limits import TENANT_BREAKER
+from ..model.outbox import PREFIX
+from ..model.webhook import BREAKER, QUEUE, TASK
+from ..names import CREATOR_BYTES, check_name
+
+_SCOPES: Final = (BREAKER, TENANT_BREAKER)
+_CREATORS: Final = ("token:", "schedule:", "job:")
+
+
+def is_own_queue(name: str) -> bool:
+    """Whether the engine alone puts jobs into this queue."""
+    return name == QUEUE or name.startswith(PREFIX)
+
+
+def check_open_queue(name: str) -> str:
+    """The queue, unless it is the engine's."""
+    if is_own_queue(name):
+        raise ReservedName("queue", name, "choose another queue; events go into an outbox by app.outbox(…).put")
+    return name
+
+
+def check_open_task(name: str) -> str:
+    """The task's name, unless it is the engine's."""
+    if name == TASK or name.startswith(PREFIX):
+        raise ReservedName("task", name, "choose another name; events go into an outbox by app.outbox(…).put")
+    return name
+
+
+def check_open_scope(what: str, name: str) -> str:
+    """The name of a breaker or of a key, unless it is one of the engine's."""
+    if name.startswith(_SCOPES):
+        raise ReservedName(what, name, "choose a name with another beginning")
+    return name
+
+
+def check_creator(name: object) -> str:
+    """Who enqueues, unless it would pass for a token, a schedule, a job or the engine."""
+    text = check_name("created_by", name, limit=CREATOR_BYTES)
+    if text == "engine" or text.startswith(_CREATORS):
+        raise ReservedName("created_by", text, "write another beginning, such as user:ada")
+    return text

@@ -1,0 +1,34 @@
+-- A job that asks for it is told of whatever its queue tells: one that names a webhook by its end, one whose webhook
+-- wants more by every transition.
+-- oldest writer: 0014
+
+create or replace function holdfast_tell_job() returns trigger language plpgsql as $$
+declare
+    told text := coalesce((select events from holdfast_queue where name = new.queue), 'outcomes');
+begin
+    if told = 'all' or strpos(new.tags, '"webhook-on:*"') > 0
+       or (new.finished_at is not null and (told = 'outcomes' or strpos(new.tags, '"webhook:') > 0)) then
+        insert into holdfast_event_inbox (
+            at, kind, tenant, job, task, queue, previous, state, reason, attempt, epoch, worker, tags, flow)
+        values (coalesce(new.finished_at, (extract(epoch from statement_timestamp()) * 1000000)::bigint), 'job',
+                new.tenant, new.id, new.task, new.queue, old.state, new.state, new.reason, old.attempts, old.epoch,
+                old.owner, new.tags, new.flow);
+    end if;
+    return null;
+end $$;
+
+-- Jobs that wait for signals by name, for the list of what is pending.
+create index holdfast_wait_named on holdfast_wait (job_id collate "C") where strpos(condition, '"names"') > 0;
+
+-- A rate by key: the bucket of each key names the rate that it has its capacity and refill from.
+alter table holdfast_bucket add column base text;
+-- Of such a bucket, while jobs wait for it: when it has a token for the next of them.
+alter table holdfast_bucket add column ready_at bigint;
+create index holdfast_bucket_ready on holdfast_bucket (ready_at) where ready_at is not null;
+create index holdfast_bucket_keyed on holdfast_bucket (base, refilled_at) where base is not null;
+
+-- What is enqueued when a job ends, as JSON; such a job is linked, so that its end is noted whoever ends it.
+create table holdfast_hook (
+    job_id text collate "C" not null primary key,
+    hooks  text not null
+);

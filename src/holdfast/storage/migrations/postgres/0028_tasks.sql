@@ -1,0 +1,13 @@
+-- What the jobs of each task did, one row for each task and closed minute.
+-- oldest writer: 0024
+
+create table holdfast_task_minute (
+    -- When the minute begins.
+    minute bigint not null,
+    task   text not null,
+    -- Everything that was counted: a later roll replaces this one only if it found more.
+    count  bigint not null,
+    -- A JSON object: counters, and how run time and wait are distributed.
+    figures text not null,
+    primary key (minute, task)
+);

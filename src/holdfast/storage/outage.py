@@ -1,0 +1,61 @@
+"""One line in the log when the store fails and one when it works again, for all parts of a process together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from ..clock import SYSTEM_CLOCK
+from ..errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
+
+logger: Final = logging.getLogger("holdfast.engine")
+
+_OF_THE_STORE: Final = (StorageUnavailable, OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly)
+# A connection that broke in the outage may fail only now; that begins no new one.
+_AFTERMATH: Final = 5.0
+
+
+class Outage:
+    """Of one store. The parts that use it report to it, on any thread; what it covers they need not log."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._told = False
+        self._ended = float("-inf")
+        self._failures = 0
+
+    def covers(self, part: str, error: BaseException) -> bool:
+        """Note a failure of that part; False where the store is not to blame, and the caller should log it."""
+        if not isinstance(error, _OF_THE_STORE):
+            return False
+        with self._lock:
+            now = SYSTEM_CLOCK.monotonic()
+            if self._since is None:
+                self._since, self._failures = now, 0
+            self._failures += 1
+            tell = not self._told and now - self._ended >= _AFTERMATH
+            self._told = self._told or tell
+        if tell:
+            logger.warning(
+                "the store cannot be used (%s: %s); running jobs go on, and all is tried again until it can",
+                type(error).__name__, error,
+            )  # fmt: skip
+        logger.debug("%s failed without the store: %s: %s", part, type(error).__name__, error)
+        return True
+
+    def passed(self) -> None:
+        """Note that a write succeeded."""
+        if self._since is not None and (ended := self._end()) is not None:
+            logger.warning("the store is back after %.1f s; %d calls failed meanwhile", *ended)
+
+    def _end(self) -> tuple[float, int] | None:
+        """How long it lasted and how many calls failed; None where nothing was told of it."""
+        with self._lock:
+            since, told, now = self._since, self._told, SYSTEM_CLOCK.monotonic()
+            self._since, self._told = None, False
+            if since is None or not told:
+                return None
+            self._ended = now
+            return now - since, self._failures

@@ -1,0 +1,239 @@
+"""What Holdfast says to mistakes of callers who know only the documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+import holdfast.web
+import holdfast.webhooks
+from holdfast.rules.enums import allowed_values
+from holdfast.rules.retry import RetryPolicy
+from holdfast.testing import isolated
+from holdfast.web.api.jobfilters import Wanted
+
+SECRET = "whsec_" + "A" * 32
+
+
+@pytest.fixture
+def app() -> Iterator[holdfast.App]:
+    app = holdfast.App(":memory:")
+    yield app
+    app.close()
+
+
+def alert(job_id: str) -> None: ...
+
+
+def run(code: str, folder: Path) -> str:
+    (folder / "program.py").write_text(code)
+    done = subprocess.run([sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_queue_that_is_no_text_is_refused_in_a_call(app: holdfast.App) -> None:
+    @app.task
+    def work() -> None: ...
+
+    with pytest.raises(holdfast.InvalidInput, match="queue's name must be text, not int"):
+        work.options(queue=5).enqueue()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("hook", "shown"), [("alert", "on_failure is 'alert'"), (alert, "the function 'alert'")])
+def test_a_hook_that_is_no_task_is_named_with_what_to_give(app: holdfast.App, hook: Any, shown: str) -> None:
+    with pytest.raises(holdfast.ConfigError, match=rf"{shown}; give a task itself, made by @app\.task"):
+        app.task(on_failure=hook)
+
+
+def test_a_refused_schedule_leaves_no_task_behind(app: holdfast.App) -> None:
+    def nightly() -> None: ...
+
+    with pytest.raises(holdfast.InvalidInput):
+        app.cron("0 3 * *")(nightly)
+    with pytest.raises(holdfast.InvalidInput):
+        app.every(-5)(nightly)
+    assert not app.tasks
+    assert app.cron("0 3 * * *")(nightly).name == "nightly"
+
+
+def test_a_cell_of_a_notebook_that_runs_again_replaces_its_task_with_a_warning(
+    app: holdfast.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    cell = "@app.every(60)\ndef tick() -> int: return {}"
+    exec(cell.format(1), scope := {"app": app, "__name__": "__main__"})
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        exec(cell.format(2), scope)
+    assert "task 'tick' is defined again in __main__" in caplog.text
+    assert app.tasks["tick"].fn() == 2  # type: ignore[misc]
+    assert [spec.name for spec in app.schedules.declared] == ["tick"]
+    with pytest.raises(holdfast.InvalidInput):
+        exec(cell.replace("60", "-60").format(3), scope)
+    assert app.tasks["tick"].fn() == 2  # type: ignore[misc]
+    with pytest.raises(holdfast.ConfigError, match="two tasks named 'tick'"):
+        exec(cell.format(3), {"app": app, "__name__": "another"})
+    with pytest.raises(holdfast.ConfigError, match="two schedules named 'tick'"):
+        app.every(5)(app.tasks["tick"])
+
+
+@pytest.mark.parametrize("body", [{}, "{}"])
+def test_a_webhook_that_was_read_already_cannot_be_verified(body: Any) -> None:
+    headers = {"webhook-id": "1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
+    with pytest.raises(holdfast.InvalidInput, match="pass the raw bytes"):
+        holdfast.webhooks.verify(SECRET, headers, body)
+
+
+def test_awaiting_a_job_says_that_it_is_stored_and_what_to_await(app: holdfast.App) -> None:
+    @app.task
+    async def work() -> int:
+        return 1
+
+    async def mistaken() -> None:
+        await work.enqueue()  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match=r"is stored.*await task\.aenqueue\(…\).*await job\.aresult\(\)"):
+        asyncio.run(mistaken())
+    assert len(app.jobs.find()) == 1
+
+
+def test_a_process_pool_enqueues_and_its_jobs_come_back(tmp_path: Path) -> None:
+    answer = run(
+        """
+import holdfast
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+app = holdfast.App("jobs.db")
+
+@app.task
+def double(n: int) -> int:
+    return 2 * n
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        jobs = list(pool.map(double.options(priority=3).enqueue, range(3)))
+    app.drain()
+    print([job.result(timeout=0) for job in jobs], {one.priority for one in app.jobs.find()})
+""",
+        tmp_path,
+    )
+    assert answer == "[0, 2, 4] {3}\n"
+
+
+def test_what_another_process_could_not_find_is_not_pickled(app: holdfast.App) -> None:
+    @app.task
+    def work() -> int:
+        return 1
+
+    with pytest.raises(pickle.PicklingError, match="at the top of a module, or send the task's name"):
+        pickle.dumps(work)
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(app.declare("elsewhere"))
+    with pytest.raises(pickle.PicklingError, match=r"send job\.id"):
+        pickle.dumps(app.handle(work.enqueue().id))
+
+
+def test_a_site_is_made_of_an_app_and_of_lists(app: holdfast.App) -> None:
+    with pytest.raises(holdfast.ConfigError, match=r"hosts=\['jobs\.example\.com'\]"):
+        holdfast.web.asgi(app, hosts="jobs.example.com")
+    with pytest.raises(holdfast.ConfigError, match=r"origins=\['https://a\.b'\]"):
+        holdfast.web.asgi(app, origins="https://a.b")
+    with pytest.raises(holdfast.ConfigError, match=r"wants a holdfast\.App, not 'jobs\.db'"):
+        holdfast.web.asgi("jobs.db")  # type: ignore[arg-type]
+
+
+def test_one_state_in_the_place_of_several_is_told_so(app: holdfast.App) -> None:
+    with pytest.raises(holdfast.InvalidInput, match="states is the text 'failed'; give several, or one as state="):
+        app.jobs.find(holdfast.JobFilter(states="failed"))  # type: ignore[arg-type]
+
+
+def test_an_output_cannot_be_computed_with_before_it_is_there(app: holdfast.App) -> None:
+    @app.task
+    def work(x: int) -> int:
+        return x
+
+    with app.flow("sums") as flow:
+        output: Any = flow.add(work.job(1)).output
+        for use in (lambda: output + 1, lambda: 1 - output, lambda: output > 3, lambda: int(output), lambda: -output):
+            with pytest.raises(TypeError, match="is not there yet.*compute with it inside a task"):
+                use()
+        with pytest.raises(TypeError, match=r"flow\.map\(task, \[3\]\)"):
+            flow.map(work, 3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("error", "instead"),
+    [
+        (holdfast.NotFound("job", "x"), "check the id and the store"),
+        (holdfast.NotFound("waitpoint", "x"), "check the name and the store"),
+        (holdfast.BudgetNotFound("x"), "holdfast budgets set"),
+        (holdfast.QuotaNotFound("x"), "holdfast quotas set"),
+        (holdfast.FlowNotFound("x"), "check the id and the store"),
+        (holdfast.JobEnded("x", "failed"), "holdfast jobs retry x"),
+    ],
+)
+def test_what_is_missing_or_over_is_told_with_what_to_do(error: holdfast.HoldfastError, instead: str) -> None:
+    assert f"; {instead}" in str(error) or instead in str(error).partition("; ")[2]
+
+
+def test_a_wait_in_a_store_in_memory_says_how_its_jobs_are_run(app: holdfast.App, tmp_path: Path) -> None:
+    @app.task
+    def work() -> int:
+        return 1
+
+    with isolated(app), pytest.raises(holdfast.ResultTimeout, match=r"holdfast\.testing\.drain\(app\)"):
+        work.enqueue().result(timeout=0)
+    with app.use(tmp_path / "jobs.db"), pytest.raises(holdfast.ResultTimeout, match="holdfast worker MODULE:APP"):
+        work.enqueue().result(timeout=0)
+
+
+def test_a_step_without_its_function_is_told_by_a_public_name(app: holdfast.App) -> None:
+    @app.task(max_attempts=1)
+    async def waits(ctx: holdfast.Context) -> None:
+        await ctx.step("a")  # type: ignore[call-overload]
+
+    @app.task(max_attempts=1)
+    def blocks(ctx: holdfast.SyncContext) -> None:
+        ctx.step("a")  # type: ignore[call-overload]
+
+    jobs = [waits.enqueue(), blocks.enqueue()]
+    app.drain()
+    for job, name in zip(jobs, ("Context", "SyncContext"), strict=True):
+        with pytest.raises(holdfast.JobFailed, match=rf"TypeError: {name}\.step\(\) missing .*'fn'"):
+            job.result(timeout=0)
+
+
+def test_an_empty_store_is_told_with_the_variable_that_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_STORE", "")
+    with pytest.raises(holdfast.ConfigError, match="HOLDFAST_STORE: store is empty"):
+        holdfast.App()
+
+
+def test_a_value_that_an_enum_does_not_have_is_answered_with_those_it_has() -> None:
+    assert (
+        allowed_values(RetryPolicy, "Invalid enum value 'x' - at `$.kind`") == "; use one of exponential, fixed, none"
+    )
+    states = allowed_values(Wanted, "Invalid enum value 'done' - at `$.state[...]`")
+    assert states.startswith("; use one of ready, ")
+    assert allowed_values(RetryPolicy, "Expected `str`, got `int` - at `$.kind`") == ""
+
+
+@pytest.mark.parametrize(("value", "says"), [(b"hi", "bytes"), ({1: "a"}, "dict"), (bytearray(b"x"), "bytes")])
+def test_what_a_parameter_without_a_type_would_get_as_something_else_is_refused(value: Any, says: str) -> None:
+    app = holdfast.App(":memory:")
+
+    @app.task
+    def untyped(x): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(holdfast.InvalidArguments, match=rf"annotate it.*{says}"):
+        untyped.enqueue(value)
+    app.close()
