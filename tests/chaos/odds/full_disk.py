@@ -71,8 +71,12 @@ def fill_and_free(app: holdfast.App, workers: Crew, disk: Path) -> int:
     fill(disk)
     refused = enqueue_until_refused(app, workers)
     fill(disk)  # what was held back for such a time goes too
-    workers.wait(lambda: running in workers.seen("E"), "what ran goes on")
-    # There may be just enough room for its end, and then nobody has anything more to write.
+    # Heartbeats fail on a full disk. A job that is still running when the lease is about to end is handed back.
+    handed_back = f"job {running} (entry) handed back"
+    workers.wait(
+        lambda: running in workers.seen("E") or workers.says(handed_back) > 0, "the job ends or is handed back"
+    )
+    # There may be just enough room to record its end, and then the workers have nothing more to write.
     workers.wait(
         lambda: workers.says(FULL) > said or app.jobs.get(running).state == "succeeded",
         "a worker says that the disk is full, or has recorded the end",
