@@ -46,7 +46,7 @@ class MissingExtra(ConfigError, ImportError):
 
     PACKAGES: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgres": ("psycopg",),
-        "web": ("starlette", "uvicorn", "jinja2", "httpx2", "httpcore2"),
+        "web": ("starlette", "uvicorn", "jinja2", "httpcore2"),
         "otel": ("opentelemetry",),
     }
 

@@ -109,7 +109,7 @@ class Client:
         try:
             from . import network
         except ImportError as missing:
-            raise ConfigError(f'HTTP requests need httpx2 ({missing}); run: pip install "holdfast[web]"') from missing
+            raise ConfigError(f'HTTP requests need httpcore2 ({missing}); run: pip install "holdfast[web]"') from missing
         resolve = network.resolve if self._resolve is None else self._resolve
         connect = network.connect if self._connect is None else self._connect
         return network.connections_of(network.GuardedNetwork(self.policy, resolve, connect), self._trust)
