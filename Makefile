@@ -59,10 +59,10 @@ pgbouncer:
 	@test -x /usr/sbin/pgbouncer || { \
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes pgbouncer >/dev/null; }
 
-demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 leaves a dashboard up
+demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 serves a dashboard of a studio at work
 ifdef SERVE
 	$(PIP) --editable '.[web]'
-	$(BIN)/holdfast demo --serve
+	$(BIN)/python -m examples.studio
 else
 	$(BIN)/holdfast demo
 endif
@@ -78,7 +78,7 @@ docs: .venv/.dev ## run every code block of the documentation
 
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
-	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
+	find src tests tools examples -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/.core: pyproject.toml | .venv/bin/python
 	$(PIP) --editable .

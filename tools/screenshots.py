@@ -1,4 +1,4 @@
-"""Pictures of every page of the dashboard, light and dark, from the running demo: `python tools/screenshots.py FOLDER`.
+"""Pictures of every page of the dashboard, light and dark, from the studio: `python -m tools.screenshots FOLDER`.
 
 With `--readme` it makes the pictures of the README instead, in docs/images. Needs Chromium, and reads best with the
 fonts Inter and JetBrains Mono installed.
@@ -49,14 +49,14 @@ def main() -> None:
 
 @contextmanager
 def studio() -> Iterator[tuple[holdfast.App, str]]:
-    """The demo at work, and where its dashboard is."""
+    """The studio at work, and the address of its dashboard."""
     with tempfile.TemporaryDirectory(prefix="holdfast-pictures-") as folder:
-        # The demo's app reads it when it is imported.
+        # The studio's app reads it when it is imported.
         os.environ["HOLDFAST_STORE"] = str(Path(folder) / "studio.db")
-        from holdfast.demo.studio.opening import living_studio
-        from holdfast.demo.studio.tasks import app
+        from examples.studio.opening import living_studio
+        from examples.studio.tasks import app
 
-        with living_studio(app.config):
+        with living_studio():
             address = serve(app)
             time.sleep(LIVED)
             yield app, address

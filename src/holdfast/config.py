@@ -25,7 +25,7 @@ _PATHS: Final = frozenset({"store", "spill"})
 # No settings of an app: variables of commands and of the outbox, and those that processes pass to each other.
 _OTHER_VARIABLES: Final = (
     "ACTOR", "APP", "CONFIG", "PROCESSES", "METRICS_PORT", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR",
-    "DEMO_LEDGER", "CAPTURE",
+    "CAPTURE",
 )  # fmt: skip
 _MOST_CONNECTIONS: Final = 10_000
 # A message to a child process takes 256 MiB at most, and a value may be written in it twice.

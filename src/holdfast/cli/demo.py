@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import time
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
-from ..errors import ConfigError
 from .command import NOT_SO, OK, Command, json_option
 from .locate import use_store
 from .output import console_for
-
-if TYPE_CHECKING:
-    from ..demo.summary import Summary
+from .serve import serve as serve_command
 
 
 @click.command(cls=Command)
@@ -26,65 +21,36 @@ if TYPE_CHECKING:
     "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there."
 )
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
-@click.option("--serve", is_flag=True, help="Show a studio at work on the dashboard instead, until interrupted.")
+@click.option("--serve", is_flag=True, help="Then show the jobs on the dashboard, until interrupted.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Of the dashboard. [default: 8787]")
 @json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def demo(store: str | None, keep: bool, serve: bool, port: int, as_json: bool, debug: bool) -> None:
-    """Run 2,000 jobs over three queues with a real worker process, which is killed on the way.
+@click.pass_context
+def demo(ctx: click.Context, store: str | None, keep: bool, serve: bool, port: int, as_json: bool, debug: bool) -> None:
+    """Run 2,000 jobs with two worker processes, one of which is killed on the way.
 
-    Priorities, delays, a dedupe key, retries that succeed, a job that fails for good, one that is cancelled while it
-    runs, and one whose worker is killed and that is rescued by the next. It then checks that every job is accounted
-    for, and ends with code 1 and a list of what is wrong if not. --store brings that store's schema up to date.
+    A hundred jobs fail once and are retried, one fails for good, and those of the killed worker are rescued by the
+    other. The demo then checks that every job is accounted for, and ends with code 1 and a list of what is wrong if
+    not. --store brings that store's schema up to date.
     """
+    if serve:
+        import_module("holdfast.web")  # raises at once if the extra is missing
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     use_store(store or str(folder / "demo.db"))
     console = console_for(stderr=as_json)
+    # Not before the store is known: its app reads it when it is made.
+    from . import demo_run
+
     try:
-        if serve:
-            _serve(port, console)
-            return
-        summary = _play(folder, console)
+        with demo_run.Demo(folder, console.print) as run:
+            report = run.play()
+            if as_json:
+                click.echo(json.dumps(report))
+            if serve:
+                ctx.invoke(serve_command, where=demo_run.APP, port=port)
     finally:
         if keep:
             console.print(f"the file and the logs are in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    if as_json:
-        click.echo(json.dumps(summary.as_data()))
-    raise SystemExit(NOT_SO if summary.faults else OK)
-
-
-def _serve(port: int, console: Console) -> None:
-    try:
-        from ..demo.studio.opening import open_studio
-        from ..demo.studio.tasks import app
-    except ImportError as missing:
-        raise ConfigError(f'{missing.name} is missing; pip install "holdfast[web]"') from missing
-    open_studio(app.config, port, console.print)
-
-
-def _play(folder: Path, console: Console) -> Summary:
-    # Not before the store is known: the demo's app reads it when it is made.
-    from ..demo import audit
-    from ..demo.driver import Driver
-    from ..demo.screen import Screen
-    from ..demo.summary import show, summarise
-
-    began = time.monotonic()
-    with Screen(console) as screen:
-        driver = Driver(folder, screen)
-        try:
-            driver.play()
-            books = driver.books()
-        finally:
-            driver.close()
-    faults = audit.faults(driver.run, books)
-    summary = summarise(driver.run, books, time.monotonic() - began, faults)
-    show(summary, console)
-    if faults:
-        for fault in faults:
-            console.print(f"wrong: {fault}", style="red")
-    else:
-        console.print("checked: every job is accounted for, in its right state, with its work done.", style="green")
-    return summary
+    raise SystemExit(NOT_SO if report["faults"] else OK)

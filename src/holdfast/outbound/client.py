@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import ConfigError, InvalidInput, RequestFailed
+from ..errors import InvalidInput, MissingExtra, RequestFailed
 from .loops import PerLoop
 from .policy import Policy, Target, parse
 
@@ -109,7 +109,7 @@ class Client:
         try:
             from . import network
         except ImportError as missing:
-            raise ConfigError(f'HTTP requests need httpcore2 ({missing}); run: pip install "holdfast[web]"') from missing
+            raise MissingExtra("an HTTP request", missing, "web") from missing
         resolve = network.resolve if self._resolve is None else self._resolve
         connect = network.connect if self._connect is None else self._connect
         return network.connections_of(network.GuardedNetwork(self.policy, resolve, connect), self._trust)

@@ -1,14 +1,11 @@
-"""What the studio does: mail, pictures, invoices, partners, and reports written by a model that people approve."""
+"""The studio's tasks: mail, pictures, invoices, partners, and reports written by a model that people approve."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-from ...app import App
-from ...context import Context, SyncContext
-from ...model.outbox import OutboxEvent
-from ...outcomes import Fail
-from ...rules.retry import RetryPolicy
+from holdfast import App, Context, Fail, OutboxEvent, RetryPolicy, SyncContext
+
 from .pace import chance, pace
 
 app: Final = App(tenants=("acme", "globex", "initech"))

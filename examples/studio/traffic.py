@@ -1,4 +1,4 @@
-"""What comes in: the studio's customers, as long as the demo runs."""
+"""The studio's customers, who enqueue as long as it runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...errors import HoldfastError
-from ...model.answers import JobFilter
-from ...model.job import JobState
-from ...tasks import JobRequest
+from holdfast import HoldfastError, JobFilter, JobRequest, JobState
+
 from . import tasks
 from .pace import chance
 
 _TENANTS: Final = ("acme", "acme", "acme", "globex", "globex", "initech")
-_TOPICS: Final = ("Churn in the south", "What our users asked for", "Invoices that were paid late", "A market of one")
+TOPICS: Final = ("Churn in the south", "What our users asked for", "Invoices that were paid late", "A market of one")
 _LOCALES: Final = ("en", "de", "fr", "pt")
 _BEAT: Final = 1.5
 _UNAPPROVED: Final = 6
@@ -80,4 +78,4 @@ def _write_report() -> None:
     """Another report, unless enough wait for approval already."""
     waiting = tasks.app.jobs.find(JobFilter(state=JobState.SUSPENDED, limit=_UNAPPROVED))
     if len(waiting) < _UNAPPROVED:
-        tasks.report.options(tenant="acme").enqueue(chance.choice(_TOPICS))
+        tasks.report.options(tenant="acme").enqueue(chance.choice(TOPICS))

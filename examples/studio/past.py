@@ -6,22 +6,22 @@ import math
 from dataclasses import replace
 from typing import Any, Final
 
-from ...clock import SECOND, SYSTEM_CLOCK, ManualClock
-from ...config import Config
-from ...ids import derived_id
-from ...tasks import JobRequest
+from holdfast import JobRequest
+from holdfast.clock import SECOND, SYSTEM_CLOCK, ManualClock
+from holdfast.ids import derived_id
+
 from . import tasks
 from .pace import chance, pace
-from .traffic import _TOPICS, arrivals
+from .traffic import TOPICS, arrivals
 
 MINUTES: Final = 60
 
 
-def make_past(config: Config) -> None:
+def make_past() -> None:
     """Run an hour's jobs, minute by minute."""
     clock = ManualClock(SYSTEM_CLOCK.now() - MINUTES * 60 * SECOND)
     pace.past = clock
-    with tasks.app.use(config.store, clock=clock):
+    with tasks.app.use(tasks.app.config.store, clock=clock):
         tasks.app.schedules.ensure()
         for minute in range(MINUTES):
             _live_through(minute, clock)
@@ -35,7 +35,7 @@ def _live_through(minute: int, clock: ManualClock) -> None:
     if minute % 12 == 0:
         tasks.start_flow("regions")
     if minute % 15 == 4:
-        tasks.report.options(tenant="acme").enqueue(_TOPICS[minute // 15])
+        tasks.report.options(tenant="acme").enqueue(TOPICS[minute // 15])
     tasks.app.drain()
     clock.advance(max(0.0, (ends - clock.now()) / SECOND))
     tasks.app.stats.roll()

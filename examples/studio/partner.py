@@ -6,7 +6,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from ...outbound import Policy
+from holdfast.outbound import Policy
+
 from . import tasks
 from .pace import chance
 

@@ -1,4 +1,4 @@
-"""How long the studio's work takes. While an hour of its past is made up, time passes only on the clock."""
+"""The duration of the studio's work. While an hour of its past is made up, time passes only on the clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import time
 from typing import Final
 
-from ...clock import ManualClock
+from holdfast import ManualClock
 
 chance: Final = random.Random(7)
 """The same studio every time."""

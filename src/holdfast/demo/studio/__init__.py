@@ -1,1 +1,0 @@
-"""`holdfast demo --serve`: a small studio at work, with its dashboard, for a newcomer to click through."""
