@@ -1,4 +1,4 @@
-"""What tokens and sessions are good for, and how long. A secret is a prefix and 256 random bits."""
+"""Scopes and lifetimes of tokens and sessions. A secret is a prefix and 256 random bits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def role_of(scopes: Collection[str]) -> str | None:
 
 
 def may(identity: Identity, scope: str) -> bool:
-    """Whether somebody may do what needs this scope; a scope that there is not is refused, even to an admin."""
+    """Return whether an identity has this scope; an unknown scope is refused, even to an admin."""
     return identity.may(check_scope(scope))
 
 
@@ -74,7 +74,7 @@ def check_within(what: str, name: str, allowed: Collection[str]) -> None:
 
 
 def check_life(expires: object) -> int | None:
-    """How long a token is good for, in microseconds; None is for ever."""
+    """Return a token's lifetime in microseconds; None is for ever."""
     if expires is None:
         return None
     micros = check_duration("expires", expires)
@@ -93,12 +93,12 @@ def make_secret(randomness: bytes, prefix: str = PREFIX) -> str:
 
 
 def is_secret(text: object, prefix: str = PREFIX) -> bool:
-    """Whether it has the form of a secret: what has not need not be looked up."""
+    """Return whether a text has the form of a secret; any other text need not be looked up."""
     return isinstance(text, str) and text.startswith(prefix) and bool(_RANDOM.fullmatch(text, len(prefix)))
 
 
 def digest(secret: str) -> str:
-    """What is stored of a secret. So much randomness needs neither salt nor a slow hash: there is nothing to guess."""
+    """Return the hash that is stored. Random secrets of this length need neither salt nor a slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -110,13 +110,13 @@ def state_of(revoked_at: int | None, expires_at: int | None, now: int) -> TokenS
 
 
 def is_open(session: Session, now: int) -> bool:
-    """Whether a session is still good, as far as it depends on itself and not on its token."""
+    """Return whether a session is open, as far as it depends on itself and not on its token."""
     used_lately = now - session.seen_at < IDLE
     return session.ended_at is None and used_lately and now - session.created_at < ABSOLUTE
 
 
 def is_noteworthy(last: int | None, now: int) -> bool:
-    """Whether it is worth a write that something was used now."""
+    """Return whether the last recorded use is old enough to record this one."""
     return last is None or last <= now - NOTED_EVERY
 
 

@@ -1,4 +1,4 @@
-"""Which addresses on the network a request from us may go to: those that anybody could reach, and no others."""
+"""Tells public network addresses from all others; only to public ones may requests go."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMPATIBLE: Final = IPv6Network("::/96")
 
 
 def is_public(text: str) -> bool:
-    """Whether an address, as a resolver gives it, is one of the open Internet."""
+    """Return whether an address, as a resolver gives it, is one of the open Internet."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

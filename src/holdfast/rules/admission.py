@@ -1,4 +1,4 @@
-"""Which of the claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
+"""Decides which claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """The rate that `scope` is a key's bucket of."""
     quota: str | None = None
     shares_quota: bool = True
-    """Whether that may be the one of no tenant."""
+    """True if the quota may be the one without a tenant."""
 
     @property
     def is_free(self) -> bool:
@@ -35,18 +35,18 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """What is noted on the job while it runs."""
+        """The lanes and the breaker that are recorded on the job while it runs."""
         return self.lanes if self.breaker is None else (*self.lanes, self.breaker)
 
     @property
     def stands_in_others(self) -> bool:
-        """Whether it counts in lanes besides the one that it brings along; the claim has noted that and its breaker."""
+        """True if it counts in lanes besides its own, which the claim has recorded together with its breaker."""
         return len(self.lanes) > len(self.capacities)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Who starts, who is parked in which lane, and how many join each lane."""
+    """The jobs that start, those that are parked with their lane, and the number that join each lane."""
 
     accepted: list[Candidate]
     parked: list[tuple[Candidate, str]]
@@ -65,7 +65,7 @@ class Verdicts:
 
 
 def candidate(job: Claimed, standing: Standing) -> Candidate:
-    """What limits a job: its own key and rate, and the lanes of its task and queue where there are such."""
+    """Collect the limits of a job: its own key and rate, and the lanes of its task and queue, if any."""
     own = JobLimits.decode(job.limits) if job.limits else None
     lanes = _standing_lanes(job, standing) if standing.lanes else ()
     if own is None:

@@ -1,4 +1,4 @@
-"""Which affinities a worker works for next: models, datasets, whatever is slow to load and good to stay with.
+"""Chooses the affinities that a worker serves next: models, datasets and other things that are slow to load.
 
 A worker has room for so many at once. It stays with what it has loaded while there are jobs for it; others come first
 by their queue, by their priority, or when they have waited for longer than is allowed.
@@ -26,17 +26,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What a worker has loaded, the last used first, and what of that its running jobs use."""
+    """The affinities that a worker has loaded, the last used first, and those that its running jobs use."""
 
     resident: tuple[str, ...]
     in_use: frozenset[str]
     most: int
     wait: int | None = None
-    """How long others may wait, in microseconds; None is without bound."""
+    """The longest wait of other affinities, in microseconds; None is without bound."""
     stints: Mapping[str, int] = field(default_factory=dict)
     """For how many microseconds each has been loaded; what is missing, for ever."""
     elsewhere: frozenset[str] = frozenset()
-    """What other workers have loaded, where others may not wait for ever."""
+    """The affinities that other workers have loaded; empty where others may wait for ever."""
 
     def using(self, affinities: Iterable[str]) -> Hold:
         """After jobs of these were started."""
@@ -58,14 +58,14 @@ def choose(hold: Hold, heads: Sequence[Head]) -> tuple[str, ...]:
     wanted = list(best)[: hold.most]
     chosen: list[str] = []
     for affinity in wanted:
-        # What runs cannot be unloaded: its place falls free when its jobs have ended, and it gets no new ones.
+        # An affinity in use cannot be unloaded: its place becomes free when its jobs have ended; it gets no new ones.
         if len(hold.in_use | {*chosen, affinity}) <= hold.most:
             chosen.append(affinity)
     return tuple(chosen)
 
 
 def loaded(hold: Hold, used: Sequence[str]) -> tuple[str, ...]:
-    """What is resident after jobs of `used` were started: those and what is in use, then the last used of the rest."""
+    """Return the affinities that are loaded after a start: `used`, those in use, then the last used of the rest."""
     order = dict.fromkeys([*used, *(name for name in hold.resident if name in hold.in_use), *hold.resident])
     return tuple(order)[: hold.most]
 
@@ -76,7 +76,7 @@ def _order(hold: Hold, stint: int | None, head: Head) -> tuple[int, int, int, in
 
 
 def _urgency(hold: Hold, stint: int | None, head: Head) -> tuple[int, int]:
-    """What comes first, and then for how long it has waited: what is loaded, or what must not wait any longer.
+    """Return a sort key, then the time waited: loaded affinities first, or those that must not wait any longer.
 
     Half of the bound is for waiting, half for the stints of those who come before: each late one is served for a share
     of it, and then gives way to other late ones. When there is more to do than can be done every job is late, and the

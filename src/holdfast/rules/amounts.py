@@ -35,7 +35,7 @@ def check_amounts(what: str, given: object, *, zero: bool = False) -> dict[str, 
 
 
 def check_reserve(given: object) -> dict[str, dict[str, int]] | None:
-    """What a job sets aside before it starts, by budget and dimension."""
+    """Check the amounts that a job reserves before it starts, by budget and dimension."""
     if given is None:
         return None
     if not isinstance(given, Mapping):

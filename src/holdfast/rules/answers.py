@@ -1,4 +1,4 @@
-"""What the answer of an HTTP server means, decided once from its status, headers and body."""
+"""Classifies the response of an HTTP server, once, by its status, headers and body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .redaction import excerpt
 SHORTEST: Final = 1 * SECOND
 LONGEST: Final = 300 * SECOND
 UNSAID: Final = 60 * SECOND
-"""How long to wait where a server refuses for now and does not say for how long."""
+"""The wait after a refusal that does not say for how long it lasts."""
 _TEMPORARY: Final = frozenset({408, 425})
 _HINTS: Final = frozenset({"retryaftersec", "retry_after_sec", "retry_after", "retryafter"})
 # In a body that is cut off or is no JSON: the quoted key, a colon, a whole number.
@@ -40,7 +40,7 @@ def classify(status: int, headers: Mapping[str, str], body: bytes, *, now: int) 
 
 
 def wait_of(headers: Mapping[str, str], body: bytes, *, now: int) -> int:
-    """How long a refused caller should wait, in microseconds, within bounds."""
+    """Return the time that a refused caller should wait, in microseconds, within bounds."""
     return said_wait(headers, body, now=now) or UNSAID
 
 

@@ -1,4 +1,4 @@
-"""How an artifact may be called, of which type it may be, and which pieces make a range of it."""
+"""Names and content types of artifacts, and the pieces of a range."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_range(start: object, length: object) -> tuple[int, int | None]:
 
 
 def pieces(size: int, start: int, length: int | None) -> Iterator[tuple[int, int]]:
-    """Where each piece of a range begins and how long it is. None lies in two parts; past the end there is nothing."""
+    """Yield the start and length of each piece of a range, up to the end. No piece crosses a part's boundary."""
     end = size if length is None else min(size, start + length)
     while start < end:
         stop = min(end, (start // PART + 1) * PART)

@@ -1,4 +1,4 @@
-"""Who hears of an event, found without asking every endpoint: a store may have thousands of them."""
+"""Finds the endpoints of an event without asking every one: a store may have thousands of them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ..model.schedule import Schedule
 from .cron import check_zone
 from .ticks import jitter_of
 
-# What each job has of its own, and what the row has in columns.
+# Fields that are left out: each job has its own, or the row has a column.
 _OWN: Final = ("id", "task", "payload", "explicit_id", "at", "delay", "deadline_at", "trace", "created_by")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 

@@ -1,4 +1,4 @@
-"""What the end of a run means for the circuit breaker of its destination.
+"""Decides what the end of a run means for the circuit breaker of its destination.
 
 Only what says that the destination did not answer counts: errors that may go away, and timeouts. A failure that no
 retry can mend, a refusal by a rate, a cancel and a lost worker say nothing about it.
@@ -26,7 +26,7 @@ class Ended:
 
 
 def answered(outcome: Outcome, state: str) -> bool | None:
-    """Whether the destination answered, as far as the outcome of a run can tell. `state` is what its job went to."""
+    """Return whether the destination answered, as far as the outcome can tell. `state` is the job's new state."""
     match outcome:
         case Done():
             return True

@@ -1,4 +1,4 @@
-"""What a budget allows, and what a charge does to it. Amounts are millionths."""
+"""Arithmetic of budgets: room, reservations and charges. Amounts are millionths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Line:
 
     @property
     def room(self) -> int:
-        """What can be reserved. Without a limit, as much as can be added up."""
+        """The amount that can be reserved. Without a limit, as much as can be added up."""
         limit = CEILING if self.hard is None else self.hard
         return limit - self.spent - self.reserved
 
@@ -67,7 +67,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Which dimension of which budget has too little, and for how much."""
+    """The first dimension of a budget that has too little room, and the amounts."""
 
     key: str
     dimension: str
@@ -104,7 +104,7 @@ def breached(line: Line, times: int) -> Line:
 
 
 def give_back(line: Line, amount: int) -> Line:
-    """What was spent is spent no more. What is counted for its lifetime stays."""
+    """Take back a spend. The count for the budget's lifetime stays."""
     return replace(line, spent=max(0, line.spent - amount))
 
 
@@ -124,7 +124,7 @@ def charge(line: Line, amount: int) -> Line:
 
 
 def crossed(budget: str, before: Line, after: Line) -> list[Crossed]:
-    """What to tell of a charge."""
+    """Return the limits that a charge crossed."""
     found: list[Crossed] = []
     if after.soft is not None and after.soft_breaches > before.soft_breaches:
         found.append(Crossed(budget, after.dimension, "soft", exact(after.soft), exact(after.spent)))

@@ -1,4 +1,4 @@
-"""What an operator's action does to a job as it is now. The statements repeat these rules as their guards."""
+"""Decides what an operator's action does to a job in its state. The statements repeat these rules as their guards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _S = JobState
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What counts of a job."""
+    """The facts about a job on which an action depends."""
 
     id: str
     state: JobState
@@ -28,19 +28,19 @@ class Look:
     held: str | None
     """The dedupe key that it would hold again."""
     twin: bool
-    """Whether another job holds that key."""
+    """True if another job holds that key."""
     linked: int = 0
-    """Whether its end concerns others."""
+    """Not 0 if other jobs or a flow depend on its end."""
     needed: bool = False
-    """Whether its flow has not ended, or a job waits for it."""
+    """True if its flow has not ended, or a job waits for it."""
     cancelling: bool = False
-    """Whether its flow is being cancelled."""
+    """True if its flow is being cancelled."""
     tenant: str = ""
     priority: int = 0
 
 
 def fate(job: Look, action: Action, *, force: bool = False, priority: int | None = None) -> Fate:
-    """What would become of it."""
+    """Return the result that the action would have."""
     match action:
         case Action.RETRY:
             return _retried(job)

@@ -1,4 +1,4 @@
-"""What can be promised of a store, from the facts that it tells about itself."""
+"""Derives a store's capabilities from the facts that it reports."""
 
 from __future__ import annotations
 

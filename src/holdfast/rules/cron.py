@@ -148,7 +148,7 @@ def _one_value(range_: re.Match[str]) -> str:
 
 
 def _fits_other_months(text: str) -> bool:
-    """Whether only the months are in the way of a day, as in the 30th of February."""
+    """Return whether only the months exclude a day, as in the 30th of February."""
     *before, _month, weekday = text.split()
     try:
         CronSim(" ".join([*before, "*", weekday]), _SOME_DAY)
@@ -173,7 +173,7 @@ def _elapsed(cron: Cron, instant: int) -> Iterator[int]:
         offset, end = _offset(cron.zone, start), _next_change(cron.zone, start)
         for local in _wall_times(cron.sim, start + offset):
             if local - offset >= end:
-                # Where the clock is set back it shows again what it has shown: nothing may be passed over then.
+                # A clock that is set back shows the same times again, so none of them may be passed over.
                 changed = _offset(cron.zone, end) != offset
                 start = end if changed else max(end, local - offset - _WIDEST_SHIFT)
                 break

@@ -77,7 +77,7 @@ def _time(second: str, minute: str, hour: str) -> str | None:
 
 
 def _frequency(second: str, minute: str) -> str | None:
-    """How often within an hour."""
+    """Describe the times within an hour."""
     if second == "*":
         return "Every second" if minute == "*" else None
     if step := _step(second):

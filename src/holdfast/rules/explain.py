@@ -1,4 +1,4 @@
-"""Why a job is where it is. The first reason is the one that holds it; each says what would move it."""
+"""Explains why a job is in its state. The first reason is the decisive one; each says what would move the job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .scarcity import Scarcity, scarce
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What can be said about a job."""
+    """A job, and the reasons for its state."""
 
     job: JobRecord
     reasons: tuple[Reason, ...]
@@ -40,7 +40,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a suspended job waits for. Instants are microseconds."""
+    """The wait of a suspended job. Instants are microseconds."""
 
     signals: tuple[str, ...]
     needed: int
@@ -55,7 +55,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class QueueStands:
-    """Whether a queue hands out jobs."""
+    """The state of a queue."""
 
     state: str = "active"
     cooling: int | None = None

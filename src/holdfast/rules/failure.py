@@ -1,4 +1,4 @@
-"""What a failure means. It is classified once, and the class decides whether it is tried again and what it costs."""
+"""Classifies a failure, once. The class decides whether the job is tried again and whether that costs an attempt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def at_least(delay: int) -> int:
 
 
 class Tried(Protocol):
-    """What a decision needs of the job whose run failed."""
+    """The facts about a job on which a decision after its failed run depends."""
 
     @property
     def attempt(self) -> int: ...
@@ -74,7 +74,7 @@ class Failure:
 
 
 def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:
-    """What an exception that left a handler means. A failed step is what made it fail."""
+    """Classify an exception that left a handler. A failed step counts as the error that made it fail."""
     while isinstance(error, StepFailed) and error.__cause__ is not None:
         error = error.__cause__
     text = error_text(error)
@@ -98,7 +98,7 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
 
 
 def decide(failure: Failure, job: Tried, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
-    """What becomes of a job whose run failed. `u` in [0, 1) is the caller's randomness."""
+    """Return the outcome for a job whose run failed. `u` in [0, 1) is the caller's randomness."""
     match failure.kind:
         case FailureClass.RATE_LIMITED:
             delay = at_least(failure.after or 0)

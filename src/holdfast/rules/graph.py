@@ -1,4 +1,4 @@
-"""What may be a flow: no cycles, not too many members, not too long a chain. Works on ids alone."""
+"""Checks graphs of flows: no cycles, not too many members, not too long a chain. Works on ids alone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def check_join(join: Join, upstreams: int) -> None:
 
 
 def depths(edges: Iterable[Edge], known: Mapping[str, int] | None = None) -> dict[str, int]:
-    """How long the longest chain is that ends at each job that these edges name; a job without upstreams has 1.
+    """Return the length of the longest chain that ends at each job of these edges; a job without upstreams has 1.
 
     `known` are depths of jobs whose own upstreams are not among these edges. FlowCycle, FlowTooLarge.
     """
@@ -115,7 +115,7 @@ def depths(edges: Iterable[Edge], known: Mapping[str, int] | None = None) -> dic
 
 
 def to_retry(members: Iterable[Seen], edges: Iterable[tuple[Edge, bool | None]]) -> set[str]:
-    """Who is to run again: those that are retried in any case, and those that were skipped for their sake."""
+    """Return the members to run again: those that are retried in any case, and those skipped because of them."""
     after: defaultdict[str, list[str]] = defaultdict(list)
     before: defaultdict[str, list[tuple[str, bool | None]]] = defaultdict(list)
     for edge, met in edges:
@@ -148,7 +148,7 @@ def descendants(start: str, edges: Iterable[Edge]) -> set[str]:
 
 
 def _is_possible(member: Seen, before: Collection[tuple[str, bool | None]], chosen: Collection[str]) -> bool:
-    """Whether it could still be released once the chosen ones run again."""
+    """Return whether a member could still be released once the chosen ones run again."""
     join = member.join or Join()
     hopeless = sum(met is False and upstream not in chosen for upstream, met in before)
     needed = {"all": len(before), "any": 1}.get(join.mode, join.needed)

@@ -1,4 +1,4 @@
-"""Who is to blame when a batch is refused for good: its rows are sent one by one, until that is known.
+"""Finds the rows that made a destination refuse a batch for good: the rows are sent one by one.
 
 A row is given up only once a sibling has succeeded, which proves that the fault lies in the row and not in the way it
 was sent: after an API has changed, every row is refused, and none may be thrown away for that.

@@ -1,4 +1,4 @@
-"""What a worker elsewhere says about the end of a run, as the outcome that is stored: the same rules as for our own."""
+"""Turns a remote worker's report on the end of a run into the stored outcome, by the rules for local workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RELEASED = "released"
 
 
 def stated(ending: lease.AnyEnding, limit: int = VALUE_LIMIT) -> Outcome | Failure:
-    """What is meant, checked. A failure is decided by the job's attempts and policy. `limit` bounds the result."""
+    """Check a report. Attempts and policy of the job decide on a failure later. `limit` bounds the result."""
     match ending:
         case lease.Done(result):
             return Done(encode(result, what="the result", limit=limit))
@@ -53,7 +53,7 @@ def _plain(ending: lease.AnyEnding) -> Outcome:
 
 
 def decided(said: Outcome | Failure, job: Tried, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
-    """What becomes of the job. `u` in [0, 1) is the caller's randomness."""
+    """Return the outcome to store. `u` in [0, 1) is the caller's randomness."""
     return decide(said, job, policy, now=now, u=u) if isinstance(said, Failure) else said
 
 

@@ -30,7 +30,7 @@ SUSPECT_AFTER: Final = 2
 
 
 class Event(StrEnum):
-    """What can happen to a job."""
+    """The events that move a job."""
 
     CLAIM = "claim"
     SUCCEED = "succeed"
@@ -39,7 +39,7 @@ class Event(StrEnum):
     SNOOZE = "snooze"
     SUSPEND = "suspend"
     RESUME = "resume"
-    """What it waited for is there, or will not come and it goes on without."""
+    """The wait is over, or timed out in a way that lets the job go on."""
     THROTTLE = "throttle"
     PARK = "park"
     RELEASE = "release"
@@ -61,9 +61,9 @@ class Event(StrEnum):
     UNBLOCK = "unblock"
     """All that it waited for has ended as asked."""
     SKIP = "skip"
-    """What it waits for can no longer end as asked."""
+    """An upstream can no longer end as asked."""
     GIVE_UP = "give_up"
-    """What it waited for did not come in time."""
+    """The wait timed out."""
     SUPERSEDE = "supersede"
     """A newer job of its dedupe key takes its place. Only while it waits for its next try, and its key allows that."""
 
@@ -93,7 +93,7 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.RUNNING, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}),
         (_S.RUNNING, Event.EXPIRE): frozenset({_S.EXPIRED, _S.CANCELLED}),
         (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
-        # What was parked until somebody acts; a dependency or a budget is not overruled.
+        # Only for parked jobs: it does not overrule a dependency or a budget.
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
         (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.UNHOLD): frozenset({_S.READY}),

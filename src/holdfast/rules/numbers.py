@@ -17,7 +17,7 @@ from ..model.worker import Worker
 
 @dataclass
 class QueueCounts:
-    """What was found of one queue so far."""
+    """The counts of one queue so far."""
 
     labels: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     estimated: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Spread(msgspec.Struct, omit_defaults=True):
     sum: int = 0
     max: int = 0
     counts: dict[int, int] = {}
-    """How many there were, by their value, which is rounded by a fifth at most."""
+    """The number of durations by their value, which is rounded by a fifth at most."""
 
     def put(self, value: int, count: int, total: int, most: int) -> None:
         """Count durations that are rounded to `value`, with their sum and the greatest of them."""
@@ -67,7 +67,7 @@ class Spread(msgspec.Struct, omit_defaults=True):
 
 
 class TaskFigures(msgspec.Struct, omit_defaults=True):
-    """What the jobs of one task did in a minute, as it is stored. Figures of several minutes can be added."""
+    """The figures of one task in one minute, as they are stored. Figures of several minutes can be added."""
 
     counts: dict[str, int] = {}
     """By counter."""
@@ -87,7 +87,7 @@ class TaskFigures(msgspec.Struct, omit_defaults=True):
 
 
 def label_of_later(reason: str | None) -> str:
-    """What a ready job with a future due time waits for."""
+    """Return the label of a ready job that is due later."""
     if reason in ("retry", "rescue"):
         return "retrying"
     return "throttled" if reason == "throttle" else "delayed"
@@ -95,7 +95,7 @@ def label_of_later(reason: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What a queue's row says about how it hands out jobs."""
+    """The settings of a queue that bound its claims."""
 
     state: str = "active"
     cooling: int | None = None
@@ -106,7 +106,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else there is to say about queues."""
+    """The facts beside the counts from which queues are described."""
 
     now: int
     switches: Mapping[str, Switch]

@@ -1,4 +1,4 @@
-"""What becomes of an outbox entry after a delivery, and when a destination is left in peace."""
+"""Decides on outbox entries after a delivery, and on pauses of a destination."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_event(job: Claimed) -> OutboxEvent:
 
 
 def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
-    """What becomes of an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
+    """Return the outcome for an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
 
     Whoever is told when to come back comes a little later, each at another moment. What waits longer than the policy's
     age is given up, but for what is parked.
@@ -64,12 +64,12 @@ def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: fl
 
 
 def is_strike(failure: Failure) -> bool:
-    """Whether a failure says something about the destination. One that limits says itself when to come back."""
+    """Return whether a failure counts against the destination. A rate limit does not: it says when to come back."""
     return failure.kind not in (FailureClass.PERMANENT, FailureClass.RATE_LIMITED)
 
 
 def why_blocked(job: JobRecord) -> Reason:
-    """What an entry waits for that is neither due nor being sent."""
+    """Return the reason for which an entry is neither due nor being sent."""
     if job.reason == ORDER:
         return Reason(ORDER, "an earlier event of its key has neither been delivered nor abandoned")
     error = msgspec.json.decode(job.error).get("message", "") if job.error else ""

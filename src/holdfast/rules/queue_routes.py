@@ -1,4 +1,4 @@
-"""Which queue a task's jobs go to where neither the task nor the call names one."""
+"""Chooses the queue of a task's jobs where neither the task nor the call names one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who could run a job, and what is missing where nobody could."""
+"""Finds the workers that could run a job, and what is missing if none could."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .versions import fits, read_pin
 _TASK: Final = "task:"
 _WORKER: Final = "worker:"
 RESERVED: Final = (_TASK, _WORKER)
-"""How the capabilities begin that each worker has by itself: its tasks and its name."""
+"""Prefixes of the capabilities that each worker has by itself: its tasks and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Reason:
 
 
 def worker_capability(name: str) -> str:
-    """What only workers of that name have."""
+    """Return the capability that only workers of that name have."""
     return _WORKER + name
 
 
@@ -37,7 +37,7 @@ def task_of(route: Route) -> str:
 
 
 def is_for_one(route: Route) -> bool:
-    """Whether it names the worker that it is for."""
+    """Return whether a route names its worker."""
     return bool(_names(route))
 
 
@@ -47,7 +47,7 @@ def able(route: Route, task: str, workers: Sequence[Worker]) -> list[Worker]:
 
 
 def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None:
-    """Why nobody could run such a job; None where somebody could. The first lack that nobody is without is named."""
+    """Return the first requirement that no worker meets, as a reason; None where a worker could run such a job."""
     alive, serving, knowing, fitted, versioned, named = _narrowed(route, task, workers)
     queue = repr(route.queue)
     if not alive:
@@ -68,7 +68,7 @@ def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None
 
 
 def _narrowed(route: Route, task: str, workers: Sequence[Worker]) -> tuple[list[Worker], ...]:
-    """Who is alive, who of them serves the queue, who of those knows the task, and so on."""
+    """Return the live workers, those of them that serve the queue, those of these that know the task, and so on."""
     alive = live(workers)
     serving = [worker for worker in alive if route.queue in worker.queues]
     knowing = [worker for worker in serving if not task or task in worker.tasks]

@@ -56,7 +56,7 @@ _SIGNS: Final = (
     "whsec", "sk_", "sk-", "pk_", "pk-", "rk_", "rk-", "ghp", "gho", "ghs", "ghr", "github_pat", "glpat", "xox", "hf_",
     "hfs_", "hfr1.", "akia", "asia", "abia", "acca", "aiza", "bearer", "basic", "eyj", "-----begin", "://",
 )  # fmt: skip
-"""What a text must have in it to match one of the patterns, in lower case."""
+"""Parts in lower case, one of which every text has that matches one of the patterns."""
 _SECRET_NAME: Final = re.compile(_SAYS_SO, re.IGNORECASE)
 _SHORTEST_VALUE: Final = 6
 _MOST_VALUES: Final = 32

@@ -1,4 +1,4 @@
-"""What a durable call gets from the journal: its recorded answer, nothing, or a refusal. Nothing here does anything."""
+"""Decides whether a durable call gets its recorded answer, nothing, or a refusal from the journal. Changes nothing."""
 
 from __future__ import annotations
 

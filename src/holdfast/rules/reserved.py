@@ -15,7 +15,7 @@ _CREATORS: Final = ("token:", "schedule:", "job:")
 
 
 def is_own_queue(name: str) -> bool:
-    """Whether the engine alone puts jobs into this queue."""
+    """Return whether only the engine puts jobs into this queue."""
     return name == QUEUE or name.startswith(PREFIX)
 
 
@@ -41,7 +41,7 @@ def check_open_scope(what: str, name: str) -> str:
 
 
 def check_creator(name: object) -> str:
-    """Who enqueues, unless it would pass for a token, a schedule, a job or the engine."""
+    """Check the name of who enqueues; it must not look like a token, a schedule, a job or the engine."""
     text = check_name("created_by", name, limit=CREATOR_BYTES)
     if text == "engine" or text.startswith(_CREATORS):
         raise ReservedName("created_by", text, "write another beginning, such as user:ada")

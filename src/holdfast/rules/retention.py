@@ -1,4 +1,4 @@
-"""How long a finished job is kept: by how it ended, and by what its queue says."""
+"""The time for which finished jobs are kept, by their state and their queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Retention:
     """By queue: how many finished jobs are kept at most."""
 
     def kept(self, queue: str, state: str) -> int:
-        """How long such a job is kept after its end."""
+        """Return the time for which such a job is kept after its end."""
         if (own := self.queues.get((queue, state))) is not None:
             return own
         return self.succeeded if state == JobState.SUCCEEDED else self.unsuccessful

@@ -18,7 +18,7 @@ _OLDEST: Final = 1_000 * _LONGEST
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to wait before each retry, in seconds.
+    """The wait before each retry, in seconds.
 
     `none` retries at once, `fixed` always waits `initial`, `exponential` waits `initial · factor^(failures−1)` up to
     `cap`. Jitter `full` draws from zero to that value, `additive` adds up to `spread` of it. `max_age` gives up on a
@@ -90,12 +90,12 @@ def decode(text: str | None) -> RetryPolicy:
 
 
 def is_exhausted(attempt: int, max_attempts: int) -> bool:
-    """Whether the attempt that just failed was the last; 0 is without limit."""
+    """Return whether the attempt that just failed was the last; 0 is without limit."""
     return bool(max_attempts) and attempt >= max_attempts
 
 
 def is_aged_out(policy: RetryPolicy, created_at: int, now: int, delay: float) -> bool:
-    """Whether the next try would come after the job's age limit."""
+    """Return whether the next try would come after the job's age limit."""
     return policy.max_age is not None and now + delay * SECOND > created_at + policy.max_age * SECOND
 
 

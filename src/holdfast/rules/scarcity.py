@@ -1,4 +1,4 @@
-"""Why a budget or a quota holds a job back, and what would let it go."""
+"""Explains why a budget or a quota holds a job back, and what would release it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reach import Reason
 
 @dataclass(frozen=True, slots=True)
 class Scarcity:
-    """What a blocked job asked for, and how that stands now; neither where it is gone."""
+    """The amount that a blocked job asked for, and the room for it now; neither where the budget or quota is gone."""
 
     kind: str
     name: str

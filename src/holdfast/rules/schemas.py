@@ -21,7 +21,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Words(msgspec.Struct, kw_only=True):
-    """What the words that are checked may hold."""
+    """The keywords that are checked, with the types that they must have."""
 
     type: str | list[str] = ""
     enum: list[Any] = []

@@ -30,7 +30,7 @@ def schema_of(type: Any) -> str | None:
 
 
 def misfit(schema: str, payload: str | bytes) -> str | None:
-    """What is wrong with a payload, such as "amount: expected integer"; None if it fits."""
+    """Return the first thing wrong with a payload, such as "amount: expected integer"; None if it fits."""
     root = msgspec.json.decode(schema)
     return next(_faults(root, msgspec.json.decode(payload), "", root, 0), None)
 

@@ -50,7 +50,7 @@ def sign(secrets: Sequence[str], message_id: str, at: int, body: bytes) -> str:
 
 
 def is_signed(secrets: Iterable[str], message_id: str, at: str, body: bytes, signatures: str) -> bool:
-    """Whether one of the signatures is that of one of the secrets. Every pair is compared, in constant time."""
+    """Return whether a signature matches a secret. Every pair is compared, in constant time."""
     given = [part.partition(",")[2] for part in signatures.split(" ")[:16] if part.startswith("v1,")]
     matched = False
     for secret in secrets:
@@ -61,7 +61,7 @@ def is_signed(secrets: Iterable[str], message_id: str, at: str, body: bytes, sig
 
 
 def is_timely(at: str, now: float) -> bool:
-    """Whether a message's time is written as it should be, and near ours."""
+    """Return whether a message's time is well-formed and close to ours."""
     return at.isascii() and at.isdigit() and len(at) <= 12 and abs(int(at) - now) <= TOLERANCE
 
 

@@ -1,4 +1,4 @@
-"""How much of a stream is kept, how frames get their numbers, and how a summary changes."""
+"""Bounds of streams, the numbering of frames, and changes of a summary."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def measure(rate: float, frames: int, elapsed: int | None) -> float:
 
 
 def kept(rate: float, seconds: float = KEPT_SECONDS, *, size: int = 1) -> int:
-    """How many of the newest best-effort frames stay, where they have so many bytes on average."""
+    """Return the number of best-effort frames to keep, the newest, where they have so many bytes on average."""
     most = min(MOST_KEPT, MOST_KEPT_BYTES // max(size, 1))
     return max(LEAST_KEPT, min(most, 2 * math.ceil(min(rate * seconds, MOST_KEPT))))
 
 
 def fitting(head: int, stored: int, sizes: Sequence[int]) -> int:
-    """How many of the frames of those sizes still fit behind `head` frames of `stored` bytes."""
+    """Return the number of frames of those sizes that still fit after `head` frames of `stored` bytes."""
     count = 0
     for size in sizes:
         head, stored = head + 1, stored + size

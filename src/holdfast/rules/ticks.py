@@ -26,7 +26,7 @@ _GROWTH: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a look at a schedule decides."""
+    """The decision about a schedule at one instant."""
 
     ticks: tuple[int, ...]
     """Those that make a job, the oldest first."""
@@ -71,7 +71,7 @@ def ticks_between(timing: Timing, start: int, end: int, limit: int) -> list[int]
 
 
 def due_ticks(timing: Timing, missed: Missed, max_missed: int, last_tick: int, now: int) -> Due:
-    """Which ticks since `last_tick` make a job now. A clock that was set back makes none."""
+    """Return the ticks since `last_tick` that make a job now. A clock that was set back makes none."""
     found = newest_ticks(timing, last_tick, now, max_missed if missed == "all" else 1)
     if not found:
         return Due((), last_tick, next_tick(timing, last_tick), 0)
@@ -81,7 +81,7 @@ def due_ticks(timing: Timing, missed: Missed, max_missed: int, last_tick: int, n
 
 
 def jitter_of(name: str, tick: int, jitter: int) -> int:
-    """How much later than its tick a job starts: the same in every process, spread evenly over `jitter`."""
+    """Return a job's delay after its tick: the same in every process, spread evenly over `jitter`."""
     if jitter <= 0:
         return 0
     digest = hashlib.blake2b(f"{name}\x1f{tick}".encode(), digest_size=8).digest()

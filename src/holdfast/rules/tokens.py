@@ -30,7 +30,7 @@ _NOBODYS: Final = secrets.token_bytes(SECRET_BYTES)
 
 
 class Claims(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a token stands for."""
+    """The contents of a token."""
 
     tenant: str
     job: str
@@ -76,14 +76,14 @@ def parse(token: str) -> Parsed:
 
 
 def is_signed(parsed: Parsed, secret: bytes | None) -> bool:
-    """Whether the key with this secret signed it; None is a key that there is not."""
+    """Return whether the key with this secret signed it; a secret of None stands for an unknown key."""
     mac = _mac(secret or _NOBODYS, parsed.claims.tenant, parsed.signed)
     # `&`, not `and`: each part is always looked at.
     return bool(hmac.compare_digest(mac, parsed.mac) & (secret is not None) & parsed.is_whole)
 
 
 def looks_like_token(text: str) -> bool:
-    """Whether somebody meant it as a token, good or bad."""
+    """Return whether a text has the form of a token, valid or not."""
     return text.startswith(_VERSION + ".")
 
 

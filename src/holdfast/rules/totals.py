@@ -1,4 +1,4 @@
-"""How a queue's total is split over the workers that serve it."""
+"""Splits a queue's total over the workers that serve it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def check_range(value: object) -> str:
 
 
 def pin(task: str, wanted: str) -> str:
-    """What a route says about the version: of which task, and the range. A range has no space, a name may."""
+    """Return the text for a task and a range in a route. A range has no space; a task's name may have some."""
     return f"{task} {wanted}"
 
 
@@ -63,7 +63,7 @@ def read_pin(text: str) -> tuple[str, str]:
 
 
 def fits(text: str, versions: Mapping[str, str]) -> bool:
-    """Whether a worker with these versions of its tasks may run a job with that pin; any may without one."""
+    """Return whether a worker with these versions of its tasks may run a job with that pin; any may without one."""
     if not text:
         return True
     task, wanted = read_pin(text)
@@ -111,7 +111,7 @@ def _require_possible(clauses: list[Clause], whole: str) -> None:
 
 
 def _bound(clause: Clause) -> tuple[Release, int]:
-    """Where the range begins or ends: before a release, or after it."""
+    """Return a key that sorts by the point where the range begins or ends: before a release, or after it."""
     return clause.release, int(clause.sign in (">", "<="))
 
 

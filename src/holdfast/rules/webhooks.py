@@ -1,4 +1,4 @@
-"""Who hears of an event, what it is told, and when it is told again."""
+"""Chooses the endpoints of an event, builds the messages, and spaces the retries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..model.job import JobState, last_error
 from ..model.webhook import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
-"""How long each try waits for after the one before, in microseconds."""
+"""The wait before each try, counted from the one before, in microseconds."""
 ATTEMPTS: Final = len(SCHEDULE)
 SPREAD: Final = 0.2
 BODY_LIMIT: Final = 256 * 1024
@@ -39,7 +39,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is stored of a job that an event is about, as it stood when the event was passed on."""
+    """The stored facts about an event's job, as they were when the event was passed on."""
 
     id: str
 
@@ -56,7 +56,7 @@ class Told:
 
 
 def hears(endpoint: Endpoint, event: Event) -> bool:
-    """Whether an endpoint is told of an event. Deliveries are never told of: that would have no end."""
+    """Return whether an endpoint is told of an event. Deliveries are never told of: that would have no end."""
     if event.task == TASK or endpoint.tenant not in ("", event.tenant):
         return False
     if endpoint.called:
@@ -65,12 +65,12 @@ def hears(endpoint: Endpoint, event: Event) -> bool:
 
 
 def hears_kind(endpoint: Endpoint, kind: str) -> bool:
-    """Whether an endpoint that no job names is told of events of a kind, of some of them at least."""
+    """Return whether an endpoint that no job names is told of some events of a kind."""
     return _is_among(kind, _UNSAID if endpoint.events is None else endpoint.events)
 
 
 def wanted_by(kinds: Iterable[str]) -> list[str]:
-    """What endpoints ask for that hear any of these kinds: the kinds, and their beginnings."""
+    """Return the subscriptions that match any of these kinds: the kinds, and their prefixes."""
     found: set[str] = set()
     for kind in set(kinds):
         words = kind.split(".")
@@ -85,18 +85,18 @@ def called_by(events: Iterable[Event]) -> list[str]:
 
 
 def call_tags(endpoint: str, events: Collection[str]) -> tuple[str, ...]:
-    """How a job names the endpoint that hears of it."""
+    """Return the tags by which a job names its endpoint."""
     every = () if _ENDS.issuperset(events) else (EVERY_TAG,)
     return (f"{CALLED_TAG}{endpoint}", *(f"{WANTED_TAG}{kind}" for kind in events), *every)
 
 
 def asks_for_ends(tags: str) -> bool:
-    """Whether a job with these stored tags names an endpoint, which is told how the job ends in any case."""
+    """Return whether a job with these stored tags names an endpoint, which is always told of the job's end."""
     return f'"{CALLED_TAG}' in tags
 
 
 def asks_for_all(tags: str) -> bool:
-    """Whether a job with these stored tags has an endpoint that is told of more than its end."""
+    """Return whether a job with these stored tags has an endpoint that is told of more than its end."""
     return f'"{EVERY_TAG}"' in tags
 
 
@@ -157,7 +157,7 @@ def result_limit(messages: int) -> int:
 
 
 def is_end_of_run(event: Event) -> bool:
-    """Whether a run ended with this event, other than by success: such a run has an attempt with its error."""
+    """Return whether a run ended with this event, other than by success: such a run has an attempt with its error."""
     return event.previous == JobState.RUNNING and event.state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
@@ -173,7 +173,7 @@ def own_tags(tags: Sequence[str]) -> list[str]:
 
 
 def wait_before_next(attempt: int, said: int | None, u: float) -> int:
-    """How long to wait after the `attempt`-th try failed, in microseconds: never less than the receiver asked for."""
+    """Return the wait after the `attempt`-th try failed, in microseconds: at least what the receiver asked for."""
     planned = SCHEDULE[min(attempt, ATTEMPTS - 1)]
     return max(round(planned * (1 + SPREAD * u)), said or 0)
 
@@ -223,7 +223,7 @@ def _error_then(event: Event, told: Told) -> str | None:
 
 
 def _referred(told: Told) -> dict[str, Any]:
-    """How to fetch a result that is not sent along."""
+    """Return the size of a result that is not sent along, and the path to fetch it."""
     return {"result_bytes": told.result_size, "result_path": f"{_API}/jobs/{quote(told.id, safe='')}/result"}
 
 
