@@ -1,4 +1,4 @@
-"""Who may do what over HTTP: tokens, sessions, and whom they make of a caller. Instants are microseconds."""
+"""Access over HTTP: tokens, sessions, and the identities that they give to callers. Instants are microseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 ADMIN: Final = "admin"
 ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "publish", "signal", "work", "operate", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(ScopeName)
-"""What a token may be good for. `payload` is to see arguments, results, frames and artifacts; `publish` is to put
+"""The scopes of tokens. `payload` is to see arguments, results, frames and artifacts; `publish` is to put
 events into outboxes; `admin` is everything."""
 ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -25,8 +25,8 @@ ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 TokenState: TypeAlias = Literal["active", "expired", "revoked"]
 Via: TypeAlias = Literal["token", "session", "local", "host", "nothing"]
-"""How it is known who calls: by a token, by a browser's session, from being on this machine, on the word of the program
-around us; or it is not known."""
+"""The way in which a caller is known: by a token, by a browser's session, as local, by the program
+around us; or not at all."""
 
 _words: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -63,7 +63,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a browser has of a token after it has logged in."""
+    """A browser's session, which stands for the token that logged in."""
 
     created_at: int
     seen_at: int
@@ -78,12 +78,12 @@ class Recognized:
 
     token: Token
     noteworthy: bool
-    """Whether it is worth a write that it was used now."""
+    """True if the last recorded use is old enough to record this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls, and what he may."""
+    """A caller, and the scopes that it has."""
 
     name: str
     scopes: frozenset[str]
@@ -97,16 +97,16 @@ class Identity:
 
     @property
     def is_confined(self) -> bool:
-        """Whether it may work, enqueue and read jobs of some queues or tasks alone, and nothing else."""
+        """True if it may only work on, enqueue and read jobs of some queues or tasks."""
         return bool(self.queues or self.tasks)
 
     @property
     def holder(self) -> str:
-        """Who its workers belong to: the token, or how else the caller is known; never the app's own process."""
+        """The owner of its workers: the token, or how else the caller is known; never the app's own process."""
         return self.token_id or f"{self.via}:{self.name}"
 
     def may(self, scope: str) -> bool:
-        """Whether he may do what needs this scope; an admin may do all."""
+        """Return whether it has this scope; an admin has all."""
         return scope in self.scopes or ADMIN in self.scopes
 
     @property
@@ -122,9 +122,9 @@ class Identity:
 
 
 LOCAL: Final = Identity("local", ROLES[ADMIN], via="local")
-"""Whoever is on this machine, where nobody is asked for a token."""
+"""A caller on this machine, where no token is asked for."""
 NOBODY: Final = Identity("nobody", frozenset(), via="nothing")
-"""Whoever calls without being known."""
+"""A caller that is not known."""
 
 
 def scopes_in(text: str) -> frozenset[str]:

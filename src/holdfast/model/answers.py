@@ -13,7 +13,7 @@ LATER: Final = ("delayed", "retrying", "throttled")
 
 
 class CancelResult(StrEnum):
-    """What became of a cancel."""
+    """The result of a cancel."""
 
     CANCELLED = "cancelled"
     REQUESTED = "requested"
@@ -25,7 +25,7 @@ class CancelResult(StrEnum):
 
 
 class DeleteResult(StrEnum):
-    """What became of a delete."""
+    """The result of a delete."""
 
     DELETED = "deleted"
     REQUESTED = "cancel_requested"
@@ -36,7 +36,7 @@ class DeleteResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs to list, newest first. `before` is the `next` of the page before; by default the last id of it."""
+    """A filter for a list of jobs, newest first. `before` is the `next` of the last page; by default its last id."""
 
     state: str | None = None
     states: tuple[str, ...] | None = None
@@ -48,17 +48,17 @@ class JobFilter:
     tenant: str | None = None
     reason: str | None = None
     id: str | None = None
-    """How its id begins."""
+    """The beginning of its id."""
     flow: str | None = None
     worker: str | None = None
     """The id of the worker that runs it."""
     affinity: str | None = None
-    """What it should find loaded, such as a model."""
+    """The affinity that it asks for, such as a model."""
     tag: str | None = None
     text: str | None = None
-    """What stands in its arguments or its error, as it is stored."""
+    """A part of its arguments or its error, as they are stored."""
     created_by: str | None = None
-    """Who enqueued it, such as `token:shop`."""
+    """The creator, such as `token:shop`."""
     priority: int | None = None
     min_attempts: int | None = None
     created_after: int | None = None
@@ -88,7 +88,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many jobs of a queue are in a state. A ready job whose time has not come counts as "delayed"."""
+    """The number of jobs of a queue in a state. A ready job whose time has not come counts as "delayed"."""
 
     queue: str
     label: str

@@ -1,4 +1,4 @@
-"""What a job leaves behind: named bytes with a type."""
+"""Artifacts: named bytes with a content type, which belong to a job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is to be stored: in the row (`data`) or in a blob."""
+    """An artifact to store: in the row (`data`) or in a blob."""
 
     name: str
     content_type: str

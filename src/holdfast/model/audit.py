@@ -1,4 +1,4 @@
-"""What operators did: who, what, to which, why."""
+"""Records of operators' actions: actor, action, target and reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which records to list, newest first. `before` is the id that the last page ended with."""
+    """A filter for a list of records, newest first. `before` is the id that the last page ended with."""
 
     actor: str | None = None
     action: str | None = None

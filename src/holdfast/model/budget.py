@@ -27,17 +27,17 @@ class BudgetLine:
     """Spent since the budget was made, whatever was reset."""
     soft_breaches: int
     hard_breaches: int
-    """How often the limit refused a reservation, or was passed by a spend."""
+    """The number of reservations that the limit refused, and of spends that passed it."""
 
     @property
     def left(self) -> Decimal | None:
-        """What could be reserved now; negative where more was spent than allowed, None without a limit."""
+        """The amount that could be reserved now; negative if more was spent than allowed, None without a limit."""
         return None if self.limit is None else self.limit - self.spent - self.reserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be spent, and what was. `budget["tokens"]` is one of its dimensions."""
+    """A budget: the limits, and the amounts spent. `budget["tokens"]` is one of its dimensions."""
 
     tenant: str
     name: str
@@ -64,7 +64,7 @@ class Budget:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there is a dimension of which nothing is left."""
+        """True if nothing is left of a dimension."""
         return any(line.left is not None and line.left <= 0 for line in self.lines)
 
 
@@ -82,7 +82,7 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What became of a spend. It is always recorded."""
+    """The result of a spend. It is always recorded."""
 
     crossed: tuple[Crossed, ...] = ()
     again: bool = False
@@ -158,5 +158,5 @@ Place: TypeAlias = "tuple[str, str]"
 
 
 def place_of(one: Budget | Quota | Place) -> Place:
-    """Where it stands in the list of its kind."""
+    """Return the position of a budget or quota in the list of its kind."""
     return one if isinstance(one, tuple) else (one.tenant, one.name)

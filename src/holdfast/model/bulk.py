@@ -1,4 +1,4 @@
-"""What operators do to many jobs at once, and what came of it."""
+"""Actions of operators on many jobs at once, and their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What can be done to jobs, one or many."""
+    """The actions on jobs, one or many."""
 
     RETRY = "retry"
     CANCEL = "cancel"
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class Fate(StrEnum):
-    """What became of one job."""
+    """The result of an action for one job."""
 
     RETRIED = "retried"
     NOT_REQUEUED = "not_requeued"
@@ -55,15 +55,15 @@ class Order:
     queue: str | None = None
     force: bool = False
     only_states: tuple[str, ...] | None = None
-    """What they were chosen by: one that has left them since is not meant any more."""
+    """The states by which they were chosen: a job that has left them since is not meant any more."""
     only_queue: str | None = None
     only_tenant: str | None = None
-    """Whose they must be: any other does not exist."""
+    """The tenant that they must have: a job of another counts as missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkReport:
-    """How many jobs met which fate. With `dry_run` nothing was changed, and this is what would have become of them."""
+    """The number of jobs by result. With `dry_run` nothing was changed, and these are the results it would have had."""
 
     action: Action
     chosen: int

@@ -1,4 +1,4 @@
-"""What a store can do, as a program may ask it."""
+"""Capabilities of a store, for programs that ask."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the store supports, which version it is, and where its limits are. Nothing in it is secret."""
+    """The features of the store, its version and its limits. Nothing in it is secret."""
 
     backend: str
     """ "sqlite" or "postgres"."""
     version: str
     """Of the database."""
     driver: str
-    """What speaks to it."""
+    """The name of the driver that connects to it."""
     schema: int
     """The number of the newest migration that has run there; 0 before the first."""
     holdfast: str

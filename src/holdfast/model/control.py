@@ -1,4 +1,4 @@
-"""What operators do to work in progress, and what came of it."""
+"""Actions of operators on running work, and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Held:
         return self.owner is None and self.epoch is None
 
     def misfit(self, owner: str | None, epoch: int) -> Why | None:
-        """Why a job in these hands is not meant."""
+        """Return the reason for which a job with this owner and epoch is not meant, if there is one."""
         if self.owner not in (None, owner):
             return "different_owner"
         return "epoch_moved" if self.epoch not in (None, epoch) else None
@@ -31,7 +31,7 @@ class Revoked:
     """The lease is taken away: what its worker still does no longer counts. The attempt is given back."""
 
     state: str
-    """Where the job went: `ready`, or `cancelled` where that was asked for before."""
+    """The job's new state: `ready`, or `cancelled` where that was asked for before."""
     epoch: int
 
 

@@ -1,4 +1,4 @@
-"""What the log tells: one event, the rows it comes in, where a reader stands, and what it wants to hear."""
+"""The event log: one event, the rows it comes in, a reader's position, and its filter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CURSOR: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _decode: Final = msgspec.json.Decoder(list[list[Any]]).decode
 _decode_tags: Final = msgspec.json.Decoder(list[str]).decode
 _FACTS: Final = 11
-"""What is told of each of many jobs."""
+"""The number of facts about each job in an event about many."""
 
 
 class Cursor(msgspec.Struct, frozen=True, order=True):
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     flow: str | None = None
     detail: dict[str, Any] = {}
-    """What only this kind has: a signal's name, an operator's target."""
+    """Facts that only this kind has: a signal's name, an operator's target."""
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -95,13 +95,13 @@ class Page:
 
     chunks: tuple[Chunk, ...]
     waits: bool
-    """Whether rows have been committed that are not in the log yet."""
+    """True if rows have been committed that are not in the log yet."""
     pruned_to: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """What a reader wants to hear; None is everything."""
+    """The events that a reader asks for; None is everything."""
 
     kinds: tuple[str, ...] | None = None
     """Whole kinds, or their beginnings: `job.failed`, `job`, `operator`."""
@@ -180,7 +180,7 @@ def _tags(text: str | None) -> tuple[str, ...]:
 
 
 def _verb(previous: str | None, state: str, reason: str | None) -> str:
-    """What happened, from the states before and after."""
+    """Return the last word of an event's kind, from the states before and after."""
     if previous is None:
         return "enqueued"
     if state == "running":
@@ -209,7 +209,7 @@ _VERBS: Final = {
 
 
 def check_kinds(kinds: object) -> tuple[str, ...] | None:
-    """What a reader wants to hear of. A kind that no event has would be waited for in vain, so it is refused."""
+    """Check the kinds that a reader asks for. A kind that no event has is refused: it would be waited for in vain."""
     if kinds is None:
         return None
     given = (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()

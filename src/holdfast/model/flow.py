@@ -9,10 +9,10 @@ from typing import Literal
 from .job import JobSpec, JobState
 
 Policy = Literal["success", "failure", "any"]
-"""Which end of an upstream counts."""
+"""The end of an upstream that counts."""
 Mode = Literal["all", "any", "quorum"]
 Rest = Literal["cancel", "run"]
-"""What becomes of the upstreams that are no longer needed."""
+"""The treatment of upstreams that are no longer needed."""
 
 
 class FlowState(StrEnum):
@@ -26,7 +26,7 @@ class FlowState(StrEnum):
 
 
 class CancelPolicy(StrEnum):
-    """How far the cancelling of a flow goes. An unknown one is taken for the first, which destroys least."""
+    """The extent to which cancelling a flow goes. An unknown one is taken for the first, which destroys least."""
 
     FLOW_ONLY = "flow_only"
     """Nothing is added or released any more; members that could already start go on."""
@@ -38,7 +38,7 @@ class CancelPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How many upstreams a member needs: all, one, or `needed` of them."""
+    """The number of upstreams that a member needs: all, one, or `needed` of them."""
 
     mode: Mode = "all"
     needed: int = 0
@@ -76,7 +76,7 @@ class Member:
     """Unique in its flow."""
     join: Join = field(default_factory=Join)
     inputs: str | None = None
-    """Which arguments are the results of upstreams, encoded."""
+    """The arguments that are results of upstreams, encoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +141,11 @@ class MemberRecord:
     started_at: int | None
     finished_at: int | None
     mode: Mode | None
-    """How many upstreams it needs; None where it has none."""
+    """The number of upstreams that it needs; None where it has none."""
     needed: int | None
     rest: Rest | None
     inputs: str | None = None
-    """Which arguments are the results of upstreams, encoded."""
+    """The arguments that are results of upstreams, encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class FlowEnd:
 
 @dataclass(frozen=True, slots=True)
 class FlowCancel:
-    """What became of a cancel. Of a repeated one the first counts, and is told again."""
+    """The result of a cancel. A repeated one returns the result of the first."""
 
     policy: CancelPolicy
     reason: str
@@ -192,7 +192,7 @@ class FlowCancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowFilter:
-    """Which flows to list, newest first. `before` is the id that the last page ended with."""
+    """A filter for a list of flows, newest first. `before` is the id that the last page ended with."""
 
     state: FlowState | None = None
     name: str | None = None

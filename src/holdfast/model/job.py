@@ -94,13 +94,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     webhook: tuple[str, str] | None = None
     """The endpoint that its tags name, and the URL that is told: both are stored with the job."""
     hooks: str | None = None
-    """What is enqueued when it ends: a JSON list of `Hook`."""
+    """The jobs that are enqueued when it ends: a JSON list of `Hook`."""
     created_by: str = "engine"
-    """Who enqueued it: `token:NAME`, `schedule:NAME`, `job:ID`, an operator, what the program says, or `code`."""
+    """The creator: `token:NAME`, `schedule:NAME`, `job:ID`, an operator, a name that the program gives, or `code`."""
 
     @property
     def is_keyless(self) -> bool:
-        """Whether its insert can neither meet a twin nor wait for a stranger's transaction."""
+        """True if its insert can neither meet a twin nor wait for another transaction."""
         return (
             self.dedupe is None
             and not self.explicit_id
@@ -121,11 +121,11 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     takes: str
     """The argument that gets the id of the job that ended."""
     wants: tuple[str, ...] = ()
-    """Which of state, reason, result and error it gets as arguments of these names."""
+    """The names among state, reason, result and error that it gets as arguments."""
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """What became of an enqueue: a new job, or the one that already held its id or key."""
+    """The result of an enqueue: a new job, or the one that already held its id or key."""
 
     id: str
     created: bool
@@ -158,7 +158,7 @@ class Claimed(msgspec.Struct, frozen=True):
     limits: str | None = None
     flow: str | None = None
     inputs: str | None = None
-    """Which arguments are the results of other jobs."""
+    """The arguments that are results of other jobs, encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def last_error(state: str, reason: str | None, error: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a job asks of workers and limits, beyond what its task and queue say."""
+    """The demands of a job on workers and limits, beyond those of its task and queue."""
 
     requires: tuple[str, ...] = ()
     affinity: str | None = None
@@ -246,7 +246,7 @@ class Demands:
     breaker: str | None = None
     quota: str | None = None
     reserve: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
-    """What it reserves in budgets before it starts, by budget and dimension."""
+    """The amounts that it reserves in budgets before it starts, by budget and dimension."""
     webhook: str | None = None
     """The URL that is notified of this job alone."""
 
@@ -267,7 +267,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job ended, for those who wait for it."""
+    """The end of a job, for those who wait for it."""
 
     id: str
     state: JobState

@@ -21,7 +21,7 @@ _MARK: Final = " "
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What a column holds of a large value. `size` is in bytes of UTF-8, `sha256` in hexadecimal."""
+    """The text in the column of a large value. `size` is in bytes of UTF-8, `sha256` in hexadecimal."""
 
     blob: str
     size: int
@@ -38,12 +38,12 @@ class _Column(msgspec.Struct, frozen=True):
 
 
 def is_large(text: str | None) -> bool:
-    """Whether a value is too large for its row. For a small one this is one comparison of a length."""
+    """Return whether a value is too large for its row. For a small one this is one comparison of a length."""
     return text is not None and len(text) > SURELY_INLINE and len(text.encode()) > INLINE
 
 
 def is_reference(text: str | None) -> bool:
-    """Whether a column holds a reference instead of the value. A damaged one is not taken for one."""
+    """Return whether a column holds a reference instead of the value. A damaged one does not count."""
     return text is not None and text[:1] == _MARK and _is_readable(text)
 
 
@@ -67,13 +67,13 @@ def reference_of(column: str) -> Reference:
 
 
 def in_brief(column: str) -> str:
-    """What people are shown instead of a large value."""
+    """Return the text that people are shown instead of a large value."""
     size = reference_of(column).size
     return f"({size / 1e6:,.1f} MB, too large to show here)"
 
 
 def is_same(stored: str, given: str) -> bool:
-    """Whether a column holds this value, whole or by reference."""
+    """Return whether a column holds this value, whole or by reference."""
     if is_reference(stored) and not is_reference(given):
         return reference_of(stored).sha256 == hashlib.sha256(given.encode()).hexdigest()
     return stored == given

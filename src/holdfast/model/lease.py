@@ -1,4 +1,4 @@
-"""What a worker elsewhere gets from the lease API, and what it says: jobs under handles, and how their runs ended.
+"""Requests and responses of the lease API, for remote workers: jobs under handles, and the ends of their runs.
 
 Durations are seconds, instants are microseconds since 1970.
 """
@@ -20,7 +20,7 @@ MOST_FRAMES: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who uses the lease API. A worker belongs to the holder that registered it."""
+    """A caller of the lease API. A worker belongs to the holder that registered it."""
 
     holder: str = ""
     """The id of a token, or how else a caller over HTTP is known; "" is the app's own process."""
@@ -48,7 +48,7 @@ class LeasedJob:
     """A job in the hands of a worker elsewhere."""
 
     handle: str
-    """What every call about this run needs."""
+    """The text that every call about this run needs."""
     id: str
     task: str
     queue: str
@@ -60,7 +60,7 @@ class LeasedJob:
     """0 is without limit."""
     generation: int
     timeout: float | None
-    """How long the run may take; the worker ends it."""
+    """The longest time that the run may take; the worker ends it."""
     deadline: int | None
     """When the job expires."""
     tags: tuple[str, ...]
@@ -101,7 +101,7 @@ class Finished:
 
     job_id: str
     state: str
-    """Where the job went: succeeded, failed, ready (it is tried again), blocked, cancelled, expired."""
+    """The job's new state: succeeded, failed, ready (it is tried again), blocked, cancelled, expired."""
     again: bool = False
     """It was recorded before; nothing was changed."""
     delay: float | None = None
@@ -110,7 +110,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What became of a wait: it is over and the run goes on, or the job is suspended and no longer the worker's."""
+    """The result of a wait: it is over and the run goes on, or the job is suspended and no longer the worker's."""
 
     job_id: str
     state: str
@@ -141,7 +141,7 @@ class FrameDraft:
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What went wrong. Long texts are cut."""
+    """An error of a run. Long texts are cut."""
 
     message: str
     type: str = "Error"

@@ -11,7 +11,7 @@ from ..clock import SECOND
 
 
 class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one job is subject to, besides the limits of its task and queue."""
+    """The limits of one job, besides those of its task and queue."""
 
     key: str | None = None
     """The lane of its concurrency key."""
@@ -21,12 +21,12 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     breaker: str | None = None
     """The scope of its circuit breaker."""
     reserve: dict[str, dict[str, int]] | None = None
-    """What it sets aside in budgets before it starts, in millionths by budget and dimension."""
+    """The amounts that it reserves in budgets before it starts, in millionths by budget and dimension."""
     quota: str | None = None
     keyed: str | None = None
     """The scope of its own bucket, where `rate` is limited by key."""
     own_reserve: bool = False
-    """Whether only budgets of its tenant count: a caller that is confined to the tenant named them."""
+    """True if only budgets of its tenant count: a caller that is confined to the tenant named them."""
     own_quota: bool = False
     """The same for its quota."""
 
@@ -62,7 +62,7 @@ class Bucket:
     tokens: float
     origin: str
     keys: int = 0
-    """How many keys have a bucket of their own, of this size."""
+    """The number of keys that have a bucket of their own, of this size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,9 @@ class Breaker:
     origin: str = "code"
     now: int = 0
     trial_runs: bool = False
-    """Whether that job still runs under that epoch."""
+    """True if that job still runs under that epoch."""
     waits: bool = False
-    """Whether jobs are parked behind it."""
+    """True if jobs are parked behind it."""
 
     @property
     def state(self) -> str:
@@ -96,7 +96,7 @@ class Breaker:
 
     @property
     def room(self) -> int | None:
-        """How many jobs it lets through; None is all."""
+        """The number of jobs that it lets through; None is all."""
         return {"closed": None, "open": 0, "half_open": 0 if self.trial_runs else 1}[self.state]
 
 
@@ -111,7 +111,7 @@ class Standing:
     breakers: tuple[str, ...] = ()
     """Circuit breakers that are not closed, or behind which jobs are parked."""
     quotas: bool = False
-    """Whether jobs are parked until a quota has room for them."""
+    """True if jobs are parked until a quota has room for them."""
     loud: frozenset[str] = frozenset()
     """Queues of which the log is told everything, not only how jobs end."""
 
@@ -138,7 +138,7 @@ def _part(name: str) -> str:
 
 
 def rate_lane(scope: str) -> str:
-    """Where jobs wait for a token of that scope."""
+    """Return the lane in which jobs wait for a token of that scope."""
     return f"rate:{scope}"
 
 
@@ -171,10 +171,10 @@ QUOTA_LANE: Final = "quota:"
 
 
 def quota_lane(key: str) -> str:
-    """Where jobs wait for room in the quota of that key."""
+    """Return the lane in which jobs wait for room in the quota of that key."""
     return f"{QUOTA_LANE}{key}"
 
 
 def breaker_lane(scope: str) -> str:
-    """Where jobs wait for that circuit breaker to let them through."""
+    """Return the lane in which jobs wait for that circuit breaker to let them through."""
     return f"breaker:{scope}"

@@ -1,4 +1,4 @@
-"""What goes through an outbox: events as their destination receives them, and how an outbox stands.
+"""Outboxes: events as their destination receives them, and the counts of an outbox.
 
 An entry is a job: delivered is succeeded, abandoned is failed, parked is blocked, sending is running.
 """
@@ -66,7 +66,7 @@ class OutboxEvent(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """How many entries of an outbox are where."""
+    """The number of entries of an outbox in each state."""
 
     name: str
     pending: int = 0

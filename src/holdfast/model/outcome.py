@@ -1,4 +1,4 @@
-"""How one run of a job ended, as a value that the worker hands to the store."""
+"""Outcomes of one run of a job, as values that the worker hands to the store."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Throttled:
     delay: int
     error: str
     cools: bool = False
-    """Whether the job's queue should hand out nothing meanwhile."""
+    """True if the job's queue should hand out nothing meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Parked:
     reason: str
     error: str
     began: bool = True
-    """Whether its handler was started."""
+    """True if its handler was started."""
 
 
 @dataclass(frozen=True, slots=True)

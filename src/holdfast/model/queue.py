@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class QueueState(StrEnum):
-    """Whether a queue takes jobs, and whether it hands them out."""
+    """The state of a queue: taking jobs or not, handing them out or not."""
 
     ACTIVE = "active"
     """It does both."""
@@ -34,8 +34,8 @@ class QueueSettings:
     keep_expired: int | None = None
     keep_skipped: int | None = None
     keep_result: int | None = None
-    """How long the result of a success is kept; None is as long as the job."""
+    """The time for which the result of a success is kept; None is as long as the job."""
     cap: int | None = None
-    """How many finished jobs are kept at most; None is without bound."""
+    """The largest number of finished jobs to keep; None is without bound."""
     events: str | None = None
-    """What the log is told of its jobs: `off`, `outcomes` or `all`; None is the default, outcomes."""
+    """The events of its jobs that are logged: `off`, `outcomes` or `all`; None is the default, outcomes."""

@@ -1,4 +1,4 @@
-"""Where a job can run: a queue, and what it asks of a worker beyond serving that queue.
+"""Routes: a queue, and what a job asks of a worker beyond serving that queue.
 
 A route's number follows from its content, so that a job can be written without a look-up and a worker knows the plain
 route of each of its queues. Only routes that ask for more have a row, by which workers find them.
@@ -33,7 +33,7 @@ class Route:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the queue alone says it all."""
+        """True if it asks for nothing beyond the queue."""
         return not (self.requires or self.affinity or self.version)
 
     def requiring(self, capability: str) -> Route:

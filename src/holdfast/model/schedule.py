@@ -14,7 +14,7 @@ OVERLAP: Final = ("allow", "skip", "cancel_previous")
 
 
 class ScheduleState(StrEnum):
-    """Whether it fires."""
+    """The states of a schedule."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -34,7 +34,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """What a schedule does and when, complete and checked."""
+    """The definition of a schedule, complete and checked."""
 
     name: str
     task: str
@@ -58,7 +58,7 @@ class ScheduleSpec:
 
 
 FIELDS: Final = tuple(name for name in ScheduleSpec.__slots__ if name != "name")
-"""What may be changed, in the order of the columns."""
+"""The fields that may be changed, in the order of the columns."""
 TIMING_FIELDS: Final = frozenset({"expression", "every", "zone"})
 
 
@@ -104,7 +104,7 @@ class Schedule:
 
     @property
     def spec(self) -> ScheduleSpec:
-        """What it does and when, without what has become of it."""
+        """Its definition, without its state and history."""
         given: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
         return ScheduleSpec(name=self.name, **given)
 
@@ -122,18 +122,18 @@ class ScheduledRun:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What one look at a due schedule did."""
+    """The result of one look at a due schedule."""
 
     jobs: tuple[str, ...] = ()
     skipped: int = 0
     """Ticks that made no job, because the last one still runs or the policy passes over them."""
     broken: str | None = None
-    """Why it was disabled."""
+    """The reason for which it was disabled."""
 
 
 @dataclass(frozen=True, slots=True)
 class RanNow:
-    """What became of a run now."""
+    """The result of a run now."""
 
     job_id: str | None
     blocker: str | None = None
@@ -142,7 +142,7 @@ class RanNow:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """What became of a backfill: the ticks that made a job, and those that had one already."""
+    """The result of a backfill: the ticks that made a job, and those that had one already."""
 
     made: tuple[int, ...]
     existing: tuple[int, ...]

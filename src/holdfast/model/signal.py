@@ -18,7 +18,7 @@ class Signal:
     name: str
     payload: str = "null"
     source: str = ""
-    """Who sends it, as far as the sender's word is taken for it."""
+    """The sender, by its own account."""
     key: str | None = None
     """A second signal with the same key to the same job is the same signal."""
     tenant: str | None = None
@@ -27,7 +27,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a signal."""
+    """The result of sending a signal."""
 
     job_id: str
     seq: int
@@ -75,9 +75,9 @@ class Pending:
     refusals: int
     refused_at: int | None
     awaited: bool
-    """Whether its job is suspended; it may not have come so far, or wait for something else."""
+    """True if its job is suspended on it; it may not have come so far, or wait for something else."""
     arguments: str = ""
-    """How the arguments of its job begin, as they are stored."""
+    """The beginning of the arguments of its job, as they are stored."""
 
 
 def name_id(job_id: str, name: str) -> str:

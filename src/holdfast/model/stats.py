@@ -14,7 +14,7 @@ LABELS: Final = (
     "waiting", "delayed", "retrying", "throttled", "parked", "running", "suspended", "blocked",
     "succeeded", "failed", "cancelled", "expired", "skipped",
 )  # fmt: skip
-"""Where a job is, as people see it: states, and what a ready job waits for."""
+"""Labels of jobs, as people see them: states, and the reasons for which a ready job waits."""
 
 COUNTERS: Final = (
     "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
@@ -30,7 +30,7 @@ class QueueStats:
     name: str
     state: str = "active"
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many jobs have each label; a label that is missing has none."""
+    """The number of jobs with each label; a label that is missing has none."""
     estimated: frozenset[str] = frozenset()
     """The labels whose count is not exact: of live jobs at least as many."""
     oldest_due_age: float | None = None
@@ -41,7 +41,7 @@ class QueueStats:
     cooling: float = 0.0
     """Seconds until it hands out jobs again after it was throttled."""
     capacity: int | None = None
-    """How many of its jobs may run at once in the cluster; None is without limit."""
+    """The number of its jobs that may run at once in the cluster; None is without limit."""
 
     def count(self, label: str) -> int:
         return self.counts.get(label, 0)
@@ -62,7 +62,7 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:
-    """What one metric was in one closed minute of one queue. Of a counter only `count` is there."""
+    """The value of one metric in one closed minute of one queue. Of a counter only `count` is there."""
 
     queue: str
     metric: str
@@ -77,7 +77,7 @@ class MetricPoint:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long something took, in seconds. Percentiles are off by a fifth at most; the mean and the max are exact."""
+    """A distribution of durations, in seconds. Percentiles are off by a fifth at most; mean and max are exact."""
 
     count: int
     mean: float
@@ -89,7 +89,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStats:
-    """What the jobs of one task did in the last closed minutes."""
+    """The figures of one task in the last closed minutes."""
 
     task: str
     minutes: int
@@ -137,7 +137,7 @@ class OperationStats:
     """Percentiles are estimated from `buckets`."""
     max: float
     buckets: tuple[int, ...]
-    """How many took at most as long as each of `OPERATION_BOUNDS` and longer than the one before; one more beyond."""
+    """Counts by duration: up to each of `OPERATION_BOUNDS` and longer than the one before; the last is beyond all."""
 
     @property
     def mean(self) -> float:
@@ -163,7 +163,7 @@ class LimitStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """How a worker's process fares, as it says of itself."""
+    """The health of a worker's process, as it reports it."""
 
     cpu: float
     """The share of one core that it used."""
@@ -251,7 +251,7 @@ class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     pool_peak: int | None = None
     """Connections in use at once, at most, in the process that keeps the numbers (Postgres)."""
     pool_size: int | None = None
-    """How many it may have."""
+    """The number that it may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ class Step:
     """step, wait, sleep, waitpoint, enqueue, spend, artifact, progress."""
     name: str
     called: str = ""
-    """What was called; another under the same key is a divergence."""
+    """The function that was called; another under the same key is a divergence."""
     value: str | None = None
     """Encoded."""
     attempts: int = 1

@@ -1,4 +1,4 @@
-"""What a job says while it runs: frames, a summary, its progress."""
+"""Streams of jobs: frames, a summary, progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CURSOR: Final = re.compile(r"(0|[1-9]\d{0,17})\.(0|[1-9]\d{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """How far somebody has read: the last durable frame, and the last best-effort one."""
+    """A reader's position: the last durable frame, and the last best-effort one."""
 
     seq: int = 0
     live: int = 0
@@ -68,11 +68,11 @@ class Frame:
     """Microseconds since 1970, by the store's clock."""
     best_effort: bool = False
     generation: int = 0
-    """How often the job had been replayed."""
+    """The number of times that the job had been replayed."""
     source: str | None = None
-    """Where the job had it from, such as a model or a tool, where it said so."""
+    """The origin that the job gave, if any, such as a model or a tool."""
     correlation_id: str | None = None
-    """What it belongs to elsewhere, such as a request, where the job said so."""
+    """The id that the job gave, if any, of something elsewhere, such as a request."""
     control: bool = False
     """Not said by the job, but about its frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
 
@@ -83,14 +83,14 @@ class StreamPage:
 
     frames: tuple[Frame, ...]
     cursor: str
-    """Where to read on."""
+    """The position to read on from."""
     closed: bool
     """The job has ended, and nothing comes after these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a job is; None where it has not said."""
+    """The progress of a job; None where it has reported none."""
 
     percent: float | None = None
     message: str | None = None
@@ -135,7 +135,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one run said since its last batch."""
+    """The frames of one run since its last batch."""
 
     job_id: str
     owner: str
@@ -143,7 +143,7 @@ class Batch:
     generation: int
     attempt: int
     writer: str
-    """Who sends it; with `serial` it is recognised when it comes again."""
+    """The id of the sender; with `serial` a repeated batch is recognised."""
     serial: int
     drafts: tuple[Draft, ...] = ()
     progress: Progress | None = None
@@ -153,7 +153,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of a batch. `refused` durable frames did not fit into the stream."""
+    """The result of a batch. `refused` durable frames did not fit into the stream."""
 
     head: int
     live: int
@@ -177,7 +177,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a read of a stream finds."""
+    """The result of reading a stream."""
 
     ended: bool
     head: Cursor

@@ -1,4 +1,4 @@
-"""What a suspended job waits for."""
+"""Waits of suspended jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Distinct = Literal["waitpoints", "signals", "sources"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Which signals end the wait. Without names and waitpoints none does: only an operator, or the timeout."""
+    """The signals that end the wait. Without names and waitpoints none does: only an operator, or the timeout."""
 
     names: tuple[str, ...] = ()
     """Signals sent to the job by name."""
     waitpoints: tuple[str, ...] = ()
     """Ids of waitpoints."""
     needed: int = 1
-    """How many; 0 is one from each name and waitpoint."""
+    """The number of signals; 0 is one from each name and waitpoint."""
     distinct: Distinct = "signals"
 
 
@@ -61,13 +61,13 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a wait ended; encoded it is the value of the wait's step."""
+    """The end of a wait; encoded it is the value of the wait's step."""
 
     how: Literal["signals", "jobs", "operator", "timeout"]
     signals: tuple[Received, ...] = ()
     """In the order of acceptance."""
     payload: msgspec.Raw = msgspec.Raw(b"null")
-    """What the operator gave."""
+    """The value that the operator gave."""
 
     def encode(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -38,11 +38,11 @@ class Endpoint:
     tags: tuple[str, ...] | None
     """It hears of jobs with at least one of them; None is of all."""
     called: bool
-    """Whether it hears only of jobs that name it, by `webhook=`."""
+    """True if it hears only of jobs that name it, by `webhook=`."""
     state: str
     """active or disabled."""
     reason: str | None
-    """Why it is disabled: "gone" (it answered 410), "failing", or what an operator said."""
+    """The reason for which it is disabled: "gone" (it answered 410), "failing", or an operator's text."""
     concurrency: int
     after: int
     """The number of the event after which it hears."""
@@ -56,7 +56,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What a delivery needs of its endpoint, with the secrets that sign now."""
+    """The parts of an endpoint that a delivery needs, with the secrets that sign now."""
 
     url: str
     state: str
@@ -68,7 +68,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How an endpoint fares: its breaker, and what became of its newest deliveries, the newest first."""
+    """The health of an endpoint: its breaker, and the states of its latest deliveries, the newest first."""
 
     breaker: str = "closed"
     """closed, open or half_open."""
@@ -80,7 +80,7 @@ class Health:
 
     @property
     def rate(self) -> float | None:
-        """Which share of those that have ended came through; None where none has."""
+        """The share of ended deliveries that succeeded; None where none has ended."""
         ended = [state for state in self.states if state in ("succeeded", "failed", "expired")]
         return ended.count("succeeded") / len(ended) if ended else None
 
@@ -95,7 +95,7 @@ class Sending:
     """None where no answer came."""
     ms: int | None
     detail: str
-    """What it answered, shortened and without what looks like a secret."""
+    """The response, shortened and without anything that looks like a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

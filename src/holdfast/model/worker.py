@@ -30,7 +30,7 @@ class WorkerSpec:
     versions: Mapping[str, str] = field(default_factory=dict)
     """By task, where one is declared."""
     holder: str = ""
-    """Who alone may act as this worker in the lease API, as `Caller.holder` says."""
+    """The only holder that may act as this worker in the lease API, as in `Caller.holder`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Rescue:
-    """What one page of a rescue did."""
+    """The result of one page of a rescue."""
 
     rescued: tuple[str, ...]
     more: bool
-    """Whether the worker may own further jobs."""
+    """True if the worker may own further jobs."""
