@@ -75,7 +75,7 @@ class Pending:
     refusals: int
     refused_at: int | None
     awaited: bool
-    """True if its job is suspended on it; it may not have come so far, or wait for something else."""
+    """True if its job is suspended, perhaps on something else; false if the job has not come so far."""
     arguments: str = ""
     """The beginning of the arguments of its job, as they are stored."""
 

@@ -1,1 +1,1 @@
-"""What programs are shown: typed JSON, the same from the command line and over HTTP. The names are a promise."""
+"""The JSON that programs get, typed, the same from the command line and over HTTP. The names are a promise."""

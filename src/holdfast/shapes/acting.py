@@ -1,4 +1,4 @@
-"""What actions answer."""
+"""Results of actions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import msgspec
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether this changed something; false where it was so already."""
+    """The result of an action; `changed` is false where nothing had to change."""
 
     changed: bool

@@ -1,4 +1,4 @@
-"""What jobs leave behind, without the bytes."""
+"""Artifacts of jobs, without their bytes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class BudgetLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobSpent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job has spent, or what of that was given back, by budget and dimension."""
+    """The amounts that a job has spent, or that were given back of them, by budget and dimension."""
 
     job_id: str
     spent: dict[str, dict[str, str]]
@@ -44,7 +44,7 @@ def of_job_spent(job_id: str, spent: Mapping[str, Mapping[str, Decimal]]) -> Job
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be spent, and what was. `blocked` jobs wait for room in it."""
+    """A budget: its limits, and the amounts spent. `blocked` jobs wait for room in it."""
 
     name: str
     tenant: str
@@ -78,7 +78,7 @@ class Crossed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(Changed, frozen=True, kw_only=True):
-    """What became of a spend. `again` is true where the same key was recorded before."""
+    """The result of a spend. `again` is true where the same key was recorded before."""
 
     again: bool
     crossed: list[Crossed]
@@ -107,7 +107,7 @@ class QuotaChanged(Changed, frozen=True, kw_only=True):
 
 
 class Admittance(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether one more was let in; if not, when there is room again, or how many are active."""
+    """The answer of a quota: admitted or not, and if not, when there is room again or how many are active."""
 
     admitted: bool
     outcome: Literal["admitted", "already_admitted", "rate_exceeded", "concurrency_exceeded"]

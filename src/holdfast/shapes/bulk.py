@@ -1,4 +1,4 @@
-"""What became of many jobs, or of one."""
+"""Results of actions on one or many jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs met which fate; with `dry_run`, would meet. `results` are of jobs that were named."""
+    """The number of jobs by result; with `dry_run`, nothing was changed. `results` are of jobs that were named."""
 
     action: Action
     dry_run: bool
@@ -29,7 +29,7 @@ class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acted(Changed, frozen=True, kw_only=True):
-    """What an action on one job did: `outcome` in a word, and the job as it is now; null where it is gone."""
+    """The result of an action on one job: `outcome` in a word, and the job as it is now; null where it is gone."""
 
     outcome: str
     job: Job | None

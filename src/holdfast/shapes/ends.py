@@ -1,4 +1,4 @@
-"""What was enqueued, and how jobs end."""
+"""Enqueued jobs, and the ends of jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AcceptedMany(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job gave, for whoever has its key: `pending` until it has ended, its result, or what went wrong."""
+    """The result of a job, for callers with its key: `pending` until it has ended, then its result or its error."""
 
     status: str
     result: Any = None
@@ -45,14 +45,14 @@ class KeyedResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownError(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong, without secrets and tracebacks."""
+    """An error, without secrets and tracebacks."""
 
     type: str
     message: str
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job has ended, or that it has not yet."""
+    """The end of a job, or its state if it has not ended."""
 
     id: str
     state: JobState

@@ -1,4 +1,4 @@
-"""Why jobs are where they are, and how many are where."""
+"""Explanations of jobs' states, and counts of jobs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..rules.reach import Reason as ReasonRecord
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds a job, and what would move it. `code` stays as it is over versions."""
+    """A reason for a job's state, and what would move the job. `code` does not change between versions."""
 
     code: str
     text: str
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job is where it is; the first reason is the one that holds it."""
+    """The reasons for a job's state; the first is the decisive one."""
 
     id: str
     state: JobState

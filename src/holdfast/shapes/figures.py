@@ -18,7 +18,7 @@ from .values import Instant, instant_of
 
 
 class WorstMinute(msgspec.Struct, frozen=True, kw_only=True):
-    """What a latency was in the worst minute, in seconds."""
+    """A latency in the worst minute, in seconds."""
 
     minute: Instant | None
     count: int
@@ -30,7 +30,7 @@ class WorstMinute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue did in the last closed minutes."""
+    """The figures of a queue in the last closed minutes."""
 
     queue: str
     per_minute: dict[str, float]
@@ -38,7 +38,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """How long something took, in seconds. Percentiles are off by a fifth at most."""
+    """A distribution of durations, in seconds. Percentiles are off by a fifth at most."""
 
     count: int
     mean: float
@@ -49,7 +49,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What the jobs of one task did in the last closed minutes. `failure_rate` is null where no run ended."""
+    """The figures of one task in the last closed minutes. `failure_rate` is null where no run ended."""
 
     task: str
     counts: dict[str, int]
@@ -73,7 +73,7 @@ class OperationStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What one metric was in one closed minute of one queue. Of a counter only `count` is there."""
+    """The value of one metric in one closed minute of one queue. Of a counter only `count` is there."""
 
     queue: str
     metric: str

@@ -85,7 +85,7 @@ class FlowShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowCancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a cancel. Of a repeated one the first counts, and is told again: `changed` is false."""
+    """The result of a cancel. A repeated one returns the result of the first, with `changed` false."""
 
     id: str
     policy: CancelPolicy
@@ -118,7 +118,7 @@ class FlowJoin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a flow came to. `failures` says why members did not succeed, by their names."""
+    """The result of a flow. `failures` says why members did not succeed, by their names."""
 
     id: str
     state: FlowState
@@ -151,7 +151,7 @@ class FlowStaged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowApplied(msgspec.Struct, frozen=True, kw_only=True):
-    """How many planned edges count from now on."""
+    """The number of planned edges that count from now on."""
 
     id: str
     applied: int

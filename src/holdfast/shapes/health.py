@@ -1,4 +1,4 @@
-"""Whether all is well, and if not, why."""
+"""The health of the whole, with reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the whole is, and why it is not well."""
+    """The health of the whole, and the problems found."""
 
     status: Status
     reasons: list[Trouble]

@@ -32,7 +32,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None
     created_at: datetime
     created_by: str | None
-    """Who enqueued it; null where that was before it was kept."""
+    """The creator; null for jobs that were enqueued before it was recorded."""
     not_before: datetime
     started_at: datetime | None
     finished_at: datetime | None

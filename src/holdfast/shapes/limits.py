@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Most(msgspec.Struct, frozen=True, kw_only=True):
-    """How many run at once from now on."""
+    """The number that run at once from now on."""
 
     most: int
 
@@ -68,7 +68,7 @@ class RateSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of a queue run at once over all workers; null is without a total."""
+    """The number of a queue's jobs that run at once over all workers; null is without a total."""
 
     queue: str
     total: int | None

@@ -9,7 +9,7 @@ from .acting import Changed
 
 
 class Outbox(msgspec.Struct, frozen=True, kw_only=True):
-    """How an outbox stands."""
+    """The number of entries of an outbox, by state."""
 
     name: str
     pending: int
@@ -21,7 +21,7 @@ class Outbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Due(Changed, frozen=True, kw_only=True):
-    """How many entries are due now that were not."""
+    """The number of entries that have become due."""
 
     outbox: str
     due: int

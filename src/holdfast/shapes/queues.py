@@ -27,7 +27,7 @@ class QueueBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for a queue. Durations are seconds; null is the default."""
+    """The settings of a queue. Durations are seconds; null is the default."""
 
     name: str
     state: QueueState

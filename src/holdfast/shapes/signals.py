@@ -13,7 +13,7 @@ from .values import decoded, instant_of
 
 
 class SignalSent(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a signal. `again`: it was accepted before, under the same key, and nothing was changed.
+    """The result of sending a signal. `again`: it was accepted before, under the same key, and nothing was changed.
 
     `waits_for`: what the job waits for now, where this signal is not among it and so is kept for a later wait.
     """

@@ -11,7 +11,7 @@ from .values import Withheld, decoded, instant_of
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job has done, so that it is not done again."""
+    """A recorded step of a job, which is not run again."""
 
     key: str
     kind: str

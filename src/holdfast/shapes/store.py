@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_facts(facts: Mapping[str, object]) -> dict[str, Any]:
-    """What a database says of itself, without passwords."""
+    """Return the facts that a database reports, without passwords."""
     return {name: hidden(value) for name, value in facts.items()}
 
 

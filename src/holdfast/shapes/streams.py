@@ -1,4 +1,4 @@
-"""What a job says while it runs: frames, its progress, its summary."""
+"""Streams of jobs: frames, progress, a summary."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job says it is; null where it has not said."""
+    """The progress that a job has reported; null where it has reported none."""
 
     percent: float | None
     message: str | None

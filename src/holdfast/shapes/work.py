@@ -1,4 +1,4 @@
-"""What a worker elsewhere is told: jobs under handles, and what became of what it said."""
+"""Responses to remote workers: jobs under handles, and the results of their reports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker owns, and of the handles that it named, those that are no longer its own."""
+    """The jobs that a worker owns, and those of the handles it named that it no longer owns."""
 
     worker: str
     jobs: list[Held]
@@ -99,7 +99,7 @@ class WaitpointOpened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the job's stream ends now."""
+    """The end of the job's stream."""
 
     cursor: str
 
@@ -111,14 +111,14 @@ class SummaryVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was charged, and whether it was charged before under the same key."""
+    """The budget that was charged; `again` is true if it was charged before under the same key."""
 
     budget: str
     again: bool
 
 
 class HandedBack(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs a worker still held when it left."""
+    """The number of jobs that a worker still held when it left."""
 
     worker: str
     released: int
