@@ -14,7 +14,7 @@ from ..model.access import ADMIN, ROLES, SCOPES, Identity, Session, TokenState
 from ..names import check_duration
 
 PREFIX: Final = "hf_"
-"""Of a token's secret, so that people and scanners of leaked secrets know one when they see it."""
+"""The prefix of a token's secret, by which people and scanners of leaked secrets recognise one."""
 SESSION_PREFIX: Final = "hfs_"
 SECRET_BYTES: Final = 32
 IDLE: Final = 30 * 60 * SECOND

@@ -34,7 +34,7 @@ class Hold:
     wait: int | None = None
     """The longest wait of other affinities, in microseconds; None is without bound."""
     stints: Mapping[str, int] = field(default_factory=dict)
-    """For how many microseconds each has been loaded; what is missing, for ever."""
+    """The microseconds for which each has been loaded; one that is missing, for ever."""
     elsewhere: frozenset[str] = frozenset()
     """The affinities that other workers have loaded; empty where others may wait for ever."""
 

@@ -65,7 +65,7 @@ def check_amount(what: str, value: object, *, zero: bool = False) -> int:
 
 
 def exact(millionths: int) -> Decimal:
-    """As people read it, without trailing zeros."""
+    """Return an amount as people read it, without trailing zeros."""
     whole, rest = divmod(abs(millionths), MICRO)
     sign = "-" if millionths < 0 else ""
     return Decimal(f"{sign}{whole}.{rest:06d}".rstrip("0").rstrip("."))

@@ -11,7 +11,7 @@ from ..model.webhook import CALLED_TAG, TASK, Endpoint
 from .webhooks import hears, hears_kind
 
 _Shelf = tuple[list[Endpoint], dict[str, list[Endpoint]]]
-"""Those that hear whatever the tags, and the others by tag."""
+"""Endpoints for any tags, and the others by tag."""
 
 
 class Audience:
@@ -28,7 +28,7 @@ class Audience:
                 self._of_tenant[endpoint.tenant].append(endpoint)
 
     def of(self, event: Event) -> list[Endpoint]:
-        """Those that are told of it."""
+        """Return the endpoints that are told of an event."""
         if event.task == TASK:
             return []
         found: dict[str, Endpoint] = {}

@@ -48,14 +48,14 @@ def after(breaker: Breaker, runs: Iterable[Ended]) -> Breaker:
 
 
 def opened(breaker: Breaker, open_for: int | None = None) -> Breaker:
-    """It lets nothing through for a while, by default as long as it always does."""
+    """Open a breaker, so that it lets nothing through for a while, by default for its usual time."""
     until = breaker.now + (breaker.open_for if open_for is None else open_for)
     openings = breaker.openings + 1
     return replace(breaker, opened_at=breaker.now, open_until=until, trial=None, trial_runs=False, openings=openings)
 
 
 def closed(breaker: Breaker) -> Breaker:
-    """It lets everything through, with a clean slate."""
+    """Close a breaker, so that it lets everything through, and forget its failures."""
     return replace(breaker, failures=0, opened_at=None, open_until=None, trial=None, trial_runs=False)
 
 

@@ -61,7 +61,7 @@ class Account:
 
     @property
     def current(self) -> Account:
-        """As it is from now on: begun anew if that is due, whether it was written or not."""
+        """The account as it is from now on: begun anew if that is due, even if that was not written yet."""
         return begun_anew(self) if self.is_due else self
 
 
@@ -99,7 +99,7 @@ def exhausted(account: Account, refused: Refusal) -> Exhausted:
 
 
 def breached(line: Line, times: int) -> Line:
-    """It has refused so many reservations."""
+    """Count reservations that were refused."""
     return replace(line, hard_breaches=line.hard_breaches + times)
 
 
@@ -158,7 +158,7 @@ def with_limits(line: Line, hard: int | None, soft: int | None) -> Line:
 
 
 def fitting(waiting: Iterable[tuple[str, Mapping[str, int]]], lines: Mapping[str, Line]) -> Sequence[str]:
-    """Those whose asks fit beside each other into what is left, in order."""
+    """Return those whose asks fit together into what is left, in order."""
     room = {name: line.room for name, line in lines.items()}
     chosen: list[str] = []
     for job_id, asked in waiting:

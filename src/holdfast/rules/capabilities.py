@@ -40,7 +40,7 @@ LIMITS: Final[Mapping[str, int]] = {
 
 
 def supports(facts: Mapping[str, object], *, on_disk: bool, artifacts: str) -> dict[str, bool | str]:
-    """By name, whether or how. `facts` are those of a store's `describe`."""
+    """Return for each feature if or how it is supported. `facts` are those of a store's `describe`."""
     if facts["backend"] == "sqlite":
         return {
             "many_processes": on_disk,

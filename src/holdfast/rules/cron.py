@@ -191,7 +191,7 @@ def _wall_times(sim: CronSim, start: int) -> Iterator[int]:
 
 
 def _first_instant(zone: tzinfo, local: int) -> int:
-    """When the local clock first shows a time, or the first instant after the gap where it never does."""
+    """Return the instant at which the local clock first shows a time; if it never does, the first after the gap."""
     naive = _EPOCH + timedelta(seconds=local)
     late = int(naive.replace(tzinfo=zone, fold=0).timestamp())
     if late + _offset(zone, late) == local:

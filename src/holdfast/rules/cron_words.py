@@ -1,4 +1,4 @@
-"""Cron expressions and intervals in words, for people who do not read stars. What is too intricate is left as it is.
+"""Describes cron expressions and intervals in words. An expression that is too intricate is left as it is.
 
 It reads the text and never lists what it stands for, so no expression makes it slow or its answer long.
 """
@@ -27,7 +27,7 @@ _UNITS: Final = ((7 * 86_400, "week"), (86_400, "day"), (3_600, "hour"), (60, "m
 
 
 def describe(expression: str | None, every: int | None = None) -> str | None:
-    """Such as "At 03:00, Monday to Friday"; None where words would not be clearer."""
+    """Return a description such as "At 03:00, Monday to Friday"; None where words would not be clearer."""
     if every is not None:
         return f"Every {_span(every)}"
     if expression is None or len(expression) > MAX_LENGTH:

@@ -70,7 +70,7 @@ class Failure:
     """A hint from the handler, in microseconds."""
     reason: str = ""
     cools: bool = True
-    """Of a throttled run: whether its queue should rest."""
+    """True if the queue of a throttled run should rest."""
 
 
 def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:

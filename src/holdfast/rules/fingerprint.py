@@ -1,4 +1,4 @@
-"""When two errors are the same: same task, same types, same way through the code.
+"""Recognises errors of the same kind: same task, same types, same way through the code.
 
 Folders, line numbers, source text, ids, numbers and addresses do not count, so that neither a redeployment nor another
 order number makes a new kind of error.

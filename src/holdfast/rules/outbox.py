@@ -52,8 +52,8 @@ def read_event(job: Claimed) -> OutboxEvent:
 def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
     """Return the outcome for an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
 
-    Whoever is told when to come back comes a little later, each at another moment. What waits longer than the policy's
-    age is given up, but for what is parked.
+    A wait that the destination asked for is prolonged a little, by `u`, so that entries do not all come back at once.
+    An entry older than the policy's age is given up, unless it is parked.
     """
     if failure.after is not None:
         failure = replace(failure, after=round(failure.after * (1 + policy.spread * u)))
@@ -78,5 +78,5 @@ def why_blocked(job: JobRecord) -> Reason:
 
 
 def next_look(job: Claimed, now: int) -> int:
-    """When to ask again whether an event may pass its gate, in microseconds: the older, the more seldom."""
+    """Return the time until an event's gate is asked again, in microseconds: the older the event, the longer."""
     return min(max((now - job.created_at) // 4, _SHORTEST_LOOK), _LONGEST_LOOK)

@@ -13,7 +13,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Rate(NamedTuple):
-    """So many runs at once, and so many each second in the long run."""
+    """A number of runs at once, and a number of runs each second in the long run."""
 
     burst: float
     per_second: float

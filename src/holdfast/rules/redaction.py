@@ -153,7 +153,7 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def _hidden(value: str) -> str:
-    """In the quotes that the value has, so that a document stays one."""
+    """Hide a value, in the quotes that it has, so that a document stays valid."""
     found = _OPENING.match(value)
     quote = found[1] if found else ""
     return f"{quote}{HIDDEN}{quote}"

@@ -23,7 +23,7 @@ class Call:
     kind: str
     name: str
     nth: int
-    """Of that kind and name."""
+    """The number of the call among those of its kind and name."""
     called: str
     position: int
     """Among all durable calls of the run."""

@@ -1,4 +1,4 @@
-"""When a failed job is tried again, and when it is given up."""
+"""Decides when a failed job is tried again, and when it is given up."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def is_aged_out(policy: RetryPolicy, created_at: int, now: int, delay: float) ->
 
 
 def age_limit(policy: RetryPolicy, created_at: int, time_left: int | None, now: int) -> int | None:
-    """When a job that nobody runs is too old, unless its own deadline, `time_left` from now, comes first."""
+    """Return the instant at which a waiting job is too old, unless its deadline, `time_left` from now, is earlier."""
     if policy.max_age is None:
         return None
     limit = created_at + round(policy.max_age * SECOND)

@@ -1,4 +1,4 @@
-"""When a schedule's ticks are, and which of those that are due make a job.
+"""Computes a schedule's ticks, and which of those that are due make a job.
 
 A tick is a nominal instant in microseconds, counted from the schedule's own past and never from the present, so every
 process finds the same ones.

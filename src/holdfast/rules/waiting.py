@@ -1,4 +1,4 @@
-"""When a wait is over, and when it has become hopeless."""
+"""Decides when a wait is over, and when it has become hopeless."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def is_last(attempt: int) -> bool:
 
 
 def instant(micros: int) -> str:
-    """As receivers read it: ISO 8601 in UTC."""
+    """Return an instant as receivers read it: ISO 8601 in UTC."""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
