@@ -13,7 +13,7 @@ from ..names import check_name
 from ..rules.handles import Lease, Origin, read, write
 from ..storage.ops import keys, lending
 from ..storage.port import Op, Store, Tx
-from .lease_reach import AwaitingLine, BlockingLine, Line
+from .lines import AwaitingLine, BlockingLine, Line
 
 T = TypeVar("T")
 

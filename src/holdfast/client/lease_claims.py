@@ -19,7 +19,7 @@ from ..storage.ops import lending
 from ..storage.ops.grants import expire_grants
 from ..storage.ops.lookout import Lookout, look
 from ..storage.port import Op
-from .lease_reach import Line
+from .lines import Line
 
 _SHORTEST: Final = 0.05
 _MOST_ROUNDS: Final = 100

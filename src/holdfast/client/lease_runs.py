@@ -28,7 +28,7 @@ from ..storage.step import step
 from ..streams.drafts import draft_of, patch_of, progress_of
 from .lease_artifacts import store_artifact
 from .lease_base import LeaseBase
-from .lease_reach import Line
+from .lines import Line
 from .steps import shown_steps
 
 Amounts = Mapping[str, Amount]

@@ -20,7 +20,7 @@ from ..storage.ops.lent_waits import Opening, Rest
 from ..storage.port import Op
 from ..storage.step import step
 from .lease_base import LeaseBase
-from .lease_reach import Line
+from .lines import Line
 
 DAY: Final = 86_400.0
 

@@ -29,7 +29,7 @@ from ..storage.step import step
 from .lease_base import LeaseBase, check_worker
 from .lease_checks import beat_every, check_claim, check_confined, check_handles, introduction
 from .lease_claims import claim
-from .lease_reach import Line
+from .lines import Line
 from .lease_runs import LeaseRuns
 from .lease_waits import LeaseWaits
 
