@@ -29,18 +29,18 @@ from .client.flows import Flows
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.keys import Keys
-from .client.leases import Leases
 from .client.limits import Limits, task_limits
-from .client.overview import Workers
 from .client.queues import Queues
 from .client.quotas import Quotas
+from .client.remote import Leases
 from .client.schedules import Schedules
-from .client.scoped import Scoped
 from .client.sending import Sends
 from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .client.streams import Streams
+from .client.tenants import Scoped
 from .client.webhooks import Webhooks
+from .client.workers import Workers
 from .clock import Clock
 from .embedded import EmbeddedWorker
 from .errors import ConfigError

@@ -13,7 +13,8 @@ from ..names import check_duration, check_limit, check_name
 from ..storage.ops import breakers
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
-from .removal import removal
+from .audit import removal
+from .calls import reads, writes
 
 
 class Breakers:
@@ -22,55 +23,51 @@ class Breakers:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def list(self) -> builtins.list[Breaker]:
+    @reads
+    def list(self) -> Op[builtins.list[Breaker]]:
         """Every breaker and how it stands."""
-        return self._store().read(Op(breakers.list_breakers))
+        return Op(breakers.list_breakers)
 
-    async def alist(self) -> builtins.list[Breaker]:
-        return await self._store().aread(Op(breakers.list_breakers))
+    alist = list.awaiting
 
-    def get(self, scope: str) -> Breaker:
+    @reads
+    def get(self, scope: str) -> Op[Breaker]:
         """One breaker and how it stands; NotFound if there is none."""
-        return self._store().read(Op(lambda tx: breakers.get_breaker(tx, scope)))
+        return Op(lambda tx: breakers.get_breaker(tx, scope))
 
-    async def aget(self, scope: str) -> Breaker:
-        return await self._store().aread(Op(lambda tx: breakers.get_breaker(tx, scope)))
+    aget = get.awaiting
 
+    @writes
     def set(
         self, scope: str, *, failures: int, open_for: float | timedelta, actor: str = "app", reason: str = ""
-    ) -> None:
+    ) -> Op[None]:
         """Make or change a breaker: after so many `failures` in a row it opens for `open_for` seconds."""
-        self._store().write(_set(scope, failures, open_for, actor, reason))
+        return _set(scope, failures, open_for, actor, reason)
 
-    async def aset(
-        self, scope: str, *, failures: int, open_for: float | timedelta, actor: str = "app", reason: str = ""
-    ) -> None:
-        await self._store().awrite(_set(scope, failures, open_for, actor, reason))
+    aset = set.awaiting
 
-    def clear(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def clear(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Remove a breaker; False if there was none. Jobs that name it wait until there is one again."""
-        return self._store().write(_clear(scope, actor, reason))
+        return _clear(scope, actor, reason)
 
-    async def aclear(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(_clear(scope, actor, reason))
+    aclear = clear.awaiting
 
+    @writes
     def trip(
         self, scope: str, open_for: float | timedelta | None = None, *, actor: str = "app", reason: str = ""
-    ) -> Breaker:
+    ) -> Op[Breaker]:
         """Open a breaker by hand, for `open_for` seconds or as long as it always opens; then one job tries."""
-        return self._store().write(_trip(scope, open_for, actor, reason))
+        return _trip(scope, open_for, actor, reason)
 
-    async def atrip(
-        self, scope: str, open_for: float | timedelta | None = None, *, actor: str = "app", reason: str = ""
-    ) -> Breaker:
-        return await self._store().awrite(_trip(scope, open_for, actor, reason))
+    atrip = trip.awaiting
 
-    def reset(self, scope: str, *, actor: str = "app", reason: str = "") -> Breaker:
+    @writes
+    def reset(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[Breaker]:
         """Close a breaker by hand, and let go what waits behind it."""
-        return self._store().write(_reset(scope, actor, reason))
+        return _reset(scope, actor, reason)
 
-    async def areset(self, scope: str, *, actor: str = "app", reason: str = "") -> Breaker:
-        return await self._store().awrite(_reset(scope, actor, reason))
+    areset = reset.awaiting
 
 
 def declare_breaker(scope: str, failures: int, open_for: float | timedelta) -> Op[None]:

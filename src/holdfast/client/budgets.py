@@ -21,8 +21,10 @@ from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.ops.budgets import Terms
 from ..storage.port import Op, Store, Tx
-from .holding import id_of
-from .removal import removal
+from .audit import removal
+from .calls import composed, reads, writes
+from .jobs import id_of
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 Limits: TypeAlias = "Mapping[str, Amount | None]"
@@ -42,20 +44,21 @@ class Budgets:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Budgets(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
+    @reads
+    def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> Op[builtins.list[Budget]]:
         """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return self._store().read(_list(self._scope.tenant, after, limit))
+        return _list(self._scope.tenant, after, limit)
 
-    async def alist(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
-        return await self._store().aread(_list(self._scope.tenant, after, limit))
+    alist = list.awaiting
 
-    def get(self, name: str) -> Budget:
+    @reads
+    def get(self, name: str) -> Op[Budget]:
         """One budget and how it stands; BudgetNotFound if there is none."""
-        return self._store().read(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+        return Op(lambda tx: budgets.get(tx, self._scope.home, name))
 
-    async def aget(self, name: str) -> Budget:
-        return await self._store().aread(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+    aget = get.awaiting
 
+    @writes
     def set(
         self,
         name: str,
@@ -67,79 +70,67 @@ class Budgets:
         within: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> bool:
+    ) -> Op[bool]:
         """Make or change a budget; False if it was so already. What is left out stays as it is.
 
         `limits` and `soft` are by dimension, and None removes one. `every` is seconds, such as "1d", a cron expression
         in `zone`, or "never". `within` is the budget that it is a part of, "" of none.
         """
-        return self._store().write(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
+        return self._setting(name, _terms(limits, soft, every, zone, within), actor, reason)
 
-    async def aset(
-        self,
-        name: str,
-        limits: Limits | None = None,
-        *,
-        soft: Limits | None = None,
-        every: Seconds | str | None = None,
-        zone: str | None = None,
-        within: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> bool:
-        return await self._store().awrite(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
+    aset = set.awaiting
 
-    def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
+    @writes
+    def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Op[Budget]:
         """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
-        return self._store().write(self._raising(name, limits, actor, reason))
+        return self._raising(name, limits, actor, reason)
 
-    async def araise(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
-        return await self._store().awrite(self._raising(name, limits, actor, reason))
+    araise = raise_.awaiting
 
-    def reset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def reset(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
-        return self._store().write(self._resetting(name, actor, reason))
+        return self._resetting(name, actor, reason)
 
-    async def areset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._resetting(name, actor, reason))
+    areset = reset.awaiting
 
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Forget a budget; False if there was none. Jobs that name it fail from then on."""
-        return self._store().write(self._deleting(name, actor, reason))
+        return self._deleting(name, actor, reason)
 
-    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._deleting(name, actor, reason))
+    adelete = delete.awaiting
 
-    def spend(self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount) -> Spent:
+    @composed
+    async def spend(
+        self, line: Line, /, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
+    ) -> Spent:
         """Count a spend, whatever the limits say: `app.budgets.spend("team", tokens=812, key=request_id)`.
 
         The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
         """
-        return _told(self._store().write(self._spending(name, {**(amounts or {}), **more}, key)))
+        return _told(await line.write(self._spending(name, {**(amounts or {}), **more}, key)))
 
-    async def aspend(
-        self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
-    ) -> Spent:
-        return _told(await self._store().awrite(self._spending(name, {**(amounts or {}), **more}, key)))
+    aspend = spend.awaiting
 
-    def spent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
+    @reads
+    def spent_by(self, job: Job[Any] | str) -> Op[dict[str, dict[str, Decimal]]]:
         """Return what a job has spent, by budget and dimension."""
-        return self._store().read(self._scope.sees(id_of(job), _spent_by(id_of(job))))
+        return self._scope.sees(id_of(job), _spent_by(id_of(job)))
 
-    async def aspent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
-        return await self._store().aread(self._scope.sees(id_of(job), _spent_by(id_of(job))))
+    aspent_by = spent_by.awaiting
 
-    def give_back(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> dict[str, dict[str, Decimal]]:
+    @writes
+    def give_back(
+        self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
+    ) -> Op[dict[str, dict[str, Decimal]]]:
         """Take what an ended job has spent off its budgets, and let go the jobs that fit; what was taken off.
 
         Repeated, it takes nothing more. What is counted for a budget's lifetime stays.
         """
-        return self._store().write(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
+        return self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason))
 
-    async def agive_back(
-        self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
-    ) -> dict[str, dict[str, Decimal]]:
-        return await self._store().awrite(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
+    agive_back = give_back.awaiting
 
     def _giving_back(self, job_id: str, actor: str, reason: str) -> Op[dict[str, dict[str, Decimal]]]:
         tenant = self._scope.home

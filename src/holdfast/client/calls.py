@@ -1,23 +1,23 @@
 """Both forms of a client's method, blocking and awaiting, from one definition:
 
     class Queues:
-        @write
+        @writes
         def pause(self, queue: str, *, actor: str = "app", reason: str = "") -> Op[None]:
             \"\"\"Start no more jobs of a queue, until `resume`.\"\"\"
             return Op(lambda tx: queues.pause(tx, check_queue(queue), actor=actor, reason=reason))
 
         apause = pause.awaiting
 
-`read` and `write` take a method that makes one operation, and run it on `self._store()`. `both` takes a coroutine over a
-`Line`, for a method that reads or writes several times, or does something with the answer: `await line.read(op)`. It
-may await nothing else. When the class is made, plain functions take the place of these objects: they have the
-definition's parameters and docstring, and a call costs one frame more than one that is written by hand.
+`reads` and `writes` take a method that makes one operation, and run it on `self._store()`. `composed` takes a coroutine
+over a `Line`, for a method that reads or writes several times, or does something with the answer. It may await nothing
+but the line: `await line.read(op)`. When the class is made, plain functions take the place of these objects. They have
+the definition's parameters and docstring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from types import CodeType, FunctionType
+from types import CodeType, CoroutineType, FunctionType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from ..storage.port import Op, Store
@@ -48,10 +48,14 @@ class Awaiting(Generic[S, P, T]):
     def __set_name__(self, owner: type, name: str) -> None:
         _place(owner, name, self._call)
 
+    # Type checkers compare a protocol's method with this.
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> CoroutineType[Any, Any, T]:
+        raise TypeError(_HOLDS_ITS_PLACE)
+
     @overload
-    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[S, P], CoroutineType[Any, Any, T]]: ...
     @overload
-    def __get__(self, instance: S, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: S, owner: type) -> Callable[P, CoroutineType[Any, Any, T]]: ...
     def __get__(self, instance: S | None, owner: type) -> Any:
         raise TypeError(_HOLDS_ITS_PLACE)
 
@@ -66,6 +70,10 @@ class Blocking(Generic[S, P, T]):
     def __set_name__(self, owner: type, name: str) -> None:
         _place(owner, name, self._call)
 
+    # Type checkers compare a protocol's method with this.
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        raise TypeError(_HOLDS_ITS_PLACE)
+
     @overload
     def __get__(self, instance: None, owner: type) -> Callable[Concatenate[S, P], T]: ...
     @overload
@@ -74,7 +82,7 @@ class Blocking(Generic[S, P, T]):
         raise TypeError(_HOLDS_ITS_PLACE)
 
 
-def read(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
+def reads(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
     """Make both forms of a method that only reads."""
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -86,7 +94,7 @@ def read(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
     return _pair(make, call, acall)
 
 
-def write(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
+def writes(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
     """Make both forms of a method that writes."""
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,7 +106,7 @@ def write(make: Callable[Concatenate[S, P], Op[T]]) -> Blocking[S, P, T]:
     return _pair(make, call, acall)
 
 
-def both(body: Callable[Concatenate[S, Line, P], Coroutine[Any, Any, T]]) -> Blocking[S, P, T]:
+def composed(body: Callable[Concatenate[S, Line, P], Coroutine[Any, Any, T]]) -> Blocking[S, P, T]:
     """Make both forms of a method that is written as a coroutine over a line to the store."""
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

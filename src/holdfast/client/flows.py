@@ -36,11 +36,12 @@ from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest
 from ..transactions import joined
 from . import flowops
+from .calls import composed, reads, writes
 from .enqueuer import Enqueuer
 from .flowops import check_filter, flow_id_of
 from .flowplans import plan_edges, plan_extension, plan_flow, plan_staged
-from .holding import id_of
-from .jobs import Jobs
+from .jobs import Jobs, id_of
+from .lines import Line
 from .scope import EVERYTHING, Scope
 from .stock import acheck_stock, check_stock
 from .watch import Watch
@@ -76,33 +77,33 @@ class Flows:
 
     # -- look
 
-    def status(self, flow_id: str) -> FlowStatus:
+    @reads
+    def status(self, flow_id: str) -> Op[FlowStatus]:
         """A flow, its state, and how many of its members are in each. FlowNotFound if there is none."""
-        return self._store().read(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
+        return self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id)))
 
-    async def astatus(self, flow_id: str) -> FlowStatus:
-        return await self._store().aread(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
+    astatus = status.awaiting
 
-    def find(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
+    @reads
+    def find(self, wanted: FlowFilter | None = None) -> Op[list[FlowRecord]]:
         """Flows, newest first."""
-        return self._store().read(flowops.find(self._wanted(wanted)))
+        return flowops.find(self._wanted(wanted))
 
-    async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
-        return await self._store().aread(flowops.find(self._wanted(wanted)))
+    afind = find.awaiting
 
-    def counts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    @reads
+    def counts(self, flow_ids: Sequence[str]) -> Op[dict[str, dict[str, int]]]:
         """Of several flows at once: how many members are in each state."""
-        return self._store().read(flowops.counts(flow_ids, self._scope.tenant))
+        return flowops.counts(flow_ids, self._scope.tenant)
 
-    async def acounts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-        return await self._store().aread(flowops.counts(flow_ids, self._scope.tenant))
+    acounts = counts.awaiting
 
-    def graph(self, flow_id: str) -> FlowGraph:
+    @reads
+    def graph(self, flow_id: str) -> Op[FlowGraph]:
         """The members of a flow, and which of them wait for which."""
-        return self._store().read(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
+        return self._scope.sees_flow(flow_id, flowops.graph(flow_id))
 
-    async def agraph(self, flow_id: str) -> FlowGraph:
-        return await self._store().aread(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
+    agraph = graph.awaiting
 
     def wait(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
         """Block until every member has ended. ResultTimeout if that is not so by then."""
@@ -124,8 +125,10 @@ class Flows:
 
     # -- act
 
-    def cancel(
+    @composed
+    async def cancel(
         self,
+        line: Line,
         flow_id: str,
         policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
         *,
@@ -133,40 +136,28 @@ class Flows:
         actor: str = "app",
     ) -> FlowCancel:
         """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
-        store = self._store()
-        done = store.write(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
-        while store.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
+        done = await line.write(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
+        while await line.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
-        return replace(done, members=store.read(flowops.cancelled_members(flow_id, done.at)))
+        return replace(done, members=await line.read(flowops.cancelled_members(flow_id, done.at)))
 
-    async def acancel(
-        self,
-        flow_id: str,
-        policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
-        *,
-        reason: str = "cancelled",
-        actor: str = "app",
-    ) -> FlowCancel:
-        store = self._store()
-        done = await store.awrite(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
-        while await store.awrite(Op(lambda tx: ops.cancel_page(tx, flow_id))):
-            pass
-        return replace(done, members=await store.aread(flowops.cancelled_members(flow_id, done.at)))
+    acancel = cancel.awaiting
 
-    def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
+    @writes
+    def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> Op[list[str]]:
         """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
+        return self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason))
 
-    async def aretry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
+    aretry = retry.awaiting
 
-    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
+    @writes
+    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> Op[list[str]]:
         """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
-        return self._store().write(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
+        return self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason))
 
-    async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
-        return await self._store().awrite(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
+    areplay = replay.awaiting
 
+    @writes
     def set_join(
         self,
         job: Job[Any] | str,
@@ -176,39 +167,28 @@ class Flows:
         rest: Rest = "run",
         actor: str = "",
         reason: str = "",
-    ) -> JoinChange:
+    ) -> Op[JoinChange]:
         """Change how many upstreams a member needs that still waits: `all`, `any`, or a `quorum` of `needed`.
 
         If the new join is met already, the member starts; if it can no longer be met, the member is skipped.
         IllegalMove once the join has fired, or where the job has none; InvalidFlow for a quorum that cannot be.
         """
-        return self._store().write(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
+        return self._setting_join(id_of(job), needs, needed, rest, actor, reason)
 
-    async def aset_join(
-        self,
-        job: Job[Any] | str,
-        needs: Mode,
-        *,
-        needed: int | None = None,
-        rest: Rest = "run",
-        actor: str = "",
-        reason: str = "",
-    ) -> JoinChange:
-        return await self._store().awrite(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
+    aset_join = set_join.awaiting
 
     # -- piece by piece, for those who have no builder
 
-    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
+    @writes
+    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> Op[FlowRecord]:
         """Store a flow without members. Nothing of it runs before `apply`.
 
         A repeated call with the same `id` and name makes nothing new: its answer is the flow that is there.
         """
         spec = self._begun(name, id, tenant)
-        return self._store().write(Op(lambda tx: ops.create_flow(tx, spec)))
+        return Op(lambda tx: ops.create_flow(tx, spec))
 
-    async def abegin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
-        spec = self._begun(name, id, tenant)
-        return await self._store().awrite(Op(lambda tx: ops.create_flow(tx, spec)))
+    abegin = begin.awaiting
 
     def add(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
         """Add jobs by name, which wait for `apply`; their ids by name."""
@@ -223,19 +203,19 @@ class Flows:
             await self._store().awrite(self._scope.owns_flow(flow.id, flowops.add(flow.id, members)))
         return {member.name: member.spec.id for member in members}
 
-    def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
+    @writes
+    def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> Op[int]:
         """Plan edges between members, if nobody has changed the graph since that revision; the new one."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
+        return self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision))
 
-    async def astage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
+    astage = stage.awaiting
 
-    def apply(self, flow_id: str) -> int:
+    @writes
+    def apply(self, flow_id: str) -> Op[int]:
         """Make the planned edges count, and let go what waits for nothing; how many edges. Repeated, it finds none."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
+        return self._scope.owns_flow(flow_id, flowops.apply(flow_id))
 
-    async def aapply(self, flow_id: str) -> int:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
+    aapply = apply.awaiting
 
     # -- what a flow asks
 

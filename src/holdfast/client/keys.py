@@ -13,6 +13,8 @@ from ..names import check_duration
 from ..rules.tokens import SECRET_BYTES, check_kid, check_secret
 from ..storage.ops import keys
 from ..storage.port import Op, Store
+from .calls import composed, reads, writes
+from .lines import Line
 
 _DAY = 86_400.0
 
@@ -23,15 +25,17 @@ class Keys:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Make the first key, of 64 hexadecimal digits; False if the store has it. KeyConflict beside another."""
-        return self._store().write(_seed(kid, secret, actor, reason))
+        return _seed(kid, secret, actor, reason)
 
-    async def aseed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(_seed(kid, secret, actor, reason))
+    aseed = seed.awaiting
 
-    def rotate(
+    @composed
+    async def rotate(
         self,
+        line: Line,
         kid: str | None = None,
         secret: str | None = None,
         *,
@@ -45,35 +49,24 @@ class Keys:
         Repeating a call that names its key changes nothing.
         """
         name, op = _rotate(kid, secret, grace, actor, reason)
-        self._store().write(op)
+        await line.write(op)
         return name
 
-    async def arotate(
-        self,
-        kid: str | None = None,
-        secret: str | None = None,
-        *,
-        grace: float | timedelta = _DAY,
-        actor: str = "app",
-        reason: str = "",
-    ) -> str:
-        name, op = _rotate(kid, secret, grace, actor, reason)
-        await self._store().awrite(op)
-        return name
+    arotate = rotate.awaiting
 
-    def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> None:
+    @writes
+    def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> Op[None]:
         """Refuse from now on whatever a retired key has signed. Rotate first to be rid of the active one."""
-        self._store().write(_revoke(kid, actor, reason))
+        return _revoke(kid, actor, reason)
 
-    async def arevoke(self, kid: str, *, actor: str = "app", reason: str = "") -> None:
-        await self._store().awrite(_revoke(kid, actor, reason))
+    arevoke = revoke.awaiting
 
-    def list(self) -> builtins.list[Key]:
+    @reads
+    def list(self) -> Op[builtins.list[Key]]:
         """Every key, oldest first, by a fingerprint instead of its secret."""
-        return self._store().read(Op(keys.list_keys))
+        return Op(keys.list_keys)
 
-    async def alist(self) -> builtins.list[Key]:
-        return await self._store().aread(Op(keys.list_keys))
+    alist = list.awaiting
 
 
 def _seed(kid: str, secret: str, actor: str, reason: str) -> Op[bool]:

@@ -19,9 +19,11 @@ from ..rules.durations import check_span
 from ..storage.ops import outboxes as ops
 from ..storage.port import Op, Store
 from ..tasks import Task
+from .calls import composed, reads, writes
 from .enqueuer import Enqueuer
 from .gauge import Gauge
 from .jobs import Jobs
+from .lines import Line
 from .outbox import Outbox
 from .scope import EVERYTHING, Scope
 
@@ -70,21 +72,20 @@ class Outboxes:
             self._store, jobs, enqueuer, self._tasks, lambda given: scope.of(given) or "", self._gauges, scope
         )
 
-    def list(self) -> builtins.list[OutboxCounts]:
+    @reads
+    def list(self) -> Op[builtins.list[OutboxCounts]]:
         """How each outbox stands that has entries."""
-        return self._store().read(self._listing())
+        return self._listing()
 
-    async def alist(self) -> builtins.list[OutboxCounts]:
-        return await self._store().aread(self._listing())
+    alist = list.awaiting
 
-    def ages(self, names: Sequence[str]) -> dict[str, OutboxAges]:
+    @reads
+    def ages(self, names: Sequence[str]) -> Op[dict[str, OutboxAges]]:
         """When the oldest entry of each of these outboxes was put; of all tenants together."""
         self._scope.whole("how old the entries of an outbox are")
-        return self._store().read(_ages(names))
+        return _ages(names)
 
-    async def aages(self, names: Sequence[str]) -> dict[str, OutboxAges]:
-        self._scope.whole("how old the entries of an outbox are")
-        return await self._store().aread(_ages(names))
+    aages = ages.awaiting
 
     def last_delivery(self, names: Sequence[str]) -> int | None:
         """Return when an entry of these outboxes, or a webhook, was last delivered, in microseconds."""
@@ -95,15 +96,17 @@ class Outboxes:
         self._scope.whole("the deliveries of the whole store")
         return await self._store().aread(Op(lambda tx: ops.last_delivery(tx, names)))
 
-    def retry(self, name: str, *, actor: str = "app", reason: str = "") -> int:
+    @writes
+    def retry(self, name: str, *, actor: str = "app", reason: str = "") -> Op[int]:
         """Retry now: what waits for its time or is parked becomes due; how many. What is being sent is not touched."""
-        return self._store().write(self._retrying(name, actor, reason))
+        return self._retrying(name, actor, reason)
 
-    async def aretry(self, name: str, *, actor: str = "app", reason: str = "") -> int:
-        return await self._store().awrite(self._retrying(name, actor, reason))
+    aretry = retry.awaiting
 
-    def drain(
+    @composed
+    async def drain(
         self,
+        line: Line,
         name: str,
         *,
         older_than: Seconds | str | None = None,
@@ -116,19 +119,9 @@ class Outboxes:
         `apply` needs an `older_than`, so that nobody sends everything again by leaving out a word; 0 is all of them.
         """
         op = self._draining(name, older_than, apply, actor, reason)
-        return self._store().write(op) if apply else self._store().read(op)
+        return await (line.write(op) if apply else line.read(op))
 
-    async def adrain(
-        self,
-        name: str,
-        *,
-        older_than: Seconds | str | None = None,
-        apply: bool = False,
-        actor: str = "app",
-        reason: str = "",
-    ) -> DrainReport:
-        op = self._draining(name, older_than, apply, actor, reason)
-        return await (self._store().awrite(op) if apply else self._store().aread(op))
+    adrain = drain.awaiting
 
     def _listing(self) -> Op[builtins.list[OutboxCounts]]:
         return Op(lambda tx: ops.counts(tx, self._scope.tenant))

@@ -15,7 +15,8 @@ from ..storage.ops import quotas
 from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
-from .removal import removal
+from .audit import removal
+from .calls import reads, writes
 from .scope import EVERYTHING, Scope
 
 Count: TypeAlias = "int | EllipsisType | None"
@@ -35,20 +36,21 @@ class Quotas:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Quotas(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
+    @reads
+    def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> Op[builtins.list[Quota]]:
         """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return self._store().read(_list(self._scope.tenant, after, limit))
+        return _list(self._scope.tenant, after, limit)
 
-    async def alist(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
-        return await self._store().aread(_list(self._scope.tenant, after, limit))
+    alist = list.awaiting
 
-    def get(self, name: str) -> Quota:
+    @reads
+    def get(self, name: str) -> Op[Quota]:
         """One quota and how it stands; QuotaNotFound if there is none."""
-        return self._store().read(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+        return Op(lambda tx: quotas.get(tx, self._scope.home, name))
 
-    async def aget(self, name: str) -> Quota:
-        return await self._store().aread(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+    aget = get.awaiting
 
+    @writes
     def set(
         self,
         name: str,
@@ -58,48 +60,38 @@ class Quotas:
         concurrency: Count = ...,
         actor: str = "app",
         reason: str = "",
-    ) -> bool:
+    ) -> Op[bool]:
         """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so.
 
         What is left out stays as it is; None takes it away.
         """
-        return self._store().write(self._setting(name, limit, window, concurrency, actor, reason))
+        return self._setting(name, limit, window, concurrency, actor, reason)
 
-    async def aset(
-        self,
-        name: str,
-        *,
-        limit: Count = ...,
-        window: Window = ...,
-        concurrency: Count = ...,
-        actor: str = "app",
-        reason: str = "",
-    ) -> bool:
-        return await self._store().awrite(self._setting(name, limit, window, concurrency, actor, reason))
+    aset = set.awaiting
 
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Forget a quota; False if there was none. Jobs that name it fail from then on."""
-        return self._store().write(self._deleting(name, actor, reason))
+        return self._deleting(name, actor, reason)
 
-    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._deleting(name, actor, reason))
+    adelete = delete.awaiting
 
-    def admit(self, name: str, key: str) -> Admission:
+    @writes
+    def admit(self, name: str, key: str) -> Op[Admission]:
         """Let one more in, or say why not. The same `key` within the window is the same one.
 
         It counts as active until `release`, at the latest until its window ends, or without one for an hour.
         """
-        return self._store().write(self._admitting(name, key))
+        return self._admitting(name, key)
 
-    async def aadmit(self, name: str, key: str) -> Admission:
-        return await self._store().awrite(self._admitting(name, key))
+    aadmit = admit.awaiting
 
-    def release(self, name: str, key: str) -> bool:
+    @writes
+    def release(self, name: str, key: str) -> Op[bool]:
         """It is no longer active; False if it was not."""
-        return self._store().write(self._releasing(name, key))
+        return self._releasing(name, key)
 
-    async def arelease(self, name: str, key: str) -> bool:
-        return await self._store().awrite(self._releasing(name, key))
+    arelease = release.awaiting
 
     def _setting(
         self,

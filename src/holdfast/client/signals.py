@@ -16,6 +16,7 @@ from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
 from ..transactions import joined
+from .calls import reads, writes
 from .scope import EVERYTHING, Scope
 
 logger: Final = logging.getLogger("holdfast")
@@ -72,55 +73,50 @@ class Signals:
         connection, store = joined(self._store, connection), self._store()
         return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
 
+    @reads
     def pending(
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
-    ) -> list[Pending]:
+    ) -> Op[list[Pending]]:
         """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
 
         `after` is the last id of the page before.
         """
-        return self._store().read(_pending(job, self._scope.within(tenant), after, limit))
+        return _pending(job, self._scope.within(tenant), after, limit)
 
-    async def apending(
-        self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
-    ) -> builtins.list[Pending]:
-        return await self._store().aread(_pending(job, self._scope.within(tenant), after, limit))
+    apending = pending.awaiting
 
-    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
+    @reads
+    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> Op[builtins.list[Letter]]:
         """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
-        return self._store().read(self._scope.sees(_id(job), _received(job, before, limit)))
+        return self._scope.sees(_id(job), _received(job, before, limit))
 
-    async def areceived(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
-        return await self._store().aread(self._scope.sees(_id(job), _received(job, before, limit)))
+    areceived = received.awaiting
 
+    @writes
     def resume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
+    ) -> Op[None]:
         """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
-        self._store().write(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
+        return _resume(job, self._text(payload), self._scope.within(tenant), actor, reason)
 
-    async def aresume(
-        self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
-        await self._store().awrite(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
+    aresume = resume.awaiting
 
-    def answer(self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = "") -> Sent | None:
-        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
-        return self._store().write(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
-
-    async def aanswer(
+    @writes
+    def answer(
         self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
-    ) -> Sent | None:
-        return await self._store().awrite(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
+    ) -> Op[Sent | None]:
+        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
+        return _answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason)
 
-    def refused(self) -> int:
+    aanswer = answer.awaiting
+
+    @reads
+    def refused(self) -> Op[int]:
         """How many tokens were refused since the store was made."""
         self._scope.whole("the count of refused tokens")
-        return self._store().read(Op(signals.refused_tokens, single=True))
+        return Op(signals.refused_tokens, single=True)
 
-    async def arefused(self) -> int:
-        self._scope.whole("the count of refused tokens")
-        return await self._store().aread(Op(signals.refused_tokens, single=True))
+    arefused = refused.awaiting
 
     def _text(self, payload: object) -> str:
         return encode(payload, what="the signal's payload", limit=self._limit())

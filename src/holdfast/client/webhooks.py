@@ -14,6 +14,8 @@ from ..outbound.policy import Policy
 from ..storage.ops.endpoints import CONCURRENCY
 from ..storage.port import Op, Store
 from . import webhookops as ops
+from .calls import composed, reads, writes
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 OVERLAP: Final = 86_400.0
@@ -34,6 +36,7 @@ class Webhooks:
         self._clock = clock
         self._scope = scope
 
+    @writes
     def add(
         self,
         url: str,
@@ -46,7 +49,7 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Endpoint:
+    ) -> Op[Endpoint]:
         """Tell this URL of what happens from now on; the answer has the secret that signs.
 
         `events` are kinds or their beginnings, such as "job.failed", "job" or "flow"; None is all that is told of jobs.
@@ -54,54 +57,42 @@ class Webhooks:
         most `concurrency` deliveries are under way at once. A repeated call with the same `id` and URL makes nothing
         new: its answer is the endpoint that is there.
         """
-        return self._store().write(self._adding(**_given(locals())))
+        return self._adding(**_given(locals()))
 
-    async def aadd(
-        self,
-        url: str,
-        *,
-        id: str | None = None,
-        events: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        tenant: str | None = None,
-        concurrency: int = CONCURRENCY,
-        secret: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Endpoint:
-        return await self._store().awrite(self._adding(**_given(locals())))
+    aadd = add.awaiting
 
-    def for_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
+    @writes
+    def for_calls(self, url: str, *, tenant: str | None = None) -> Op[Endpoint]:
         """The endpoint that jobs with `webhook=url` name, with its secret; made if it is not there yet.
 
         It is one for all URLs of the same host, so that a URL may be made for a single job.
         """
-        return self._store().write(ops.calling(self._scope, self._policy(), url, tenant))
+        return ops.calling(self._scope, self._policy(), url, tenant)
 
-    async def afor_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
-        return await self._store().awrite(ops.calling(self._scope, self._policy(), url, tenant))
+    afor_calls = for_calls.awaiting
 
-    def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
+    @reads
+    def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> Op[builtins.list[Endpoint]]:
         """Every endpoint, in the order of their ids. `after` is the last of the page before, or its id."""
-        return self._store().read(ops.listing(self._scope, after, limit))
+        return ops.listing(self._scope, after, limit)
 
-    async def alist(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
-        return await self._store().aread(ops.listing(self._scope, after, limit))
+    alist = list.awaiting
 
-    def get(self, endpoint_id: str) -> Endpoint:
+    @reads
+    def get(self, endpoint_id: str) -> Op[Endpoint]:
         """One endpoint; NotFound if there is none."""
-        return self._store().read(ops.getting(self._scope, endpoint_id))
+        return ops.getting(self._scope, endpoint_id)
 
-    async def aget(self, endpoint_id: str) -> Endpoint:
-        return await self._store().aread(ops.getting(self._scope, endpoint_id))
+    aget = get.awaiting
 
-    def health(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
+    @reads
+    def health(self, ids: Sequence[str], *, limit: int = 20) -> Op[dict[str, Health]]:
         """How each of these endpoints fares, by the newest `limit` deliveries to it."""
-        return self._store().read(ops.health(self._scope, ids, limit))
+        return ops.health(self._scope, ids, limit)
 
-    async def ahealth(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
-        return await self._store().aread(ops.health(self._scope, ids, limit))
+    ahealth = health.awaiting
 
+    @writes
     def rotate(
         self,
         endpoint_id: str,
@@ -110,80 +101,67 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Endpoint:
+    ) -> Op[Endpoint]:
         """A new secret, which the answer has. For `overlap` seconds the old one signs as well."""
-        return self._store().write(ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason))
+        return ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason)
 
-    async def arotate(
-        self,
-        endpoint_id: str,
-        *,
-        overlap: Seconds = OVERLAP,
-        secret: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Endpoint:
-        return await self._store().awrite(ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason))
+    arotate = rotate.awaiting
 
-    def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it nothing any more; False if that was so. What waits for it fails, and can be replayed."""
-        return self._store().write(ops.switching(self._scope, endpoint_id, False, actor, reason))
+        return ops.switching(self._scope, endpoint_id, False, actor, reason)
 
-    async def adisable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.switching(self._scope, endpoint_id, False, actor, reason))
+    adisable = disable.awaiting
 
-    def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it again of what happens from now on; False if that was so. `recover` sends what it has missed."""
-        return self._store().write(ops.switching(self._scope, endpoint_id, True, actor, reason))
+        return ops.switching(self._scope, endpoint_id, True, actor, reason)
 
-    async def aenable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.switching(self._scope, endpoint_id, True, actor, reason))
+    aenable = enable.awaiting
 
-    def delete(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
+    @composed
+    async def delete(self, line: Line, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
         """Forget an endpoint and cancel what waits for it."""
-        store = self._store()
-        store.write(ops.switching(self._scope, endpoint_id, False, actor, reason))
-        while store.write(ops.cancelling(endpoint_id)):
+        await line.write(ops.switching(self._scope, endpoint_id, False, actor, reason))
+        while await line.write(ops.cancelling(endpoint_id)):
             pass
-        store.write(ops.deleting(self._scope, endpoint_id, actor, reason))
+        await line.write(ops.deleting(self._scope, endpoint_id, actor, reason))
 
-    async def adelete(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
-        store = self._store()
-        await store.awrite(ops.switching(self._scope, endpoint_id, False, actor, reason))
-        while await store.awrite(ops.cancelling(endpoint_id)):
-            pass
-        await store.awrite(ops.deleting(self._scope, endpoint_id, actor, reason))
+    adelete = delete.awaiting
 
     # -- deliveries
 
-    def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
+    @writes
+    def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[Delivery]:
         """Send a test message, of the type webhook.test."""
-        return self._store().write(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
+        return ops.testing(self._scope, endpoint_id, self._now(), actor, reason)
 
-    async def atest(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
-        return await self._store().awrite(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
+    atest = test.awaiting
 
-    def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> builtins.list[Delivery]:
+    @reads
+    def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> Op[builtins.list[Delivery]]:
         """The deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""
-        return self._store().read(ops.logging(self._scope, endpoint_id, before, limit))
+        return ops.logging(self._scope, endpoint_id, before, limit)
 
-    async def alog(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> builtins.list[Delivery]:
-        return await self._store().aread(ops.logging(self._scope, endpoint_id, before, limit))
+    alog = log.awaiting
 
-    def delivery(self, delivery_id: str) -> Delivery:
+    @reads
+    def delivery(self, delivery_id: str) -> Op[Delivery]:
         """One delivery, with each try that failed."""
-        return self._store().read(ops.reading(self._scope, delivery_id))
+        return ops.reading(self._scope, delivery_id)
 
-    async def adelivery(self, delivery_id: str) -> Delivery:
-        return await self._store().aread(ops.reading(self._scope, delivery_id))
+    adelivery = delivery.awaiting
 
-    def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Send a message again, or now if it waits, under the same id; False where it is being sent."""
-        return self._store().write(ops.replaying(self._scope, delivery_id, actor, reason))
+        return ops.replaying(self._scope, delivery_id, actor, reason)
 
-    async def areplay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.replaying(self._scope, delivery_id, actor, reason))
+    areplay = replay.awaiting
 
+    @writes
     def recover(
         self,
         endpoint_id: str,
@@ -192,20 +170,11 @@ class Webhooks:
         limit: int = ops.MOST,
         actor: str = "app",
         reason: str = "",
-    ) -> builtins.list[str]:
+    ) -> Op[builtins.list[str]]:
         """Send again up to `limit` messages that were given up, the oldest first; their deliveries' ids."""
-        return self._store().write(ops.recovering(self._scope, endpoint_id, since, limit, actor, reason))
+        return ops.recovering(self._scope, endpoint_id, since, limit, actor, reason)
 
-    async def arecover(
-        self,
-        endpoint_id: str,
-        *,
-        since: datetime | None = None,
-        limit: int = ops.MOST,
-        actor: str = "app",
-        reason: str = "",
-    ) -> builtins.list[str]:
-        return await self._store().awrite(ops.recovering(self._scope, endpoint_id, since, limit, actor, reason))
+    arecover = recover.awaiting
 
     def _adding(self, url: str, **given: Any) -> Op[Endpoint]:
         return ops.adding(self._scope, self._policy(), url, **given)
