@@ -24,6 +24,10 @@ class Line(Reach, Stored, Protocol):
         """Wait for a ring."""
         ...
 
+    async def join(self, connection: object | None, op: Op[T]) -> T:
+        """Write in the caller's own open transaction, or without one in a transaction of our own."""
+        ...
+
     async def sleep(self, seconds: float) -> None: ...
 
     async def call(
@@ -46,6 +50,9 @@ class BlockingLine(Blocking):
     async def hear(self, listener: Listener, timeout: float) -> bool:
         return listener.wait(timeout)
 
+    async def join(self, connection: object | None, op: Op[T]) -> T:
+        return self.store.write(op) if connection is None else self.store.within(connection, op)
+
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 - no event loop runs what is on this line
 
@@ -67,6 +74,9 @@ class AwaitingLine(Awaiting):
 
     async def hear(self, listener: Listener, timeout: float) -> bool:
         return await listener.await_ring(timeout)
+
+    async def join(self, connection: object | None, op: Op[T]) -> T:
+        return await (self.store.awrite(op) if connection is None else self.store.awithin(connection, op))
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

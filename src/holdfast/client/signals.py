@@ -16,7 +16,8 @@ from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
 from ..transactions import joined
-from .calls import reads, writes
+from .calls import composed, reads, writes
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 logger: Final = logging.getLogger("holdfast")
@@ -36,8 +37,10 @@ class Signals:
         self._scope = scope
         self._limit = limit
 
-    def send(
+    @composed
+    async def send(
         self,
+        line: Line,
         target: Target,
         name: str | None = None,
         payload: object = None,
@@ -54,24 +57,9 @@ class Signals:
         in the caller's own transaction.
         """
         op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        connection, store = joined(self._store, connection), self._store()
-        return _sent(store.write(op) if connection is None else store.within(connection, op))
+        return _sent(await line.join(joined(self._store, connection), op))
 
-    async def asend(
-        self,
-        target: Target,
-        name: str | None = None,
-        payload: object = None,
-        *,
-        key: str | None = None,
-        source: str = "",
-        tenant: str | None = None,
-        connection: object | None = None,
-    ) -> Sent:
-        """The awaiting twin of `send`."""
-        op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        connection, store = joined(self._store, connection), self._store()
-        return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
+    asend = send.awaiting
 
     @reads
     def pending(
