@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..names import check_queue
 from ..options import Seconds
 from ..rules.retry import RetryPolicy
-from .outboxes import Outboxes
+from .outbox import Outboxes
 
 D = TypeVar("D", bound=Deliver)
 

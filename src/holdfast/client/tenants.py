@@ -21,7 +21,7 @@ from .events import Events
 from .flows import Flows
 from .jobs import Jobs
 from .limits import TenantLimits
-from .outboxes import Outboxes
+from .outbox import Outboxes
 from .queues import TenantQueues
 from .quotas import Quotas
 from .schedules import TenantSchedules

@@ -1,24 +1,33 @@
-"""Webhooks: `app.webhooks`. Each method has an awaiting twin, what acts is audited."""
+"""Webhooks: `app.webhooks`. Each method has an awaiting form, and what acts is audited."""
 
 from __future__ import annotations
 
 import builtins
+import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from ..clock import SYSTEM_CLOCK, Clock
+from ..errors import Conflict, InvalidInput
+from ..ids import ids
 from ..model.webhook import Delivery, Endpoint, Health
+from ..names import check_duration, check_id, check_instant, check_limit, check_name, check_tags
 from ..options import Seconds
-from ..outbound.policy import Policy
+from ..outbound.policy import Policy, parse
+from ..rules.signing import key_of, new_secret
+from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
+from ..storage.ops import endpoints, webhook_health, webhooks
+from ..storage.ops.audit import audit
 from ..storage.ops.endpoints import CONCURRENCY
-from ..storage.port import Op, Store
-from . import webhookops as ops
+from ..storage.port import Op, Store, Tx
 from .calls import composed, reads, writes
 from .lines import Line
 from .scope import EVERYTHING, Scope
 
 OVERLAP: Final = 86_400.0
+MOST: Final = 1_000
 
 
 class Webhooks:
@@ -57,7 +66,26 @@ class Webhooks:
         most `concurrency` deliveries are under way at once. A repeated call with the same `id` and URL makes nothing
         new: its answer is the endpoint that is there.
         """
-        return self._adding(**_given(locals()))
+        parse(url, self._policy())
+        whose, key, own = _whose(self._scope, tenant), _secret(secret), ids.new() if id is None else check_id(id)
+        kinds = None if events is None else check_kinds(events)
+        wanted = None if tags is None else check_tags(tags)
+        most = check_limit("concurrency", concurrency)
+
+        async def run(tx: Tx) -> Endpoint:
+            new = await endpoints.add(
+                tx, id=own, tenant=whose, url=url, secret=key, events_wanted=kinds, tags=wanted, concurrency=most
+            )
+            endpoint = await endpoints.get(tx, own, secret=True)
+            if new:
+                after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
+                await audit(tx, actor=actor, action="webhook.add", target=own, reason=reason, after=after, tenant=whose)
+            elif (endpoint.url, endpoint.tenant) != (url, whose):
+                # Another tenant's is not handed out: only that the id is taken is said.
+                raise Conflict(f"webhook {own} exists with another URL or tenant; choose another id")
+            return endpoint
+
+        return Op(run)
 
     aadd = add.awaiting
 
@@ -67,28 +95,40 @@ class Webhooks:
 
         It is one for all URLs of the same host, so that a URL may be made for a single job.
         """
-        return ops.calling(self._scope, self._policy(), url, tenant)
+        parse(url, self._policy())
+        whose, key = _whose(self._scope, tenant), _secret(None)
+        id = called_endpoint(whose, url)
+
+        async def run(tx: Tx) -> Endpoint:
+            await endpoints.add(tx, id=id, tenant=whose, url=origin_of(url), secret=key, called=True)
+            return await endpoints.get(tx, id, whose, secret=True)
+
+        return Op(run)
 
     afor_calls = for_calls.awaiting
 
     @reads
     def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> Op[builtins.list[Endpoint]]:
         """Every endpoint, in the order of their ids. `after` is the last of the page before, or its id."""
-        return ops.listing(self._scope, after, limit)
+        start, n = after if isinstance(after, str) else "" if after is None else after.id, _page(limit)
+        return Op(lambda tx: endpoints.list_endpoints(tx, self._scope.tenant, start, n), single=True)
 
     alist = list.awaiting
 
     @reads
     def get(self, endpoint_id: str) -> Op[Endpoint]:
         """One endpoint; NotFound if there is none."""
-        return ops.getting(self._scope, endpoint_id)
+        return Op(lambda tx: endpoints.get(tx, endpoint_id, self._scope.tenant), single=True)
 
     aget = get.awaiting
 
     @reads
     def health(self, ids: Sequence[str], *, limit: int = 20) -> Op[dict[str, Health]]:
         """How each of these endpoints fares, by the newest `limit` deliveries to it."""
-        return ops.health(self._scope, ids, limit)
+        n, asked = _page(limit), [check_name("the endpoint's id", id) for id in ids]
+        if len(asked) > MOST:
+            raise InvalidInput(f"{len(asked):,} endpoints are asked for; ask for at most {MOST:,} at once")
+        return Op(lambda tx: webhook_health.health_of(tx, asked, self._scope.tenant, n))
 
     ahealth = health.awaiting
 
@@ -103,31 +143,40 @@ class Webhooks:
         reason: str = "",
     ) -> Op[Endpoint]:
         """A new secret, which the answer has. For `overlap` seconds the old one signs as well."""
-        return ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason)
+        key, both = _secret(secret), check_duration("overlap", overlap)
+
+        async def run(tx: Tx) -> Endpoint:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            await endpoints.rotate(tx, endpoint_id, key, both)
+            said = {"action": "webhook.rotate", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, tenant=endpoint.tenant)
+            return replace(endpoint, secret=key)
+
+        return Op(run)
 
     arotate = rotate.awaiting
 
     @writes
     def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it nothing any more; False if that was so. What waits for it fails, and can be replayed."""
-        return ops.switching(self._scope, endpoint_id, False, actor, reason)
+        return self._switching(endpoint_id, False, actor, reason)
 
     adisable = disable.awaiting
 
     @writes
     def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it again of what happens from now on; False if that was so. `recover` sends what it has missed."""
-        return ops.switching(self._scope, endpoint_id, True, actor, reason)
+        return self._switching(endpoint_id, True, actor, reason)
 
     aenable = enable.awaiting
 
     @composed
     async def delete(self, line: Line, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
         """Forget an endpoint and cancel what waits for it."""
-        await line.write(ops.switching(self._scope, endpoint_id, False, actor, reason))
-        while await line.write(ops.cancelling(endpoint_id)):
+        await line.write(self._switching(endpoint_id, False, actor, reason))
+        while await line.write(Op(lambda tx: webhooks.cancel_page(tx, endpoint_id))):
             pass
-        await line.write(ops.deleting(self._scope, endpoint_id, actor, reason))
+        await line.write(self._deleting(endpoint_id, actor, reason))
 
     adelete = delete.awaiting
 
@@ -136,28 +185,53 @@ class Webhooks:
     @writes
     def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[Delivery]:
         """Send a test message, of the type webhook.test."""
-        return ops.testing(self._scope, endpoint_id, self._now(), actor, reason)
+        message, now = f"msg_{ids.new()}", (self._clock() or SYSTEM_CLOCK).now()
+
+        async def run(tx: Tx) -> Delivery:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            spec = webhooks.delivery_job(endpoint, message, trial_message(message, endpoint_id, now))
+            about = {"endpoint": endpoint_id, "message": message, "kind": "webhook.test", "job": None}
+            await webhooks.send(tx, [(spec, about)])
+            said = {"action": "webhook.test", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, after={"delivery": spec.id}, tenant=endpoint.tenant)
+            return await webhooks.delivery(tx, spec.id, None)
+
+        return Op(run)
 
     atest = test.awaiting
 
     @reads
     def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> Op[builtins.list[Delivery]]:
         """The deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""
-        return ops.logging(self._scope, endpoint_id, before, limit)
+        n = _page(limit)
+
+        async def run(tx: Tx) -> builtins.list[Delivery]:
+            await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            return await webhooks.log(tx, endpoint_id, before, n)
+
+        return Op(run)
 
     alog = log.awaiting
 
     @reads
     def delivery(self, delivery_id: str) -> Op[Delivery]:
         """One delivery, with each try that failed."""
-        return ops.reading(self._scope, delivery_id)
+        return Op(lambda tx: webhooks.delivery(tx, delivery_id, self._scope.tenant))
 
     adelivery = delivery.awaiting
 
     @writes
     def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Send a message again, or now if it waits, under the same id; False where it is being sent."""
-        return ops.replaying(self._scope, delivery_id, actor, reason)
+
+        async def run(tx: Tx) -> bool:
+            replayed = await webhooks.replay(tx, delivery_id, self._scope.tenant)
+            if replayed:
+                # The delivery is a job, and its tenant is the job's.
+                await audit(tx, actor=actor, action="job.replay", target=delivery_id, reason=reason)
+            return replayed
+
+        return Op(run)
 
     areplay = replay.awaiting
 
@@ -167,21 +241,61 @@ class Webhooks:
         endpoint_id: str,
         *,
         since: datetime | None = None,
-        limit: int = ops.MOST,
+        limit: int = MOST,
         actor: str = "app",
         reason: str = "",
     ) -> Op[builtins.list[str]]:
         """Send again up to `limit` messages that were given up, the oldest first; their deliveries' ids."""
-        return ops.recovering(self._scope, endpoint_id, since, limit, actor, reason)
+        start, n = 0 if since is None else check_instant("since", since), _page(limit)
+
+        async def run(tx: Tx) -> builtins.list[str]:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            sent = await webhooks.recover(tx, endpoint_id, start, n)
+            if sent:
+                said = {"action": "webhook.recover", "target": endpoint_id, "reason": reason}
+                await audit(tx, actor=actor, **said, after={"deliveries": len(sent)}, tenant=endpoint.tenant)
+            return sent
+
+        return Op(run)
 
     arecover = recover.awaiting
 
-    def _adding(self, url: str, **given: Any) -> Op[Endpoint]:
-        return ops.adding(self._scope, self._policy(), url, **given)
+    def _switching(self, endpoint_id: str, on: bool, actor: str, reason: str) -> Op[bool]:
+        async def run(tx: Tx) -> bool:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            if on:
+                changed = await endpoints.enable(tx, endpoint_id)
+            else:
+                changed = await endpoints.disable(tx, endpoint_id, reason or "operator")
+            if changed:
+                action = "webhook.enable" if on else "webhook.disable"
+                await audit(tx, actor=actor, action=action, target=endpoint_id, reason=reason, tenant=endpoint.tenant)
+            return changed
 
-    def _now(self) -> int:
-        return (self._clock() or SYSTEM_CLOCK).now()
+        return Op(run)
+
+    def _deleting(self, endpoint_id: str, actor: str, reason: str) -> Op[None]:
+        async def run(tx: Tx) -> None:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            await endpoints.delete(tx, endpoint_id)
+            said = {"action": "webhook.delete", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, before={"url": endpoint.url}, tenant=endpoint.tenant)
+
+        return Op(run)
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != "self"}
+def _whose(scope: Scope, tenant: str | None) -> str:
+    return scope.of(None if tenant is None else check_name("tenant", tenant)) or ""
+
+
+def _secret(given: str | None) -> str:
+    if given is None:
+        return new_secret(secrets.token_bytes(endpoints.SECRET_BYTES))
+    key_of(given)
+    return given
+
+
+def _page(limit: int) -> int:
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit is {limit}; use 1 to {MOST:,}")
+    return limit
