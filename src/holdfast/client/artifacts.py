@@ -60,6 +60,7 @@ class Artifacts:
         return each(_pieces(BlockingLine(self._store), found, start, length))
 
     async def aopen(self, job: Which, name: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Its bytes, as `open` gives them: `async for piece in …`."""
         start, length = check_range(start, length)
         found = await self._store().aread(self._locate(job, name))
         async for piece in _pieces(AwaitingLine(self._store), found, start, length):

@@ -50,7 +50,10 @@ class Enqueuer:
         self.around: Around = lambda _: _NOTHING
         self.spill: Final = spill
 
+    # The two forms of `one` are written by hand: each call between a task and its INSERT counts.
+
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        """Store one job."""
         with self.around(check_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             if (connection := joined(self._store, request.options.connection)) is not None:
@@ -68,6 +71,7 @@ class Enqueuer:
         return self._store().write(_own(specs))
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        """Store one job."""
         with self.around(await acheck_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             if (connection := joined(self._store, request.options.connection)) is not None:
