@@ -72,15 +72,31 @@ class Access:
         With `queues` or `tasks` it is confined to jobs of those: its workers serve no others, and it can enqueue and
         read no others. Such a token has none of the scopes operate and admin.
         """
-        secret, op = self._creating(**_given(locals()))
-        return NewToken(await line.write(op), secret)
+        secret = make_secret(secrets.token_bytes(SECRET_BYTES))
+        fields: dict[str, Any] = {
+            "id": ids.new(),
+            "name": check_name("the token's name", name),
+            "digest": digest(secret),
+            "scopes": _scopes(role, scopes),
+            "tenant": self._check_tenant(tenant),
+            "expires": check_life(expires),
+            "queues": _names("queues", queues, check_queue),
+            "tasks": _names("tasks", tasks, lambda task: check_name("a task", task)),
+        }
+        if fields["queues"] or fields["tasks"]:
+            check_confined(fields["scopes"])
+        token = await line.write(Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason)))
+        return NewToken(token, secret)
 
     acreate = create.awaiting
 
     @reads
     def list(self, *, after: Token | str | None = None, limit: int = 500) -> Op[builtins.list[Token]]:
         """Every token, the oldest first, those that are over too. `after` is the last of the page before, or its id."""
-        return _listing(after, limit)
+        if not 1 <= limit <= _MOST:
+            raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
+        start = after if isinstance(after, str) else "" if after is None else after.id
+        return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
 
     alist = list.awaiting
 
@@ -153,44 +169,9 @@ class Access:
     @writes
     def note(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> Op[None]:
         """Record in the audit what somebody tried and was refused, under the name of the action, such as job.cancel."""
-        return _noting(actor, action, target, reason, tenant)
+        return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
 
     anote = note.awaiting
-
-    def _creating(
-        self,
-        name: str,
-        *,
-        role: str | None,
-        scopes: Collection[str] | None,
-        tenant: str | None,
-        expires: Seconds | None,
-        queues: Sequence[str],
-        tasks: Sequence[str],
-        actor: str,
-        reason: str,
-    ) -> tuple[str, Op[Token]]:
-        secret = make_secret(secrets.token_bytes(SECRET_BYTES))
-        fields: dict[str, Any] = {
-            "id": ids.new(),
-            "name": check_name("the token's name", name),
-            "digest": digest(secret),
-            "scopes": _scopes(role, scopes),
-            "tenant": self._check_tenant(tenant),
-            "expires": check_life(expires),
-            "queues": _names("queues", queues, check_queue),
-            "tasks": _names("tasks", tasks, lambda task: check_name("a task", task)),
-        }
-        if fields["queues"] or fields["tasks"]:
-            check_confined(fields["scopes"])
-        return secret, Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason))
-
-
-def _listing(after: Token | str | None, limit: int) -> Op[list[Token]]:
-    if not 1 <= limit <= _MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
-    start = after if isinstance(after, str) else "" if after is None else after.id
-    return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
 
 
 def _identifying(secret: str) -> Op[Recognized | None]:
@@ -223,10 +204,6 @@ def _ending(secret: str) -> Op[bool]:
     return Op(lambda tx: access.end_session(tx, hashed))
 
 
-def _noting(actor: str, action: str, target: str, reason: str, tenant: str | None) -> Op[None]:
-    return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
-
-
 def _scopes(role: str | None, scopes: Collection[str] | None) -> frozenset[str]:
     if (role is None) == (scopes is None):
         raise InvalidInput("say what the token is good for by a role or by scopes: one of them, and not both")
@@ -252,7 +229,3 @@ def _at_leisure() -> Iterator[None]:
         yield
     except (StorageError, QueueFull) as error:
         logger.debug("a visit was not noted: %s", error)
-
-
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != "self"}

@@ -42,14 +42,23 @@ class Breakers:
         self, scope: str, *, failures: int, open_for: float | timedelta, actor: str = "app", reason: str = ""
     ) -> Op[None]:
         """Make or change a breaker: after so many `failures` in a row it opens for `open_for` seconds."""
-        return _set(scope, failures, open_for, actor, reason)
+        name, most, rest = _checked(scope, failures, open_for)
+
+        async def run(tx: Tx) -> None:
+            await breakers.ensure(tx, name, most, rest, origin="operator")
+            after = {"failures": most, "open_for": rest / SECOND}
+            await audit(tx, actor=actor, action="breaker.set", target=name, reason=reason, after=after)
+
+        return Op(run)
 
     aset = set.awaiting
 
     @writes
     def clear(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Remove a breaker; False if there was none. Jobs that name it wait until there is one again."""
-        return _clear(scope, actor, reason)
+        return removal(
+            lambda tx: breakers.remove(tx, scope), action="breaker.clear", target=scope, actor=actor, reason=reason
+        )
 
     aclear = clear.awaiting
 
@@ -58,14 +67,30 @@ class Breakers:
         self, scope: str, open_for: float | timedelta | None = None, *, actor: str = "app", reason: str = ""
     ) -> Op[Breaker]:
         """Open a breaker by hand, for `open_for` seconds or as long as it always opens; then one job tries."""
-        return _trip(scope, open_for, actor, reason)
+        rest = None if open_for is None else _rest(open_for)
+
+        async def run(tx: Tx) -> Breaker:
+            breaker = await breakers.trip(tx, scope, rest)
+            after = {"open_for": ((breaker.open_until or 0) - breaker.now) / SECOND}
+            await audit(tx, actor=actor, action="breaker.trip", target=scope, reason=reason, after=after)
+            return breaker
+
+        return Op(run)
 
     atrip = trip.awaiting
 
     @writes
     def reset(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[Breaker]:
         """Close a breaker by hand, and let go what waits behind it."""
-        return _reset(scope, actor, reason)
+
+        async def run(tx: Tx) -> Breaker:
+            before = await breakers.get_breaker(tx, scope)
+            breaker = await breakers.reset(tx, scope)
+            was = {"state": before.state, "failures": before.failures}
+            await audit(tx, actor=actor, action="breaker.reset", target=scope, reason=reason, before=was)
+            return breaker
+
+        return Op(run)
 
     areset = reset.awaiting
 
@@ -74,46 +99,6 @@ def declare_breaker(scope: str, failures: int, open_for: float | timedelta) -> O
     """What code says about a breaker; an operator's word stands above it."""
     name, most, rest = _checked(scope, failures, open_for)
     return Op(lambda tx: breakers.ensure(tx, name, most, rest, origin="code"))
-
-
-def _set(scope: str, failures: int, open_for: float | timedelta, actor: str, reason: str) -> Op[None]:
-    name, most, rest = _checked(scope, failures, open_for)
-
-    async def run(tx: Tx) -> None:
-        await breakers.ensure(tx, name, most, rest, origin="operator")
-        after = {"failures": most, "open_for": rest / SECOND}
-        await audit(tx, actor=actor, action="breaker.set", target=name, reason=reason, after=after)
-
-    return Op(run)
-
-
-def _clear(scope: str, actor: str, reason: str) -> Op[bool]:
-    return removal(
-        lambda tx: breakers.remove(tx, scope), action="breaker.clear", target=scope, actor=actor, reason=reason
-    )
-
-
-def _trip(scope: str, open_for: float | timedelta | None, actor: str, reason: str) -> Op[Breaker]:
-    rest = None if open_for is None else _rest(open_for)
-
-    async def run(tx: Tx) -> Breaker:
-        breaker = await breakers.trip(tx, scope, rest)
-        after = {"open_for": ((breaker.open_until or 0) - breaker.now) / SECOND}
-        await audit(tx, actor=actor, action="breaker.trip", target=scope, reason=reason, after=after)
-        return breaker
-
-    return Op(run)
-
-
-def _reset(scope: str, actor: str, reason: str) -> Op[Breaker]:
-    async def run(tx: Tx) -> Breaker:
-        before = await breakers.get_breaker(tx, scope)
-        breaker = await breakers.reset(tx, scope)
-        was = {"state": before.state, "failures": before.failures}
-        await audit(tx, actor=actor, action="breaker.reset", target=scope, reason=reason, before=was)
-        return breaker
-
-    return Op(run)
 
 
 def _checked(scope: str, failures: int, open_for: float | timedelta) -> tuple[str, int, int]:

@@ -47,7 +47,11 @@ class Budgets:
     @reads
     def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> Op[builtins.list[Budget]]:
         """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return _list(self._scope.tenant, after, limit)
+        tenant = self._scope.tenant
+        if not 1 <= limit <= 1_000:
+            raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+        start = "" if after is None else key_of(*place_of(after))
+        return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
 
     alist = list.awaiting
 
@@ -76,28 +80,70 @@ class Budgets:
         `limits` and `soft` are by dimension, and None removes one. `every` is seconds, such as "1d", a cron expression
         in `zone`, or "never". `within` is the budget that it is a part of, "" of none.
         """
-        return self._setting(name, _terms(limits, soft, every, zone, within), actor, reason)
+        terms = _terms(limits, soft, every, zone, within)
+        tenant, budget, shares = self._scope.home, check_name("the budget's name", name), self._shares
+
+        async def run(tx: Tx) -> bool:
+            changed = await budgets.ensure(tx, tenant, budget, terms, origin="operator", shares=shares)
+            if changed:
+                after = _shown(await budgets.get(tx, tenant, budget))
+                said = {"action": "budget.set", "target": budget, "reason": reason}
+                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
+            return changed
+
+        return Op(run)
 
     aset = set.awaiting
 
     @writes
     def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Op[Budget]:
         """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
-        return self._raising(name, limits, actor, reason)
+        tenant, wanted = self._scope.home, check_amounts("a raise", limits)
+
+        async def run(tx: Tx) -> Budget:
+            before = await budgets.get(tx, tenant, name)
+            budget, changed = await budgets.raise_limits(tx, tenant, name, wanted)
+            if changed:
+                await audit(
+                    tx, actor=actor, action="budget.raise", target=name, reason=reason,
+                    before=_shown(before), after=_shown(budget), tenant=tenant,
+                )  # fmt: skip
+            return budget
+
+        return Op(run)
 
     araise = raise_.awaiting
 
     @writes
     def reset(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
-        return self._resetting(name, actor, reason)
+        tenant = self._scope.home
+
+        async def run(tx: Tx) -> bool:
+            before = await budgets.get(tx, tenant, name)
+            done = await budgets.reset(tx, tenant, name)
+            if done:
+                spent = {line.dimension: f"{line.spent:f}" for line in before.lines}
+                said = {"action": "budget.reset", "target": name, "reason": reason}
+                await audit(tx, actor=actor, **said, before={"spent": spent}, tenant=tenant)
+            return done
+
+        return Op(run)
 
     areset = reset.awaiting
 
     @writes
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Forget a budget; False if there was none. Jobs that name it fail from then on."""
-        return self._deleting(name, actor, reason)
+        tenant = self._scope.home
+        return removal(
+            lambda tx: budgets.remove(tx, tenant, name),
+            action="budget.delete",
+            target=name,
+            actor=actor,
+            reason=reason,
+            tenant=tenant,
+        )
 
     adelete = delete.awaiting
 
@@ -145,59 +191,6 @@ class Budgets:
 
         return Op(run)
 
-    def _setting(self, name: str, terms: Terms, actor: str, reason: str) -> Op[bool]:
-        tenant, budget, shares = self._scope.home, check_name("the budget's name", name), self._shares
-
-        async def run(tx: Tx) -> bool:
-            changed = await budgets.ensure(tx, tenant, budget, terms, origin="operator", shares=shares)
-            if changed:
-                after = _shown(await budgets.get(tx, tenant, budget))
-                said = {"action": "budget.set", "target": budget, "reason": reason}
-                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
-            return changed
-
-        return Op(run)
-
-    def _raising(self, name: str, limits: Amounts, actor: str, reason: str) -> Op[Budget]:
-        tenant, wanted = self._scope.home, check_amounts("a raise", limits)
-
-        async def run(tx: Tx) -> Budget:
-            before = await budgets.get(tx, tenant, name)
-            budget, changed = await budgets.raise_limits(tx, tenant, name, wanted)
-            if changed:
-                await audit(
-                    tx, actor=actor, action="budget.raise", target=name, reason=reason,
-                    before=_shown(before), after=_shown(budget), tenant=tenant,
-                )  # fmt: skip
-            return budget
-
-        return Op(run)
-
-    def _resetting(self, name: str, actor: str, reason: str) -> Op[bool]:
-        tenant = self._scope.home
-
-        async def run(tx: Tx) -> bool:
-            before = await budgets.get(tx, tenant, name)
-            done = await budgets.reset(tx, tenant, name)
-            if done:
-                spent = {line.dimension: f"{line.spent:f}" for line in before.lines}
-                said = {"action": "budget.reset", "target": name, "reason": reason}
-                await audit(tx, actor=actor, **said, before={"spent": spent}, tenant=tenant)
-            return done
-
-        return Op(run)
-
-    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
-        tenant = self._scope.home
-        return removal(
-            lambda tx: budgets.remove(tx, tenant, name),
-            action="budget.delete",
-            target=name,
-            actor=actor,
-            reason=reason,
-            tenant=tenant,
-        )
-
     def _spending(self, name: str, amounts: Amounts, key: str | None) -> Op[Spent]:
         tenant, wanted = self._scope.home, check_amounts("a spend", amounts)
         mark, shares = None if key is None else check_name("the spend's key", key), self._shares
@@ -215,13 +208,6 @@ def declare_budget(
         await budgets.ensure(tx, "", budget, terms, origin="code")
 
     return Op(run)
-
-
-def _list(tenant: str | None, after: Budget | Place | None, limit: int) -> Op[list[Budget]]:
-    if not 1 <= limit <= 1_000:
-        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(*place_of(after))
-    return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
 
 
 def _terms(

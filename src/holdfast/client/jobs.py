@@ -107,7 +107,8 @@ class Jobs:
     @reads
     def counts(self) -> Op[list[Count]]:
         """How many jobs are in each state of each queue."""
-        return self._counts()
+        tenant = self._scope.tenant
+        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
 
     acounts = counts.awaiting
 
@@ -158,7 +159,14 @@ class Jobs:
         With an `owner` or an `epoch` only if it is in those hands; else the answer is MOVED and nothing is changed.
         The `actor`, here and below, is named by the record of the audit.
         """
-        return self._cancel(job_id, reason, force, Held(owner, epoch), actor)
+        held = Held(owner, epoch)
+        return self._audited(
+            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
+            "cancel",
+            job_id,
+            actor,
+            reason,
+        )
 
     acancel = cancel.awaiting
 
@@ -255,7 +263,11 @@ class Jobs:
 
         They are about to be rescued. `after` is the job that the last page ended with.
         """
-        return _expired(self._scope.within(), after, limit)
+        tenant = self._scope.within()
+        if not 1 <= limit <= MOST_LISTED:
+            raise InvalidInput(f"limit is {limit}; use 1 to {MOST_LISTED:,}")
+        place = check_name("after", after) if after else ""
+        return Op(lambda tx: leases.expired_leases(tx, tenant=tenant, after=place, limit=limit), single=True)
 
     aexpired_leases = expired_leases.awaiting
 
@@ -370,21 +382,8 @@ class Jobs:
             wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
         return replace(order, only_tenant=self._scope.tenant), wanted
 
-    def _counts(self) -> Op[list[Count]]:
-        tenant = self._scope.tenant
-        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
-
     def _explain(self, job_id: str) -> Op[Explanation]:
         return Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
-
-    def _cancel(self, job_id: str, reason: str, force: bool, held: Held, actor: str) -> Op[CancelResult]:
-        return self._audited(
-            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
-            "cancel",
-            job_id,
-            actor,
-            reason,
-        )
 
     def _audited(
         self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
@@ -520,13 +519,6 @@ def _revoke(
     job: Job[Any] | str, held: Held, actor: str, reason: str
 ) -> Callable[[Tx], Awaitable[Revoked | AlreadySatisfied]]:
     return lambda tx: leases.revoke(tx, id_of(job), held, actor=actor, reason=reason)
-
-
-def _expired(tenant: str | None, after: str, limit: int) -> Op[list[Lease]]:
-    if not 1 <= limit <= MOST_LISTED:
-        raise InvalidInput(f"limit is {limit}; use 1 to {MOST_LISTED:,}")
-    place = check_name("after", after) if after else ""
-    return Op(lambda tx: leases.expired_leases(tx, tenant=tenant, after=place, limit=limit), single=True)
 
 
 def id_of(job: Job[Any] | str) -> str:

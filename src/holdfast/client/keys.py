@@ -28,7 +28,8 @@ class Keys:
     @writes
     def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Make the first key, of 64 hexadecimal digits; False if the store has it. KeyConflict beside another."""
-        return _seed(kid, secret, actor, reason)
+        name, text = check_kid(kid), check_secret(secret)
+        return Op(lambda tx: keys.seed(tx, name, text, actor=actor, reason=reason))
 
     aseed = seed.awaiting
 
@@ -48,8 +49,10 @@ class Keys:
         What the one before has signed stays good for `grace` seconds at least, and until the last of it has expired.
         Repeating a call that names its key changes nothing.
         """
-        name, op = _rotate(kid, secret, grace, actor, reason)
-        await line.write(op)
+        name = f"k-{token()[:8]}" if kid is None else check_kid(kid)
+        text = secrets.token_hex(SECRET_BYTES) if secret is None else check_secret(secret)
+        micros = check_duration("the grace", grace)
+        await line.write(Op(lambda tx: keys.rotate(tx, name, text, actor=actor, reason=reason, grace=micros)))
         return name
 
     arotate = rotate.awaiting
@@ -57,7 +60,8 @@ class Keys:
     @writes
     def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> Op[None]:
         """Refuse from now on whatever a retired key has signed. Rotate first to be rid of the active one."""
-        return _revoke(kid, actor, reason)
+        name = check_kid(kid)
+        return Op(lambda tx: keys.revoke(tx, name, actor=actor, reason=reason))
 
     arevoke = revoke.awaiting
 
@@ -67,22 +71,3 @@ class Keys:
         return Op(keys.list_keys)
 
     alist = list.awaiting
-
-
-def _seed(kid: str, secret: str, actor: str, reason: str) -> Op[bool]:
-    name, text = check_kid(kid), check_secret(secret)
-    return Op(lambda tx: keys.seed(tx, name, text, actor=actor, reason=reason))
-
-
-def _rotate(
-    kid: str | None, secret: str | None, grace: float | timedelta, actor: str, reason: str
-) -> tuple[str, Op[bool]]:
-    name = f"k-{token()[:8]}" if kid is None else check_kid(kid)
-    text = secrets.token_hex(SECRET_BYTES) if secret is None else check_secret(secret)
-    micros = check_duration("the grace", grace)
-    return name, Op(lambda tx: keys.rotate(tx, name, text, actor=actor, reason=reason, grace=micros))
-
-
-def _revoke(kid: str, actor: str, reason: str) -> Op[None]:
-    name = check_kid(kid)
-    return Op(lambda tx: keys.revoke(tx, name, actor=actor, reason=reason))

@@ -49,7 +49,13 @@ class Limits:
         self, n: int, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
     ) -> Op[None]:
         """Let at most `n` jobs of a task or of a queue run at once. Those that run already are not counted."""
-        return _set(n, task, queue, actor, reason)
+        key, capacity = _lane(task, queue), check_limit("the limit", n)
+
+        async def run(tx: Tx) -> None:
+            await lanes.set_lane(tx, key, capacity)
+            await audit(tx, actor=actor, action="limit.set", target=key, reason=reason, after={"capacity": capacity})
+
+        return Op(run)
 
     aset_concurrency = set_concurrency.awaiting
 
@@ -58,7 +64,10 @@ class Limits:
         self, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
     ) -> Op[bool]:
         """Remove that limit; False if there was none."""
-        return _clear(task, queue, actor, reason)
+        key = _lane(task, queue)
+        return removal(
+            lambda tx: lanes.remove_lane(tx, key), action="limit.clear", target=key, actor=actor, reason=reason
+        )
 
     aclear_concurrency = clear_concurrency.awaiting
 
@@ -67,14 +76,23 @@ class Limits:
         self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
     ) -> Op[None]:
         """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
-        return _rate(scope, capacity, per_second, actor, reason)
+        name, most, refill = _checked(scope, capacity, per_second)
+
+        async def run(tx: Tx) -> None:
+            await rates.ensure(tx, name, most, refill, origin="operator")
+            after = {"capacity": most, "per_second": refill}
+            await audit(tx, actor=actor, action="rate.set", target=name, reason=reason, after=after)
+
+        return Op(run)
 
     aset_rate = set_rate.awaiting
 
     @writes
     def clear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Remove a bucket; False if there was none. Jobs that name its scope wait until there is one again."""
-        return _clear_rate(scope, actor, reason)
+        return removal(
+            lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason
+        )
 
     aclear_rate = clear_rate.awaiting
 
@@ -84,14 +102,28 @@ class Limits:
 
         Unlike a concurrency limit it costs nothing per job: each worker keeps its own share.
         """
-        return _total(queue, total, actor, reason)
+        name = check_queue(queue)
+        most = None if total is None else check_limit("the total", total)
+
+        async def run(tx: Tx) -> None:
+            await totals.set_total(tx, name, most)
+            await audit(tx, actor=actor, action="queue.total", target=name, reason=reason, after={"total": most})
+
+        return Op(run)
 
     aset_total = set_total.awaiting
 
     @writes
     def drain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> Op[None]:
         """Empty a bucket, after the other side has refused. With `actor` None, as of a run, it is not audited."""
-        return _drain(scope, actor, reason)
+        if actor is None:
+            return Op(lambda tx: rates.drain(tx, scope), single=True)
+
+        async def run(tx: Tx) -> None:
+            await rates.drain(tx, scope)
+            await audit(tx, actor=actor, action="rate.drain", target=scope, reason=reason)
+
+        return Op(run)
 
     adrain = drain.awaiting
 
@@ -141,58 +173,6 @@ async def _view(tx: Tx) -> LimitsView:
         await totals.totals(tx),
         await breakers.list_breakers(tx),
     )
-
-
-def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -> Op[None]:
-    key, capacity = _lane(task, queue), check_limit("the limit", n)
-
-    async def run(tx: Tx) -> None:
-        await lanes.set_lane(tx, key, capacity)
-        await audit(tx, actor=actor, action="limit.set", target=key, reason=reason, after={"capacity": capacity})
-
-    return Op(run)
-
-
-def _clear(task: str | None, queue: str | None, actor: str, reason: str) -> Op[bool]:
-    key = _lane(task, queue)
-    return removal(lambda tx: lanes.remove_lane(tx, key), action="limit.clear", target=key, actor=actor, reason=reason)
-
-
-def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: str) -> Op[None]:
-    name, most, refill = _checked(scope, capacity, per_second)
-
-    async def run(tx: Tx) -> None:
-        await rates.ensure(tx, name, most, refill, origin="operator")
-        after = {"capacity": most, "per_second": refill}
-        await audit(tx, actor=actor, action="rate.set", target=name, reason=reason, after=after)
-
-    return Op(run)
-
-
-def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
-    return removal(lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason)
-
-
-def _drain(scope: str, actor: str | None, reason: str) -> Op[None]:
-    if actor is None:
-        return Op(lambda tx: rates.drain(tx, scope), single=True)
-
-    async def run(tx: Tx) -> None:
-        await rates.drain(tx, scope)
-        await audit(tx, actor=actor, action="rate.drain", target=scope, reason=reason)
-
-    return Op(run)
-
-
-def _total(queue: str, total: int | None, actor: str, reason: str) -> Op[None]:
-    name = check_queue(queue)
-    most = None if total is None else check_limit("the total", total)
-
-    async def run(tx: Tx) -> None:
-        await totals.set_total(tx, name, most)
-        await audit(tx, actor=actor, action="queue.total", target=name, reason=reason, after={"total": most})
-
-    return Op(run)
 
 
 def _checked(scope: str, capacity: float, per_second: float) -> tuple[str, float, float]:

@@ -139,7 +139,10 @@ class Queues:
         success. `cap` is how many finished jobs are kept at most, however long they would be. `events` is what the
         event log is told: "off", "outcomes" (the default) or "all".
         """
-        return _setting(queue, {**changes, "events": events}, actor, reason)
+        name = check_queue(queue)
+        given = {**changes, "events": events}
+        wanted = {key: _checked(key, value) for key, value in given.items() if value is not ...}
+        return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
 
     aset = set.awaiting
 
@@ -197,12 +200,6 @@ def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettin
         there = f"those that have are {', '.join(others)}" if others else "no queue has"
         logger.warning("queue %r has no jobs, settings or workers so far; %s", after.name, there)
     return after
-
-
-def _setting(queue: str, changes: dict[str, Keep | RetryPolicy | Level], actor: str, reason: str) -> Op[QueueSettings]:
-    name = check_queue(queue)
-    wanted = {key: _checked(key, value) for key, value in changes.items() if value is not ...}
-    return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
 
 
 def _checked(name: str, value: object) -> Value:

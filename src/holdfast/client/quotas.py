@@ -39,7 +39,11 @@ class Quotas:
     @reads
     def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> Op[builtins.list[Quota]]:
         """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return _list(self._scope.tenant, after, limit)
+        tenant = self._scope.tenant
+        if not 1 <= limit <= 1_000:
+            raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+        start = "" if after is None else key_of(*place_of(after))
+        return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))
 
     alist = list.awaiting
 
@@ -65,43 +69,6 @@ class Quotas:
 
         What is left out stays as it is; None takes it away.
         """
-        return self._setting(name, limit, window, concurrency, actor, reason)
-
-    aset = set.awaiting
-
-    @writes
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
-        return self._deleting(name, actor, reason)
-
-    adelete = delete.awaiting
-
-    @writes
-    def admit(self, name: str, key: str) -> Op[Admission]:
-        """Let one more in, or say why not. The same `key` within the window is the same one.
-
-        It counts as active until `release`, at the latest until its window ends, or without one for an hour.
-        """
-        return self._admitting(name, key)
-
-    aadmit = admit.awaiting
-
-    @writes
-    def release(self, name: str, key: str) -> Op[bool]:
-        """It is no longer active; False if it was not."""
-        return self._releasing(name, key)
-
-    arelease = release.awaiting
-
-    def _setting(
-        self,
-        name: str,
-        limit: Count,
-        window: Window,
-        concurrency: Count,
-        actor: str,
-        reason: str,
-    ) -> Op[bool]:
         tenant, quota = self._scope.home, check_name("the quota's name", name)
 
         async def run(tx: Tx) -> bool:
@@ -114,7 +81,11 @@ class Quotas:
 
         return Op(run)
 
-    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
+    aset = set.awaiting
+
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
         tenant = self._scope.home
         return removal(
             lambda tx: quotas.remove(tx, tenant, name),
@@ -125,13 +96,26 @@ class Quotas:
             tenant=tenant,
         )
 
-    def _admitting(self, name: str, key: str) -> Op[Admission]:
+    adelete = delete.awaiting
+
+    @writes
+    def admit(self, name: str, key: str) -> Op[Admission]:
+        """Let one more in, or say why not. The same `key` within the window is the same one.
+
+        It counts as active until `release`, at the latest until its window ends, or without one for an hour.
+        """
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.admit(tx, tenant, name, holder, shares=shares))
 
-    def _releasing(self, name: str, key: str) -> Op[bool]:
+    aadmit = admit.awaiting
+
+    @writes
+    def release(self, name: str, key: str) -> Op[bool]:
+        """It is no longer active; False if it was not."""
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
+
+    arelease = release.awaiting
 
 
 def declare_quota(name: str, limit: int | None, window: Seconds | None, concurrency: int | None) -> Op[None]:
@@ -176,10 +160,3 @@ def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -
         "span": span,
         "concurrency": None if concurrency is None else check_limit("concurrency", concurrency),
     }
-
-
-def _list(tenant: str | None, after: Quota | Place | None, limit: int) -> Op[list[Quota]]:
-    if not 1 <= limit <= 1_000:
-        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(*place_of(after))
-    return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))

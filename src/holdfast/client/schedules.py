@@ -111,7 +111,9 @@ class Schedules:
 
         What an operator has edited is left alone.
         """
-        return self._ensuring()
+        specs = self.declared
+        self._check_webhooks(specs)
+        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
 
     aensure = ensure.awaiting
 
@@ -123,11 +125,6 @@ class Schedules:
     async def _ensure(self, tx: Tx) -> None:
         if altered := await schedules.ensure_schedules(tx, self.declared):
             logger.info("schedules that are new or changed by this code: %s", ", ".join(altered))
-
-    def _ensuring(self) -> Op[builtins.list[str]]:
-        specs = self.declared
-        self._check_webhooks(specs)
-        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
 
     def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
         # Not when they are declared: what the app allows may be said below that in the code.
@@ -210,18 +207,14 @@ class Schedules:
         `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
         rather than a job, `kwargs` are its arguments.
         """
-        return self._creating(name, job, when, Operator(actor, reason))
-
-    acreate = create.awaiting
-
-    def _creating(
-        self, name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator
-    ) -> Op[Schedule]:
+        by = Operator(actor, reason)
         timing = {key: value for key, value in when.items() if key != "kwargs"}
         request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
         spec = plan(name, request, tick_argument=tick, **timing)
         self._check_webhooks([spec])
         return Op(lambda tx: schedules.create_schedule(tx, spec, by))
+
+    acreate = create.awaiting
 
     @writes
     def edit(
@@ -292,14 +285,26 @@ class Schedules:
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
     ) -> Op[Backfill]:
         """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
-        return _backfilling(name, start, end, dry_run, Operator(actor, reason))
+        by = Operator(actor, reason)
+        first, last = check_instant("start", start), check_instant("end", end)
+        return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
 
     abackfill = backfill.awaiting
 
     @reads
     def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
         """When it fires next, on its zone's clock; nothing while it is paused or broken."""
-        return _next_runs(name, count)
+        _count(count)
+
+        async def look(tx: Tx) -> builtins.list[datetime]:
+            schedule = await schedules.get_schedule(tx, name)
+            if schedule.state is not ScheduleState.ACTIVE:
+                return []
+            return [
+                local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)
+            ]
+
+        return Op(look)
 
     anext_runs = next_runs.awaiting
 
@@ -484,23 +489,6 @@ class TenantSchedules:
             return job._with(mine)
         self._check(job)
         return job.with_options(mine)
-
-
-def _backfilling(name: str, start: datetime, end: datetime, dry_run: bool, by: Operator) -> Op[Backfill]:
-    first, last = check_instant("start", start), check_instant("end", end)
-    return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
-
-
-def _next_runs(name: str, count: int) -> Op[builtins.list[datetime]]:
-    _count(count)
-
-    async def look(tx: Tx) -> builtins.list[datetime]:
-        schedule = await schedules.get_schedule(tx, name)
-        if schedule.state is not ScheduleState.ACTIVE:
-            return []
-        return [local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)]
-
-    return Op(look)
 
 
 def _count(count: int) -> int:

@@ -86,21 +86,49 @@ class Stats:
     @reads
     def throughput(self, minutes: int = 5) -> Op[builtins.list[Throughput]]:
         """What each queue did in the last closed minutes, up to 240."""
-        return _throughput(minutes)
+        _check_minutes(minutes, MOST_AT_A_GLANCE)
+
+        async def run(tx: Tx) -> list[Throughput]:
+            until = await _newest(tx)
+            counted, worst = await rollup.totals(tx, until - minutes * MINUTE, until)
+            queues = sorted({queue for queue, _ in counted} | {point.queue for point in worst})
+            return [
+                Throughput(
+                    queue=queue,
+                    minutes=minutes,
+                    counts={metric: count for (name, metric), count in counted.items() if name == queue},
+                    latencies={point.metric: point for point in worst if point.queue == queue},
+                )
+                for queue in queues
+            ]
+
+        return Op(run)
 
     athroughput = throughput.awaiting
 
     @reads
     def tasks(self, minutes: int = 60) -> Op[builtins.list[TaskStats]]:
         """What each task did in the last closed minutes, up to 1,440 (a day), by name."""
-        return _tasks(minutes)
+        _check_minutes(minutes, MOST_OF_TASKS)
+
+        async def run(tx: Tx) -> list[TaskStats]:
+            until = await _newest(tx)
+            return await rollup.task_totals(tx, until - minutes * MINUTE, until)
+
+        return Op(run)
 
     atasks = tasks.awaiting
 
     @reads
     def timeline(self, minutes: int = 60) -> Op[builtins.list[MetricPoint]]:
         """Every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
-        return _timeline(minutes)
+        _check_minutes(minutes, MOST_AT_A_GLANCE)
+
+        async def run(tx: Tx) -> list[MetricPoint]:
+            until = await _newest(tx)
+            return await rollup.window(tx, until - minutes * MINUTE, until, _MOST_POINTS)
+
+        return Op(run)
 
     atimeline = timeline.awaiting
 
@@ -112,7 +140,16 @@ class Stats:
 
         `before` is an instant in microseconds, such as the first minute of the last answer, to page back.
         """
-        return _series(queue, metric, minutes, before)
+        name = check_queue(queue)
+        _check_minutes(minutes, MOST_MINUTES)
+        if metric not in (*COUNTERS, *LATENCIES):
+            raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
+
+        async def run(tx: Tx) -> list[MetricPoint]:
+            until = before if before is not None else await insight.clock(tx)
+            return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
+
+        return Op(run)
 
     aseries = series.awaiting
 
@@ -122,7 +159,13 @@ class Stats:
 
         `before` is an instant in microseconds, to page back. Minutes without a worker are left out.
         """
-        return _health(minutes, before)
+        _check_minutes(minutes, MOST_MINUTES)
+
+        async def run(tx: Tx) -> list[HealthPoint]:
+            until = before if before is not None else await insight.clock(tx)
+            return await stats.health_history(tx, until - minutes * MINUTE, until)
+
+        return Op(run)
 
     ahealth = health.awaiting
 
@@ -228,7 +271,8 @@ class Errors(FailedRuns):
         self, *, task: str | None = None, since: int | None = None, limit: int = 50
     ) -> Op[builtins.list[ErrorGroup]]:
         """The kinds, the last seen first. `since` is an instant in microseconds."""
-        return _errors(task, since, limit)
+        n = _checked_limit(limit)
+        return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=n), single=True)
 
     alist = list.awaiting
 
@@ -268,77 +312,9 @@ def _pick(found: list[QueueStats], name: str) -> QueueStats:
     return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
 
 
-def _throughput(minutes: int) -> Op[list[Throughput]]:
-    _check_minutes(minutes, MOST_AT_A_GLANCE)
-
-    async def run(tx: Tx) -> list[Throughput]:
-        until = await _newest(tx)
-        counted, worst = await rollup.totals(tx, until - minutes * MINUTE, until)
-        queues = sorted({queue for queue, _ in counted} | {point.queue for point in worst})
-        return [
-            Throughput(
-                queue=queue,
-                minutes=minutes,
-                counts={metric: count for (name, metric), count in counted.items() if name == queue},
-                latencies={point.metric: point for point in worst if point.queue == queue},
-            )
-            for queue in queues
-        ]
-
-    return Op(run)
-
-
-def _tasks(minutes: int) -> Op[list[TaskStats]]:
-    _check_minutes(minutes, MOST_OF_TASKS)
-
-    async def run(tx: Tx) -> list[TaskStats]:
-        until = await _newest(tx)
-        return await rollup.task_totals(tx, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _timeline(minutes: int) -> Op[list[MetricPoint]]:
-    _check_minutes(minutes, MOST_AT_A_GLANCE)
-
-    async def run(tx: Tx) -> list[MetricPoint]:
-        until = await _newest(tx)
-        return await rollup.window(tx, until - minutes * MINUTE, until, _MOST_POINTS)
-
-    return Op(run)
-
-
 async def _newest(tx: Tx) -> int:
     """The end of the newest minute that is rolled."""
     return await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
-
-
-def _series(queue: str, metric: str, minutes: int, before: int | None) -> Op[list[MetricPoint]]:
-    name = check_queue(queue)
-    _check_minutes(minutes, MOST_MINUTES)
-    if metric not in (*COUNTERS, *LATENCIES):
-        raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
-
-    async def run(tx: Tx) -> list[MetricPoint]:
-        until = before if before is not None else await insight.clock(tx)
-        return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _health(minutes: int, before: int | None) -> Op[list[HealthPoint]]:
-    _check_minutes(minutes, MOST_MINUTES)
-
-    async def run(tx: Tx) -> list[HealthPoint]:
-        until = before if before is not None else await insight.clock(tx)
-        return await stats.health_history(tx, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _errors(task: str | None, since: int | None, limit: int) -> Op[list[ErrorGroup]]:
-    n = _checked_limit(limit)
-    return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=n), single=True)
 
 
 def _check_minutes(minutes: int, most: int) -> None:
