@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 _NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, DeleteResult.NEEDED)
-"""Answers after which nothing is as it was not before."""
+"""Results that changed nothing."""
 
 
 _IN_MEMORY: Final = (
@@ -85,7 +85,7 @@ class Jobs:
     @reads
     def demands(self, job_id: str) -> Op[Demands]:
         """Return what a job asks of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
-        return self._scope.sees(job_id, _demands(job_id))
+        return self._scope.sees(job_id, Op(lambda tx: insight.demands(tx, _id(job_id))))
 
     ademands = demands.awaiting
 
@@ -100,7 +100,14 @@ class Jobs:
     @reads
     def attempts(self, job_id: str) -> Op[list[Attempt]]:
         """The runs that did not end in success, oldest first; at most 32."""
-        return self._scope.sees(job_id, _attempts(job_id))
+
+        async def read(tx: Tx) -> list[Attempt]:
+            found = await insight.attempts_of(tx, _id(job_id))
+            if not found:
+                await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
+            return found
+
+        return self._scope.sees(job_id, Op(read))
 
     aattempts = attempts.awaiting
 
@@ -115,7 +122,8 @@ class Jobs:
     @reads
     def explain(self, job_id: str) -> Op[Explanation]:
         """Why a job is where it is, and what would move it."""
-        return self._scope.sees(job_id, self._explain(job_id))
+        op = Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
+        return self._scope.sees(job_id, op)
 
     aexplain = explain.awaiting
 
@@ -213,28 +221,47 @@ class Jobs:
     @writes
     def hold(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Keep a job that waits from starting, until `release`. False if it is held already."""
-        return self._on(job, _hold(job, actor, reason))
+        job_id = id_of(job)
+        return self._scope.owns(job_id, Op(lambda tx: control.hold(tx, job_id, actor=actor, reason=reason)))
 
     ahold = hold.awaiting
 
     @writes
     def release(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Let a held job go on: when it is due, with what it waited for. False if nobody held it."""
-        return self._on(job, _release(job, actor, reason))
+        job_id = id_of(job)
+        return self._scope.owns(job_id, Op(lambda tx: control.unhold(tx, job_id, actor=actor, reason=reason)))
 
     arelease = release.awaiting
 
     @writes
     def set_priority(self, job: Job[Any] | str, priority: int, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Change the priority of a job that has not started; higher goes first. False if it has that one."""
-        return self._on(job, _prioritise(job, priority, actor, reason))
+        job_id, wanted = id_of(job), check_priority(priority)
+        op = Op(lambda tx: control.prioritise(tx, job_id, wanted, actor=actor, reason=reason))
+        return self._scope.owns(job_id, op)
 
     aset_priority = set_priority.awaiting
 
     @writes
     def move(self, job: Job[Any] | str, queue: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Move a job that has not started to another queue. False if it is there."""
-        return self._on(job, _move(job, queue, actor, reason))
+        job_id, target = id_of(job), check_open_queue(check_queue(queue))
+
+        async def run(tx: Tx) -> bool:
+            before = await insight.get_job(tx, job_id)
+            if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
+                return False
+            order = Order(Action.MOVE, queue=target)
+            fates = await bulk_ops.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
+            if fates[job_id] is not Fate.MOVED:
+                raise IllegalMove(
+                    f"job {job_id} is {before.state}; only a job that has not started can be moved; "
+                    "enqueue it anew in the other queue"
+                )
+            return True
+
+        return self._scope.owns(job_id, Op(run))
 
     amove = move.awaiting
 
@@ -253,7 +280,8 @@ class Jobs:
         With an `owner` (a worker's id) or an `epoch` only if it is in those hands. Where there is nothing to take
         away, `AlreadySatisfied` says why: `no_active_lease`, `different_owner` or `epoch_moved`.
         """
-        return self._on(job, _revoke(job, Held(owner, epoch), actor, reason))
+        job_id, held = id_of(job), Held(owner, epoch)
+        return self._scope.owns(job_id, Op(lambda tx: leases.revoke(tx, job_id, held, actor=actor, reason=reason)))
 
     arevoke = revoke.awaiting
 
@@ -279,14 +307,42 @@ class Jobs:
 
         After that it is open to everybody again. A grant that is there already is replaced.
         """
-        return self._scope.owns(id_of(job), _grant(job, worker, expires, actor, reason))
+        job_id, name, duration = id_of(job), check_name("worker", worker), check_duration("expires", expires)
+        if duration == 0:
+            raise InvalidInput("expires is 0; give more seconds, or leave it out for 30")
+
+        async def run(tx: Tx) -> Grant:
+            before = await grants.grant_of(tx, job_id)
+            made = await grants.grant(tx, job_id, name, duration)
+            await audit(
+                tx,
+                actor=actor,
+                action="job.grant",
+                target=job_id,
+                reason=reason,
+                before=None if before is None else {"worker": before.worker, "expires_at": before.expires_at},
+                after={"worker": made.worker, "expires_at": made.expires_at},
+            )
+            return made
+
+        return self._scope.owns(job_id, Op(run))
 
     agrant = grant.awaiting
 
     @writes
     def withdraw(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Take a grant back: the job is open to everybody now. False if there was none."""
-        return self._scope.owns(id_of(job), _withdraw(job, actor, reason))
+        job_id = id_of(job)
+
+        async def run(tx: Tx) -> bool:
+            before = await grants.grant_of(tx, job_id)
+            done = await grants.withdraw(tx, job_id)
+            if done and before is not None:
+                was = {"worker": before.worker, "expires_at": before.expires_at}
+                await audit(tx, actor=actor, action="job.withdraw", target=job_id, reason=reason, before=was)
+            return done
+
+        return self._scope.owns(job_id, Op(run))
 
     awithdraw = withdraw.awaiting
 
@@ -371,19 +427,10 @@ class Jobs:
             raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
         return replace(wanted, tenant=self._scope.within(wanted.tenant))
 
-    def _on(self, job: Job[Any] | str, act: Callable[[Tx], Awaitable[T]]) -> Op[T]:
-        async def run(tx: Tx) -> T:
-            return await act(tx)
-
-        return self._scope.owns(id_of(job), Op(run))
-
     def _confined(self, order: Order, wanted: JobFilter | None) -> tuple[Order, JobFilter | None]:
         if wanted is not None:
             wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
         return replace(order, only_tenant=self._scope.tenant), wanted
-
-    def _explain(self, job_id: str) -> Op[Explanation]:
-        return Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
 
     def _audited(
         self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
@@ -403,7 +450,7 @@ class Jobs:
 
 
 class ResultKeys:
-    """Makes and reads them. The secret of the store is asked for once."""
+    """The keys by which clients without a token ask for results. The secret of the store is read once."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -453,20 +500,6 @@ def _existing(job_id: str, *, whole: bool) -> Op[JobRecord]:
     return Op(lambda tx: insight.get_job(tx, job_id), single=True)
 
 
-def _attempts(job_id: str) -> Op[list[Attempt]]:
-    async def read(tx: Tx) -> list[Attempt]:
-        found = await insight.attempts_of(tx, _id(job_id))
-        if not found:
-            await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
-        return found
-
-    return Op(read)
-
-
-def _demands(job_id: str) -> Op[Demands]:
-    return Op(lambda tx: insight.demands(tx, _id(job_id)))
-
-
 def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
     async def run(tx: Tx) -> bool:
         again = await control.replay(tx, _id(job_id))
@@ -483,80 +516,6 @@ def _id(job_id: str) -> str:
     return check_name("the id", job_id)
 
 
-def _hold(job: Job[Any] | str, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
-    return lambda tx: control.hold(tx, id_of(job), actor=actor, reason=reason)
-
-
-def _release(job: Job[Any] | str, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
-    return lambda tx: control.unhold(tx, id_of(job), actor=actor, reason=reason)
-
-
-def _prioritise(job: Job[Any] | str, priority: int, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
-    wanted = check_priority(priority)
-    return lambda tx: control.prioritise(tx, id_of(job), wanted, actor=actor, reason=reason)
-
-
-def _move(job: Job[Any] | str, queue: str, actor: str, reason: str) -> Callable[[Tx], Awaitable[bool]]:
-    job_id, target = id_of(job), check_open_queue(check_queue(queue))
-
-    async def run(tx: Tx) -> bool:
-        before = await insight.get_job(tx, job_id)
-        if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
-            return False
-        order = Order(Action.MOVE, queue=target)
-        fates = await bulk_ops.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
-        if fates[job_id] is not Fate.MOVED:
-            raise IllegalMove(
-                f"job {job_id} is {before.state}; only a job that has not started can be moved; "
-                "enqueue it anew in the other queue"
-            )
-        return True
-
-    return run
-
-
-def _revoke(
-    job: Job[Any] | str, held: Held, actor: str, reason: str
-) -> Callable[[Tx], Awaitable[Revoked | AlreadySatisfied]]:
-    return lambda tx: leases.revoke(tx, id_of(job), held, actor=actor, reason=reason)
-
-
 def id_of(job: Job[Any] | str) -> str:
     """A job's id, from its handle too."""
     return check_name("the id", job.id if isinstance(job, Job) else job)
-
-
-def _grant(job: Job[Any] | str, worker: str, expires: Seconds, actor: str, reason: str) -> Op[Grant]:
-    job_id, name, duration = id_of(job), check_name("worker", worker), check_duration("expires", expires)
-    if duration == 0:
-        raise InvalidInput("expires is 0; give more seconds, or leave it out for 30")
-
-    async def run(tx: Tx) -> Grant:
-        before = await grants.grant_of(tx, job_id)
-        made = await grants.grant(tx, job_id, name, duration)
-        await audit(
-            tx,
-            actor=actor,
-            action="job.grant",
-            target=job_id,
-            reason=reason,
-            before=None if before is None else {"worker": before.worker, "expires_at": before.expires_at},
-            after={"worker": made.worker, "expires_at": made.expires_at},
-        )
-        return made
-
-    return Op(run)
-
-
-def _withdraw(job: Job[Any] | str, actor: str, reason: str) -> Op[bool]:
-    job_id = id_of(job)
-
-    async def run(tx: Tx) -> bool:
-        before = await grants.grant_of(tx, job_id)
-        done = await grants.withdraw(tx, job_id)
-        if done and before is not None:
-            was = {"worker": before.worker, "expires_at": before.expires_at}
-            await audit(tx, actor=actor, action="job.withdraw", target=job_id, reason=reason, before=was)
-        return done
-
-    return Op(run)
