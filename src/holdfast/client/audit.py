@@ -1,4 +1,4 @@
-"""The record of what operators did: `app.audit`. Each method has an awaiting form."""
+"""The record of what operators did: `app.audit`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ Outcome: TypeAlias = "tuple[FlowRecord, list[FlowEnd], dict[str, str]]"
 
 
 class Flows:
-    """The flows of one app. Each method has an awaiting form with an `a` before its name."""
+    """The flows of one app. Each method has an awaiting twin with an `a` before its name."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Queues as an operator sees and sets them: `app.queues`. Each method has an awaiting form."""
+"""Queues as an operator sees and sets them: `app.queues`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 

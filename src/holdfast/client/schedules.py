@@ -1,4 +1,4 @@
-"""Schedules: `@app.cron`, `@app.every`, and `app.schedules`. Each method that acts has an awaiting form."""
+"""Schedules: `@app.cron`, `@app.every`, and `app.schedules`. Each method that acts has an awaiting twin."""
 
 from __future__ import annotations
 

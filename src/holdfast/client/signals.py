@@ -69,14 +69,16 @@ class Signals:
 
         `after` is the last id of the page before.
         """
-        return _pending(job, self._scope.within(tenant), after, limit)
+        n, job_id, whose = _limit(limit), None if job is None else _id(job), self._scope.within(tenant)
+        return Op(lambda tx: waitpoints.pending(tx, tenant=whose, job_id=job_id, after=after, limit=n))
 
     apending = pending.awaiting
 
     @reads
     def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> Op[builtins.list[Letter]]:
         """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
-        return self._scope.sees(_id(job), _received(job, before, limit))
+        n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
+        return self._scope.sees(job_id, Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True))
 
     areceived = received.awaiting
 
@@ -85,7 +87,8 @@ class Signals:
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> Op[None]:
         """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
-        return _resume(job, self._text(payload), self._scope.within(tenant), actor, reason)
+        job_id, text, whose = _id(job), self._text(payload), self._scope.within(tenant)
+        return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=whose))
 
     aresume = resume.awaiting
 
@@ -94,7 +97,9 @@ class Signals:
         self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
     ) -> Op[Sent | None]:
         """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
-        return _answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason)
+        place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
+        signal = Signal(name="", payload=self._text(payload), source=actor, tenant=self._scope.tenant)
+        return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
 
     aanswer = answer.awaiting
 
@@ -131,27 +136,6 @@ def _sent(answer: Sent | None) -> Sent:
         waits_for = ", ".join(map(repr, answer.waits_for))
         logger.warning("job %s waits for %s; signal %d is kept for later", answer.job_id, waits_for, answer.seq)
     return answer
-
-
-def _pending(job: Target | None, tenant: str | None, after: str, limit: int) -> Op[list[Pending]]:
-    n, job_id = _limit(limit), None if job is None else _id(job)
-    return Op(lambda tx: waitpoints.pending(tx, tenant=tenant, job_id=job_id, after=after, limit=n))
-
-
-def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
-    n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
-    return Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True)
-
-
-def _answer(waitpoint: str, payload: str, tenant: str | None, actor: str, reason: str) -> Op[Sent | None]:
-    place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
-    signal = Signal(name="", payload=payload, source=actor, tenant=tenant)
-    return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
-
-
-def _resume(job: Target, text: str, tenant: str | None, actor: str, reason: str) -> Op[None]:
-    job_id = _id(job)
-    return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=tenant))
 
 
 def _checked(name: str | None, payload: str, key: str | None, source: str, tenant: str | None) -> dict[str, Any]:

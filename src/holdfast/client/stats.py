@@ -1,4 +1,4 @@
-"""Numbers: `app.stats` and `app.errors`. Each method has an awaiting form."""
+"""Numbers: `app.stats` and `app.errors`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 
