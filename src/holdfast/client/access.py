@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: `app.access`. Each method has an awaiting twin, what acts is audited.
+"""Tokens and sessions for HTTP: `app.access`. Each method has an awaiting twin, and what acts is audited.
 
 A view of one tenant has none of this: tokens are the whole store's.
 """
@@ -116,7 +116,7 @@ class Access:
 
     @composed
     async def identify(self, line: Line, secret: str) -> Identity | None:
-        """Whom a token's secret makes of a caller; None where it is wrong, expired or revoked, without saying which."""
+        """Return the identity that a token's secret gives; None where it is wrong, expired or revoked."""
         if not is_secret(secret):
             return None
         found = await line.read(_identifying(secret))
@@ -143,7 +143,7 @@ class Access:
 
     @composed
     async def session(self, line: Line, session_secret: str) -> Identity | None:
-        """Who has this session; None where there is none, it is over, or its token is no longer good.
+        """Return the identity of a session; None where there is none, it is over, or its token is invalid.
 
         It is over when it was not used for 30 minutes, 12 hours after it was opened, and when it is logged out.
         """
@@ -224,7 +224,7 @@ def _names(what: str, given: object, check: Callable[[object], str]) -> list[str
 
 @contextmanager
 def _at_leisure() -> Iterator[None]:
-    """Nobody is refused because it could not be noted that he was here: a store that is full or busy can be read."""
+    """Ignore that a visit could not be recorded: a store that is full or busy can still be read."""
     try:
         yield
     except (StorageError, QueueFull) as error:

@@ -1,4 +1,4 @@
-"""What jobs have left behind: `app.artifacts`. Each method has an awaiting twin."""
+"""The artifacts of jobs: `app.artifacts`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Artifacts:
 
     @reads
     def list(self, job: Which) -> Op[Listed]:
-        """What a job has stored, without the bytes: first its result, then by name."""
+        """Return the artifacts of a job, without the bytes: first its result, then by name."""
         job_id = _id(job)
         return self._scope.sees(job_id, Op(lambda tx: artifacts.list_(tx, job_id)))
 

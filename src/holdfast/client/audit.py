@@ -79,7 +79,7 @@ def removal(
     reason: str,
     tenant: str | None = None,
 ) -> Op[bool]:
-    """Whether there was something to remove; where there was nothing, nothing is recorded."""
+    """Remove something and record it, in one commit; False, and no record, where there was nothing to remove."""
 
     async def run(tx: Tx) -> bool:
         removed = await remove(tx)

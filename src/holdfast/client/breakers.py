@@ -96,7 +96,7 @@ class Breakers:
 
 
 def declare_breaker(scope: str, failures: int, open_for: float | timedelta) -> Op[None]:
-    """What code says about a breaker; an operator's word stands above it."""
+    """Declare a breaker in code; an operator's settings take precedence."""
     name, most, rest = _checked(scope, failures, open_for)
     return Op(lambda tx: breakers.ensure(tx, name, most, rest, origin="code"))
 

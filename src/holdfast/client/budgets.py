@@ -200,7 +200,7 @@ class Budgets:
 def declare_budget(
     name: str, limits: Limits, soft: Limits | None, every: Seconds | str | None, zone: str | None, within: str | None
 ) -> Op[None]:
-    """What code says about a budget; an operator's word stands above it."""
+    """Declare a budget in code; an operator's settings take precedence."""
     terms = _terms(limits, soft, NEVER if every is None else every, zone, within or "")
     budget = check_name("the budget's name", name)
 

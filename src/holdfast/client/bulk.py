@@ -93,7 +93,7 @@ def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
 
 
 def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> JobFilter:
-    """Who is meant. No filter at all means everybody only where that is said."""
+    """Return the filter of the jobs that are meant. No filter means every job only with `all`."""
     wanted = given if isinstance(given, JobFilter) else JobFilter(**_checked(given or {}))
     check_filter(wanted)
     is_empty = all_of(wanted)
@@ -105,7 +105,7 @@ def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> J
 
 
 def all_of(wanted: JobFilter) -> bool:
-    """Whether nothing narrows the filter."""
+    """Return True if nothing narrows the filter."""
     return all(getattr(wanted, name) is None for name in FIELDS)
 
 

@@ -1,4 +1,4 @@
-"""What the store of an app can do: `app.capabilities()`."""
+"""The capabilities of an app's store: `app.capabilities()`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reporting:
         raise NotImplementedError
 
     def capabilities(self) -> Capabilities:
-        """What the store supports, which version it is, and where its limits are."""
+        """Return what the store supports, its version and its limits."""
         return capabilities_of(self.open())
 
     async def acapabilities(self) -> Capabilities:

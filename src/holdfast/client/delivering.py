@@ -109,7 +109,7 @@ class Deliverer:
         return answer, round((clock.monotonic() - begun) * 1000), error
 
     async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None) -> None:
-        """Whether the endpoint should hear any more."""
+        """Disable the endpoint if it is gone, or if nothing came through for days."""
         if answer is not None and answer.status == GONE:
             await self._app.open().awrite(_disabling(endpoint_id))
         elif is_last(attempt):

@@ -148,7 +148,7 @@ def _wanted(requests: Sequence[JobRequest[Any]]) -> list[tuple[Inventory, str]]:
 
 
 def _own(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
-    """In a transaction of our own, which is never run again once it may have been committed."""
+    """Enqueue in a transaction of our own, which is never run again once it may have been committed."""
     if len(specs) > 1 and all(spec.is_keyless for spec in specs):
         return Op(lambda tx: ops.enqueue_fresh(tx, specs), name=_MANY)
     return _keyed(specs)

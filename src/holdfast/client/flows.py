@@ -100,7 +100,7 @@ class Flows:
 
     @reads
     def counts(self, flow_ids: Sequence[str]) -> Op[dict[str, dict[str, int]]]:
-        """Of several flows at once: how many members are in each state."""
+        """Return how many members of each of these flows are in each state."""
         asked, tenant = [_flow_id(flow_id) for flow_id in flow_ids], self._scope.tenant
         if len(asked) > MOST_COUNTED:
             raise InvalidInput(f"{len(asked):,} flows are asked for; ask for at most {MOST_COUNTED:,} at once")
@@ -398,7 +398,7 @@ def _outcome(flow_id: str) -> Op[Outcome]:
 
 
 async def _failures(tx: Tx, flow_id: str) -> dict[str, str]:
-    """Why members did not succeed; those that were skipped for the sake of others are left out."""
+    """Return why members did not succeed, without those that were skipped because of others."""
     bad = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
     members = {m.id: m.name for m in (await flow_reads.flow_graph(tx, flow_id)).members if m.state in bad}
     ended = await insight.outcomes_of(tx, list(members))

@@ -113,7 +113,7 @@ class Jobs:
 
     @reads
     def counts(self) -> Op[list[Count]]:
-        """How many jobs are in each state of each queue."""
+        """Count the jobs in each state of each queue."""
         tenant = self._scope.tenant
         return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
 
@@ -121,7 +121,7 @@ class Jobs:
 
     @reads
     def explain(self, job_id: str) -> Op[Explanation]:
-        """Why a job is where it is, and what would move it."""
+        """Explain why a job is where it is, and what would move it."""
         op = Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
         return self._scope.sees(job_id, op)
 
@@ -141,7 +141,7 @@ class Jobs:
 
     @reads
     def steps(self, job_id: str, *, whole: bool = True) -> Op[list[Step]]:
-        """What a durable job has done so far, in the order in which it asked for it.
+        """Return the steps that a durable job has recorded so far, in their order.
 
         Unless they are read `whole`, a short reference stands for each value over 256 KiB.
         """
@@ -348,7 +348,7 @@ class Jobs:
 
     @reads
     def grants(self) -> Op[list[Grant]]:
-        """Those that were neither used nor ended, the first to expire first; at most 1,000."""
+        """Return the grants that were neither used nor ended, the first to expire first; at most 1,000."""
         tenant = self._scope.within()
         return Op(lambda tx: grants.list_grants(tx, tenant), single=True)
 
@@ -356,7 +356,7 @@ class Jobs:
 
     @reads
     def unrunnable(self, jobs: Sequence[JobRecord]) -> Op[dict[str, Reason]]:
-        """Of these jobs, those that wait and that no live worker could run, by id, each with what is missing."""
+        """Return those of these waiting jobs that no live worker could run, by id, each with what is missing."""
         return Op(lambda tx: stranded.unrunnable(tx, jobs))
 
     aunrunnable = unrunnable.awaiting

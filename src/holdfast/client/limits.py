@@ -151,14 +151,14 @@ class TenantLimits:
 
 
 def declare_rate(scope: str, capacity: float | None, per_second: float) -> Op[None]:
-    """What code says about a rate; an operator's word stands above it."""
+    """Declare a rate in code; an operator's settings take precedence."""
     refill = check_rate("per_second", per_second)
     name, most, refill = _checked(scope, max(1.0, refill) if capacity is None else capacity, refill)
     return Op(lambda tx: rates.ensure(tx, name, most, refill, origin="code"), single=True)
 
 
 def task_limits(task: Task[Any, Any]) -> Iterator[Op[None]]:
-    """Declare the limits that a task has of its own; an operator's word stands above them."""
+    """Declare the limits that a task has of its own; an operator's settings take precedence."""
     n, rate = task.task_options.concurrency, task.task_options.rate
     if n is not None:
         yield Op(lambda tx: lanes.set_lane(tx, task_lane(task.name), n, origin="code"))

@@ -43,7 +43,7 @@ _TRUSTED_FOR: Final = 30.0
 
 
 class Outbox:
-    """Where events wait for one destination. A put is durable when it returns, or when your transaction commits."""
+    """The events that wait for one destination. A put is durable when it returns, or when your transaction commits."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Outbox:
         return specs, {spec.id: event.key for spec, event in named if event.key is not None}
 
     def _is_free(self, specs: Sequence[JobSpec], keys: Mapping[str, str], store: Store) -> bool:
-        """Whether nothing must be counted or noted beside the jobs themselves."""
+        """Return True if nothing must be counted or noted beside the jobs themselves."""
         return not keys and self._gauge.take(len(specs), store)
 
     def _op(self, specs: list[JobSpec], keys: Mapping[str, str], store: Store) -> Op[ops.Put]:
@@ -237,14 +237,14 @@ class Outboxes:
 
     @reads
     def list(self) -> Op[builtins.list[OutboxCounts]]:
-        """How each outbox stands that has entries."""
+        """Return the counts of each outbox that has entries."""
         return Op(lambda tx: outboxes.counts(tx, self._scope.tenant))
 
     alist = list.awaiting
 
     @reads
     def ages(self, names: Sequence[str]) -> Op[dict[str, OutboxAges]]:
-        """When the oldest entry of each of these outboxes was put; of all tenants together."""
+        """Return when the oldest entry of each of these outboxes was put, of all tenants together."""
         self._scope.whole("how old the entries of an outbox are")
         asked = [check_name("the outbox's name", name) for name in names]
         return Op(lambda tx: outboxes.ages(tx, asked))
@@ -303,7 +303,7 @@ class Gauge:
         self._where: object = None
 
     def take(self, n: int, where: object) -> bool:
-        """Whether so many may be put without a look at the store, which is `where`."""
+        """Return True if so many may be put without a look at the store, which is `where`."""
         if self.cap is None:
             return True
         with self._lock:
@@ -313,7 +313,7 @@ class Gauge:
             return True
 
     def learn(self, entries: int, where: object) -> None:
-        """So many there were just now."""
+        """Remember how many entries there were just now."""
         if self.cap is not None:
             with self._lock:
                 self._where = where

@@ -24,7 +24,7 @@ Window: TypeAlias = "Seconds | EllipsisType | None"
 
 
 class Quotas:
-    """So many within a window, and so many at once, in the whole cluster."""
+    """Limits of the whole cluster: so many within a window, and so many at once."""
 
     def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class Quotas:
 
     @writes
     def release(self, name: str, key: str) -> Op[bool]:
-        """It is no longer active; False if it was not."""
+        """Count it as active no longer; False if it was not."""
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
 
@@ -119,7 +119,7 @@ class Quotas:
 
 
 def declare_quota(name: str, limit: int | None, window: Seconds | None, concurrency: int | None) -> Op[None]:
-    """What code says about a quota; an operator's word stands above it."""
+    """Declare a quota in code; an operator's settings take precedence."""
     quota, terms = check_name("the quota's name", name), _terms(limit, window, concurrency)
 
     async def run(tx: Tx) -> None:
@@ -131,7 +131,7 @@ def declare_quota(name: str, limit: int | None, window: Seconds | None, concurre
 async def _merged(
     tx: Tx, tenant: str, name: str, limit: Count, window: Window, concurrency: Count
 ) -> tuple[int | None, Seconds | None, int | None]:
-    """What is given, and of what is left out that which holds."""
+    """Return what is given, and for what is left out the value that holds."""
     await quotas.lock(tx, tenant, name)
     try:
         now = await quotas.get(tx, tenant, name)

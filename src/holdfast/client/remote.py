@@ -281,7 +281,7 @@ class Leases:
 
     @composed
     async def steps(self, line: Line, handle: str) -> list[Step]:
-        """What the runs of the job have recorded so far, in order."""
+        """Return the steps that the runs of the job have recorded so far, in order."""
         lease = await self._lease(line, handle)
         return shown_steps(await line.read(Op(lambda tx: steps.read_whole_journal(tx, lease.job_id))))
 
@@ -538,7 +538,7 @@ async def _find(tx: Tx, lease: Lease, name: str) -> tuple[Step, Step | None]:
 
 
 async def _measure(reach: Reach, source: Source) -> None:
-    """What was stored before is compared with what is given now."""
+    """Read what is given to its end, to compare it with what was stored before."""
     try:
         while await reach.run(source.read, PART):
             pass
@@ -554,7 +554,7 @@ def _info(lease: Lease) -> JobInfo:
 
 
 def _go_on() -> None:
-    """Nobody here can tell that the run is over; the store will."""
+    """Do nothing: only the store can tell that the run is over."""
 
 
 _NOBODY: Final = JobInfo(

@@ -102,7 +102,7 @@ class Schedules:
 
     @property
     def declared(self) -> tuple[ScheduleSpec, ...]:
-        """What `@app.cron` and `@app.every` asked for."""
+        """Return the schedules that `@app.cron` and `@app.every` declared."""
         return tuple(self._declared.values())
 
     @writes
@@ -118,7 +118,7 @@ class Schedules:
     aensure = ensure.awaiting
 
     def declarations(self) -> builtins.list[Op[None]]:
-        """What a worker runs against the store when it starts."""
+        """Return the operations that a worker runs when it starts."""
         self._check_webhooks(self.declared)
         return [Op(self._ensure)] if self._declared else []
 
@@ -188,7 +188,7 @@ class Schedules:
 
     @reads
     def runs(self, names: Sequence[str], limit: int = 20) -> Op[dict[str, builtins.list[ScheduledRun]]]:
-        """Of each of these schedules the newest ticks that made a job, with how that job stands."""
+        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
         if len(names) > _MOST or not 1 <= limit <= _MOST:
             raise InvalidInput(
                 f"{len(names):,} schedules and {limit:,} runs of each are asked for; {_MOST:,} is the most"
@@ -293,7 +293,7 @@ class Schedules:
 
     @reads
     def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
-        """When it fires next, on its zone's clock; nothing while it is paused or broken."""
+        """Return when it fires next, on its zone's clock; nothing while it is paused or broken."""
         _count(count)
 
         async def look(tx: Tx) -> builtins.list[datetime]:
@@ -309,7 +309,7 @@ class Schedules:
     anext_runs = next_runs.awaiting
 
     def preview(self, cron: str, *, zone: str = "UTC", after: datetime, count: int = 5) -> builtins.list[datetime]:
-        """When an expression would fire. InvalidInput says what is wrong with it."""
+        """Return when an expression would fire. InvalidInput says what is wrong with it."""
         timing = Timing(expression=cron, every=None, zone=zone)
         found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
         return [local_time(tick, zone) for tick in found]
@@ -438,7 +438,7 @@ class TenantSchedules:
 
     @composed
     async def runs(self, line: Line, names: Sequence[str], limit: int = 20) -> dict[str, builtins.list[ScheduledRun]]:
-        """Of each of these schedules the newest ticks that made a job, with what became of it."""
+        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
         own = {one.name for one in self._own_of(await line.read(self._listing()))} & set(names)
         keys = [self._key(name) for name in sorted(own)]
         found = await line.call(self._all.runs, self._all.aruns, keys, limit)

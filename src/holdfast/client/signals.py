@@ -105,7 +105,7 @@ class Signals:
 
     @reads
     def refused(self) -> Op[int]:
-        """How many tokens were refused since the store was made."""
+        """Count the tokens that were refused since the store was made."""
         self._scope.whole("the count of refused tokens")
         return Op(signals.refused_tokens, single=True)
 

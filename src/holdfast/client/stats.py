@@ -50,7 +50,7 @@ _LOOKED_AT: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What a queue did in the last closed minutes."""
+    """The work of a queue in the last closed minutes."""
 
     queue: str
     minutes: int
@@ -64,7 +64,7 @@ class Throughput:
 
 
 class Stats:
-    """How the queues, workers and the store of one app fare."""
+    """Numbers of the queues, the workers and the store of one app."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -85,7 +85,7 @@ class Stats:
 
     @reads
     def throughput(self, minutes: int = 5) -> Op[builtins.list[Throughput]]:
-        """What each queue did in the last closed minutes, up to 240."""
+        """Return the work of each queue in the last closed minutes, up to 240."""
         _check_minutes(minutes, MOST_AT_A_GLANCE)
 
         async def run(tx: Tx) -> list[Throughput]:
@@ -108,7 +108,7 @@ class Stats:
 
     @reads
     def tasks(self, minutes: int = 60) -> Op[builtins.list[TaskStats]]:
-        """What each task did in the last closed minutes, up to 1,440 (a day), by name."""
+        """Return the work of each task in the last closed minutes, up to 1,440 (a day), by name."""
         _check_minutes(minutes, MOST_OF_TASKS)
 
         async def run(tx: Tx) -> list[TaskStats]:
@@ -192,12 +192,12 @@ class Stats:
     astore = store.awaiting
 
     def operations(self) -> builtins.list[OperationStats]:
-        """How long each operation of the store took in this process since the store was opened. Reads no database."""
+        """Return the durations of the store's operations in this process since it was opened. Reads no database."""
         return self._store().timings.read()
 
     @reads
     def leaders(self) -> Op[dict[str, str]]:
-        """Who does what one worker is enough for: the worker's id by role, as long as its lease holds."""
+        """Return the worker that leads each role, by its id, as long as its lease holds."""
         return Op(leadership.leaders)
 
     aleaders = leaders.awaiting
@@ -264,7 +264,7 @@ class FailedRuns:
 
 
 class Errors(FailedRuns):
-    """What went wrong, by kind: same task, same exception, same way through the code."""
+    """Errors by kind: same task, same exception, same way through the code."""
 
     @reads
     def list(
@@ -285,7 +285,7 @@ class Errors(FailedRuns):
 
 
 class TenantErrors(FailedRuns):
-    """What went wrong in a tenant's jobs, by kind."""
+    """Errors of a tenant's jobs, by kind."""
 
     def __init__(self, store: Callable[[], Store], tenant: str) -> None:
         super().__init__(store, tenant)

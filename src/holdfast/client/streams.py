@@ -133,7 +133,7 @@ class Streams:
 
     @composed
     async def progress(self, line: Line, job: Target) -> Progress:
-        """How far a job says it is."""
+        """Return the progress that a job has reported."""
         job_id = _id(job)
         if (kept := self._inline.get(job_id)) is not None:
             return kept.progress
@@ -154,7 +154,7 @@ class Streams:
     # -- for the contexts of running jobs
 
     def outlet(self, info: JobInfo, stop: Stop) -> Outlet | InlineOutlet:
-        """Where a run says what it has to say. Of two threads that ask at once both get the same."""
+        """Return the writing end of a run's stream. Two threads that ask at once get the same one."""
         self._scope.whole("the writing end of a stream")
         with self._desk.lock:
             if stop.outlet is None and info.worker:
@@ -254,11 +254,11 @@ class Tail:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Whoever is there sees the same."""
+        """The place of a reader: all readers at the same place see the same."""
         return (self.job_id, self.cursor, self.limit, self.best_effort, self.until)
 
     def take(self, found: Stretch) -> StreamPage:
-        """What a look found, as the reader shall see it."""
+        """Return the page of what was found, and move on behind it."""
         lost = self._lost(found)
         frames = [frame for frame in found.frames if self._concerns(frame)]
         self.may_be_more = len(found.frames) == self.limit
@@ -278,16 +278,16 @@ class Tail:
 
     @property
     def pause(self) -> float:
-        """How long to leave the store alone after a look, even if it rings."""
+        """Seconds to leave the store alone after a look, even if it rings."""
         return min(_BETWEEN_LOOKS * (1 << min(self._empty, 8)), _AFTER_NOTHING)
 
     @property
     def silence(self) -> float:
-        """How long to wait for a ring."""
+        """Seconds to wait for a ring."""
         return min(_FIRST_SILENCE * (1 << min(self._empty, 6)), _LONGEST_SILENCE)
 
     def _lost(self, found: Stretch) -> int:
-        """How many best-effort frames it has missed; an error where it came with a cursor from before."""
+        """Count the best-effort frames that it has missed; an error where it came with a cursor from before."""
         if self._is_new and (self.cursor.seq > found.head.seq or self.cursor.live > found.head.live):
             raise InvalidCursor(f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it anew")
         lost = found.trimmed - self.cursor.live
@@ -363,7 +363,7 @@ def _id(job: Target) -> str:
 
 
 def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
-    """How long to wait now; None if it has lasted too long."""
+    """Return the seconds to wait now; None if the silence has lasted too long."""
     left = tail.silence if patience is None else since + patience - time.monotonic()
     return min(left, tail.silence) if left > 0 else None
 

@@ -35,7 +35,7 @@ _EXPECTED: Final = frozenset({"running", "claimable", "due_later"})
 
 
 class Named(Protocol):
-    """Whose end is told, by its id."""
+    """Something whose end is reported, by its id."""
 
     @property
     def id(self) -> str: ...
@@ -207,7 +207,7 @@ class Watch(Generic[E]):
             return list(self._waiting)
 
     def _hand_over(self) -> None:
-        """Whatever ends this thread, somebody who still waits has another."""
+        """Start another thread, if somebody still waits when this one ends."""
         with self._lock:
             if self._thread is threading.current_thread():
                 self._thread = None

@@ -31,7 +31,7 @@ MOST: Final = 1_000
 
 
 class Webhooks:
-    """Who is told of what happens, and what became of telling them."""
+    """Endpoints that are told of events, and the deliveries to them."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Webhooks:
 
     @reads
     def health(self, ids: Sequence[str], *, limit: int = 20) -> Op[dict[str, Health]]:
-        """How each of these endpoints fares, by the newest `limit` deliveries to it."""
+        """Return the health of each of these endpoints, by the newest `limit` deliveries to it."""
         n, asked = _page(limit), [check_name("the endpoint's id", id) for id in ids]
         if len(asked) > MOST:
             raise InvalidInput(f"{len(asked):,} endpoints are asked for; ask for at most {MOST:,} at once")
