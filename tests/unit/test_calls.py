@@ -102,6 +102,10 @@ def test_inspect_sees_the_parameters_the_result_and_the_docstring(clocks: Clocks
     assert f"def {name.removeprefix('a')}(self" in inspect.getsource(form)
 
 
+def test_a_line_that_is_positional_only_leaves_the_others_as_they_are() -> None:
+    assert str(inspect.signature(App(":memory:").budgets.spend)).startswith("(name: 'str', amounts: ")
+
+
 def test_help_shows_both_forms() -> None:
     text = pydoc.plain(pydoc.render_doc(Clocks))
     assert "now(self, *, plus: 'int' = 0) -> 'int'" in text

@@ -132,9 +132,9 @@ def _pair(
 
 
 def _shown(made: FunctionType, *, over_line: bool) -> FunctionType:
-    """A copy of a definition as its callers see it, never to be called: an `inspect.Signature` takes 30 times as long.
+    """Copy a definition as its callers see it: it takes no line, and gives what its operation gives.
 
-    It gives what the operation gives, and takes no line.
+    The copy is never called. To make an `inspect.Signature` of each at import would take longer.
     """
     code = _without_line(made.__code__) if over_line else made.__code__
     shown = FunctionType(code, made.__globals__, made.__name__, made.__defaults__, made.__closure__)
@@ -146,6 +146,7 @@ def _shown(made: FunctionType, *, over_line: bool) -> FunctionType:
     if over_line:
         del given[made.__code__.co_varnames[1]]
     else:
+        # Texts, by `from __future__ import annotations`.
         given["return"] = given["return"].removeprefix("Op[").removesuffix("]")
     shown.__annotations__ = given
     return shown
@@ -153,7 +154,12 @@ def _shown(made: FunctionType, *, over_line: bool) -> FunctionType:
 
 def _without_line(code: CodeType) -> CodeType:
     me, _, *others = code.co_varnames
-    return code.replace(co_argcount=code.co_argcount - 1, co_varnames=(me, *others), co_nlocals=code.co_nlocals - 1)
+    return code.replace(
+        co_argcount=code.co_argcount - 1,
+        co_posonlyargcount=max(code.co_posonlyargcount - 1, 0),
+        co_varnames=(me, *others),
+        co_nlocals=code.co_nlocals - 1,
+    )
 
 
 def _place(owner: type, name: str, form: Callable[..., Any]) -> None:
