@@ -99,7 +99,6 @@ class App(Registry):
     ) -> None:
         super().__init__(routes)
         self._declared: dict[str, tuple[object, ...]] = {}
-        """Limits that the code declares, with their numbers."""
         self._declared_limits: dict[str, Op[None]] = {}
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise ConfigError(f"the store is {store!r}; give a path or a URL as text, such as 'jobs.db'")
@@ -116,12 +115,9 @@ class App(Registry):
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.leases: Final = Leases(
-            self.open,
-            self._tasks,
-            limit=lambda: self.config.max_value_bytes,
-            random=self._u,
+            self.open, self._tasks, limit=lambda: self.config.max_value_bytes, random=self._u,
             poll=lambda: self.config.worker.poll,
-        )
+        )  # fmt: skip
         self.audit: Final = Audit(self.open)
         self.access: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
