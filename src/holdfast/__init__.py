@@ -7,7 +7,7 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .app import App
-    from .client.scoped import Scoped
+    from .client.tenants import Scoped
     from .clock import ManualClock
     from .context import Context, SyncContext
     from .engine.settings import WorkerSettings
@@ -184,7 +184,7 @@ _HOMES = {
     "Revoked": "model.control",
     "Schedule": "model.schedule",
     "ScheduleState": "model.schedule",
-    "Scoped": "client.scoped",
+    "Scoped": "client.tenants",
     "Snooze": "outcomes",
     "StreamPage": "model.stream",
     "SyncContext": "context",

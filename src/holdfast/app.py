@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import os
 import random as _random
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,42 +19,47 @@ from .blocks import block
 from .client.access import Access
 from .client.artifacts import Artifacts
 from .client.audit import Audit
-from .client.breakers import Breakers
-from .client.budgets import Budgets
-from .client.capabilities import Reporting
-from .client.declaring import Declares
+from .client.breakers import Breakers, declare_breaker
+from .client.budgets import Budgets, declare_budget
+from .client.budgets import Limits as BudgetLimits
+from .client.capabilities import capabilities_of
 from .client.delivering import deliver_task
-from .client.drains import Drains
 from .client.enqueuer import Around, Enqueuer, spill_at
 from .client.events import Events
 from .client.flows import Flows
 from .client.inline import InlineJobs
 from .client.jobs import Jobs
 from .client.keys import Keys
-from .client.leases import Leases
-from .client.limits import Limits, task_limits
-from .client.overview import Workers
+from .client.limits import Limits, declare_rate, task_limits
+from .client.outbox import Outboxes
 from .client.queues import Queues
-from .client.quotas import Quotas
+from .client.quotas import Quotas, declare_quota
+from .client.remote import Leases
 from .client.schedules import Schedules
-from .client.scoped import Scoped
-from .client.sending import Sends
 from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .client.streams import Streams
+from .client.tenants import Scoped
 from .client.webhooks import Webhooks
+from .client.workers import Workers
 from .clock import Clock
+from .destinations import Deliver, Destination, DestinationOptions, Gate, Ready
+from .draining import Drained, drain_store, run_blocking
 from .embedded import EmbeddedWorker
 from .errors import ConfigError
 from .flows.flow import Flow
 from .handle import Job
+from .model.capabilities import Capabilities
 from .model.webhook import QUEUE as WEBHOOKS
 from .model.webhook import TASK as DELIVER
-from .names import check_name
+from .names import check_name, check_queue
 from .opening import open_store, refuse_postgres_settings
+from .options import Seconds
 from .registry import Registry
+from .rules.amounts import Amount
 from .rules.queue_routes import Routes
 from .rules.redaction import redact_logs
+from .rules.retry import RetryPolicy
 from .storage.port import Op, Store
 from .tasks import JobRequest
 from .telemetry import Tally
@@ -62,12 +69,13 @@ from .transactions import Within
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
+D = TypeVar("D", bound=Deliver)
 
 logger: Final = logging.getLogger("holdfast")
 redact_logs()
 
 
-class App(Reporting, Declares, Sends, Drains, Registry):
+class App(Registry):
     """Tasks, and the store where their jobs live.
 
     `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
@@ -90,6 +98,8 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         **settings: Any,
     ) -> None:
         super().__init__(routes)
+        self._declared: dict[str, tuple[object, ...]] = {}
+        self._declared_limits: dict[str, Op[None]] = {}
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise ConfigError(f"the store is {store!r}; give a path or a URL as text, such as 'jobs.db'")
         self._code = {**settings, "store": os.fspath(store) if store is not None else None}
@@ -105,12 +115,9 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.leases: Final = Leases(
-            self.open,
-            self._tasks,
-            limit=lambda: self.config.max_value_bytes,
-            random=self._u,
+            self.open, self._tasks, limit=lambda: self.config.max_value_bytes, random=self._u,
             poll=lambda: self.config.worker.poll,
-        )
+        )  # fmt: skip
         self.audit: Final = Audit(self.open)
         self.access: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
@@ -137,6 +144,7 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.every: Final = self.schedules.every
         self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
         self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
+        self._outboxes: Final = Outboxes(self.open, self.jobs, self._enqueuer, self._tasks, self._tenants.of)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
     def declarations(self) -> list[Op[None]]:
@@ -145,11 +153,113 @@ class App(Reporting, Declares, Sends, Drains, Registry):
 
     def declared_limits(self) -> list[Op[None]]:
         """What the code says about limits alone."""
-        return [*self._scopes.values(), *(op for task in self._tasks.values() for op in task_limits(task))]
+        return [*self._declared_limits.values(), *(op for task in self._tasks.values() for op in task_limits(task))]
 
     def around_enqueue(self, around: Around) -> None:
         """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace along."""
         self._enqueuer.around = around
+
+    # -- limits of the whole cluster. Workers make them known when they start; an operator's settings take precedence
+
+    def rate(self, scope: str, *, capacity: float | None = None, per_second: float) -> str:
+        """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
+
+        Jobs with a `rate_key` have a bucket of that size for each key. `capacity`, how many may start at once, is
+        `per_second` unless given, and at least 1.
+        Workers make it known when they start. What an operator set since is not overwritten.
+        """
+        self._declare("rate", scope, (capacity, per_second), declare_rate(scope, capacity, per_second))
+        return scope
+
+    def breaker(self, scope: str, *, failures: int = 5, open_for: Seconds = 30) -> str:
+        """Declare a circuit breaker for the whole cluster: `@app.task(breaker=app.breaker("stripe"))`.
+
+        After so many failures in a row no job that names it runs for `open_for` seconds; then one tries. Workers make
+        it known when they start. What an operator set since is not overwritten.
+        """
+        self._declare("breaker", scope, (failures, open_for), declare_breaker(scope, failures, open_for))
+        return scope
+
+    def budget(
+        self,
+        name: str,
+        *,
+        soft: BudgetLimits | None = None,
+        every: Seconds | str | None = None,
+        zone: str | None = None,
+        within: str | None = None,
+        **limits: Amount | None,
+    ) -> str:
+        """Declare a budget for the whole cluster: `app.budget("team", tokens=1_000_000, every="1d")`; its name.
+
+        `soft` limits only warn, `every` says when it begins anew, `within` names the budget that it is a part of.
+        Workers make it known when they start. What an operator set since is not overwritten.
+        """
+        said = (limits, soft, every, zone, within)
+        self._declare("budget", name, said, declare_budget(name, limits, soft, every, zone, within))
+        return name
+
+    def quota(
+        self, name: str, *, limit: int | None = None, window: Seconds | None = None, concurrency: int | None = None
+    ) -> str:
+        """Declare a quota for the whole cluster: `@app.task(quota=app.quota("api", limit=100, window=60))`."""
+        said = (limit, window, concurrency)
+        self._declare("quota", name, said, declare_quota(name, limit, window, concurrency))
+        return name
+
+    def _declare(self, kind: str, name: str, said: tuple[object, ...], op: Op[None]) -> None:
+        key = f"{kind}:{name}"
+        if self._declared.setdefault(key, said) != said:
+            raise ConfigError(f"{kind} {name!r} is declared twice, with different numbers; declare it once")
+        self._declared_limits[key] = op
+
+    # -- destinations and their outboxes
+
+    def destination(
+        self,
+        name: str,
+        *,
+        batch: int = 64,
+        max_age: Seconds | str | None = "7d",
+        cap: int | None = 10_000,
+        ordered: bool = False,
+        exclusive: bool = False,
+        ready: Ready | None = None,
+        gate: Gate | None = None,
+        timeout: Seconds = 30,
+        overlap: int = 2,
+        retry: RetryPolicy | None = None,
+        telemetry: Collection[str] | bool = (),
+    ) -> Callable[[D], D]:
+        """Where events go: `@app.destination("cloud")` over a `def` or `async def` that takes a list of `OutboxEvent`.
+
+        It returns when all of them are delivered, returns `Rejected` for those that were not taken, or raises. The
+        options are those of `DestinationOptions`. The function stays what it is.
+        """
+        if not isinstance(name, str):
+            raise ConfigError('@app.destination needs a name; write @app.destination("cloud")')
+        wants = {key: value for key, value in locals().items() if key not in ("self", "name")}
+        options = DestinationOptions(**wants)
+
+        def decorate(deliver: D) -> D:
+            if not callable(deliver):
+                raise ConfigError(f"app.destination takes a function, not {deliver!r}")
+            _check_takes_events(name, deliver)
+            self._keep(Destination(self, check_queue(name), deliver, options))
+            return deliver
+
+        return decorate
+
+    def declare_destination(self, name: str, *, cap: int | None = 10_000, **options: Any) -> None:
+        """A destination whose function is elsewhere: this program puts events and delivers none."""
+        self._keep(Destination(self, check_queue(name), None, DestinationOptions(cap=cap, **options)))
+
+    @property
+    def outbox(self) -> Outboxes:
+        """`app.outbox("cloud")` is where events are put that a destination gets; the rest is for operators."""
+        if self._inline:
+            raise ConfigError("an outbox needs a store; instead of inline mode use holdfast.testing.isolated and drain")
+        return self._outboxes
 
     # -- enqueue
 
@@ -259,6 +369,35 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         worker = self.settings(**{"concurrency": 5, **settings, "queues": (WEBHOOKS,), "weights": ()}).worker
         return EmbeddedWorker(self, self.open(), worker, (), self._clock, tasks=MappingProxyType(self._built_in))
 
+    def drain(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        until_empty: bool = True,
+        concurrency: int = 1,
+        webhooks: bool = True,
+    ) -> Drained:
+        """Run every due job here and now, one after the other, until nothing is due. For tests and scripts.
+
+        Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start. What is
+        due in outboxes and what webhooks are to be told is sent as well, for real, and counts as jobs do; with
+        `webhooks=False` webhooks wait for a worker.
+        """
+        drained = self.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
+        return run_blocking(drained, instead="await adrain(…)")
+
+    async def adrain(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        until_empty: bool = True,
+        concurrency: int = 1,
+        webhooks: bool = True,
+    ) -> Drained:
+        """The awaiting twin of `drain`."""
+        settings = self.settings(queues=queues, concurrency=concurrency).worker
+        return await drain_store(self, settings, self.workload if webhooks else self.tasks, until_empty=until_empty)
+
     def settings(self, **flags: Any) -> configuration.Config:
         """The settings in force when these are added, which win over all others; None leaves one as it is."""
         return configuration.load(self._code, flags=flags)
@@ -272,6 +411,14 @@ class App(Reporting, Declares, Sends, Drains, Registry):
                 if self._opened is None:
                     self._opened = open_store(self.config, self._clock)
         return self._opened
+
+    def capabilities(self) -> Capabilities:
+        """Return what the store supports, its version and its limits."""
+        return capabilities_of(self.open())
+
+    async def acapabilities(self) -> Capabilities:
+        """The awaiting twin of `capabilities`."""
+        return await asyncio.to_thread(self.capabilities)
 
     def connect(self) -> Any:
         """A sqlite3 connection to the store's file with its settings, for `connection=`. SQLite only."""
@@ -354,3 +501,13 @@ def _warn_of_variables() -> None:
         if name not in _warned:
             _warned.add(name)
             logger.warning("%s", text)
+
+
+def _check_takes_events(name: str, deliver: Any) -> None:
+    try:
+        inspect.signature(deliver).bind(None)
+    except TypeError:
+        how = "write: def deliver(events: list[holdfast.OutboxEvent])"
+        raise ConfigError(f"the function of destination {name!r} must take a list of events; {how}") from None
+    except ValueError:
+        return  # A builtin that does not tell.

@@ -17,7 +17,7 @@ from typing import Any
 
 import holdfast
 from holdfast import App, FlowFilter, JobFilter, Outgoing
-from holdfast.client.scoped import Scoped
+from holdfast.client.tenants import Scoped
 from holdfast.context import JobInfo, Stop
 from holdfast.errors import HoldfastError
 from holdfast.flows.flow import extension_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import App, Context, JobFilter, OutboxEvent, Park, Rejected
-from holdfast.client.scoped import Scoped
+from holdfast.client.tenants import Scoped
 
 from .world import World
 

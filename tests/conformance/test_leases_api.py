@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import App
-from holdfast.client.lease_reach import AwaitingLine, BlockingLine
+from holdfast.client.lines import AwaitingLine, BlockingLine
 from holdfast.clock import SECOND
 from holdfast.engine.rescuer import Rescuer
 from holdfast.errors import (

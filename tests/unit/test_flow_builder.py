@@ -22,7 +22,7 @@ from holdfast import (
     group,
     quorum,
 )  # fmt: skip
-from holdfast.client.flowplans import plan_edges, plan_flow
+from holdfast.client.flows import plan_edges, plan_flow
 from holdfast.flows.builder import Builder
 
 app = holdfast.App(":memory:")

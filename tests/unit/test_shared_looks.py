@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.looks import SharedLooks
+from holdfast.client.streams import SharedLooks
 from holdfast.errors import NotFound
 from holdfast.model.stream import Cursor, Stretch
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.tail import Tail
+from holdfast.client.streams import Tail
 from holdfast.errors import CursorExpired, FrameTooLarge, InvalidArguments, InvalidCursor, InvalidInput
 from holdfast.model.stream import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, Progress, Stretch
 from holdfast.rules.streaming import NULL, fitting, kept, measure, merged

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 import holdfast
-from holdfast.client import searching
+from holdfast.client import jobs as client_jobs
 
 from .web_kit import Site
 
@@ -84,7 +84,7 @@ def test_ended_jobs_are_paged_by_when_they_ended(site: Site, app: holdfast.App) 
 def test_a_search_without_an_index_goes_on_page_by_page(
     site: Site, app: holdfast.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "LOOKED_AT", 1)
+    monkeypatch.setattr(client_jobs, "LOOKED_AT", 1)
     monkeypatch.setattr("holdfast.storage.ops.finding._STRETCH", 2)
     (old,) = add(app, tags=["x"])
     add(app, 3)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from ..app import App
-from ..client.outboxes import Outboxes
+from ..client.outbox import Outboxes
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option, view_option

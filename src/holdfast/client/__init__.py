@@ -1,1 +1,1 @@
-"""What a program asks of its jobs: enqueue them, wait for them, look at them, act on them."""
+"""The clients of an app, one file for each noun: enqueue jobs, wait for them, look at them, act on them."""

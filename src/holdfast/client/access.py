@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: `app.access`. Each method has an awaiting twin, what acts is audited.
+"""Tokens and sessions for HTTP: `app.access`. Each method has an awaiting twin, and what acts is audited.
 
 A view of one tenant has none of this: tokens are the whole store's.
 """
@@ -30,6 +30,8 @@ from ..rules.access import (
 from ..storage.ops import access
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store
+from .calls import composed, reads, writes
+from .lines import Line
 
 logger: Final = logging.getLogger("holdfast.access")
 
@@ -46,8 +48,10 @@ class Access:
 
     # -- tokens
 
-    def create(
+    @composed
+    async def create(
         self,
+        line: Line,
         name: str,
         *,
         role: str | None = None,
@@ -68,138 +72,6 @@ class Access:
         With `queues` or `tasks` it is confined to jobs of those: its workers serve no others, and it can enqueue and
         read no others. Such a token has none of the scopes operate and admin.
         """
-        secret, op = self._creating(**_given(locals()))
-        return NewToken(self._store().write(op), secret)
-
-    async def acreate(
-        self,
-        name: str,
-        *,
-        role: str | None = None,
-        scopes: Collection[str] | None = None,
-        tenant: str | None = None,
-        expires: Seconds | None = None,
-        queues: Sequence[str] = (),
-        tasks: Sequence[str] = (),
-        actor: str = "app",
-        reason: str = "",
-    ) -> NewToken:
-        secret, op = self._creating(**_given(locals()))
-        return NewToken(await self._store().awrite(op), secret)
-
-    def list(self, *, after: Token | str | None = None, limit: int = 500) -> builtins.list[Token]:
-        """Every token, the oldest first, those that are over too. `after` is the last of the page before, or its id."""
-        return self._store().read(_listing(after, limit))
-
-    async def alist(self, *, after: Token | str | None = None, limit: int = 500) -> builtins.list[Token]:
-        return await self._store().aread(_listing(after, limit))
-
-    def get(self, token: str) -> Token:
-        """A token by its id, or by its name: the one in force, else the newest. NotFound if there is none."""
-        return self._store().read(Op(lambda tx: access.find(tx, token), single=True))
-
-    async def aget(self, token: str) -> Token:
-        return await self._store().aread(Op(lambda tx: access.find(tx, token), single=True))
-
-    def revoke(self, token: str, *, actor: str = "app", reason: str = "") -> bool:
-        """Refuse a token, by its id or name, and its sessions from now on; False if that was so."""
-        return self._store().write(Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason)))
-
-    async def arevoke(self, token: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason)))
-
-    def identify(self, secret: str) -> Identity | None:
-        """Whom a token's secret makes of a caller; None where it is wrong, expired or revoked, without saying which."""
-        if not is_secret(secret):
-            return None
-        store = self._store()
-        found = store.read(_identifying(secret))
-        if found is not None and found.noteworthy:
-            with _at_leisure():
-                store.write(_touching(found))
-        return None if found is None else identity_of(found.token, "token")
-
-    async def aidentify(self, secret: str) -> Identity | None:
-        if not is_secret(secret):
-            return None
-        store = self._store()
-        found = await store.aread(_identifying(secret))
-        if found is not None and found.noteworthy:
-            with _at_leisure():
-                await store.awrite(_touching(found))
-        return None if found is None else identity_of(found.token, "token")
-
-    # -- sessions
-
-    def login(self, secret: str) -> tuple[str, Identity] | None:
-        """Open a session with a token's secret: the session's own secret, and who it is. None as of `identify`."""
-        # A read first: whoever guesses takes no lock from those who work.
-        if not is_secret(secret) or self._store().read(_identifying(secret)) is None:
-            return None
-        opened, op = _opening(secret)
-        token = self._store().write(op)
-        return None if token is None else (opened, identity_of(token, "session"))
-
-    async def alogin(self, secret: str) -> tuple[str, Identity] | None:
-        if not is_secret(secret) or await self._store().aread(_identifying(secret)) is None:
-            return None
-        opened, op = _opening(secret)
-        token = await self._store().awrite(op)
-        return None if token is None else (opened, identity_of(token, "session"))
-
-    def session(self, session_secret: str) -> Identity | None:
-        """Who has this session; None where there is none, it is over, or its token is no longer good.
-
-        It is over when it was not used for 30 minutes, 12 hours after it was opened, and when it is logged out.
-        """
-        if not is_secret(session_secret, SESSION_PREFIX):
-            return None
-        store = self._store()
-        found = store.read(_resuming(session_secret))
-        if found is not None and found.noteworthy:
-            with _at_leisure():
-                store.write(_staying(session_secret))
-        return None if found is None else identity_of(found.token, "session")
-
-    async def asession(self, session_secret: str) -> Identity | None:
-        if not is_secret(session_secret, SESSION_PREFIX):
-            return None
-        store = self._store()
-        found = await store.aread(_resuming(session_secret))
-        if found is not None and found.noteworthy:
-            with _at_leisure():
-                await store.awrite(_staying(session_secret))
-        return None if found is None else identity_of(found.token, "session")
-
-    def logout(self, session_secret: str) -> bool:
-        """End a session; False if there is none, or it was ended."""
-        return is_secret(session_secret, SESSION_PREFIX) and self._store().write(_ending(session_secret))
-
-    async def alogout(self, session_secret: str) -> bool:
-        return is_secret(session_secret, SESSION_PREFIX) and await self._store().awrite(_ending(session_secret))
-
-    # -- the record
-
-    def note(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> None:
-        """Record in the audit what somebody tried and was refused, under the name of the action, such as job.cancel."""
-        self._store().write(_noting(actor, action, target, reason, tenant))
-
-    async def anote(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> None:
-        await self._store().awrite(_noting(actor, action, target, reason, tenant))
-
-    def _creating(
-        self,
-        name: str,
-        *,
-        role: str | None,
-        scopes: Collection[str] | None,
-        tenant: str | None,
-        expires: Seconds | None,
-        queues: Sequence[str],
-        tasks: Sequence[str],
-        actor: str,
-        reason: str,
-    ) -> tuple[str, Op[Token]]:
         secret = make_secret(secrets.token_bytes(SECRET_BYTES))
         fields: dict[str, Any] = {
             "id": ids.new(),
@@ -213,14 +85,93 @@ class Access:
         }
         if fields["queues"] or fields["tasks"]:
             check_confined(fields["scopes"])
-        return secret, Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason))
+        token = await line.write(Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason)))
+        return NewToken(token, secret)
 
+    acreate = create.awaiting
 
-def _listing(after: Token | str | None, limit: int) -> Op[list[Token]]:
-    if not 1 <= limit <= _MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
-    start = after if isinstance(after, str) else "" if after is None else after.id
-    return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
+    @reads
+    def list(self, *, after: Token | str | None = None, limit: int = 500) -> Op[builtins.list[Token]]:
+        """Every token, the oldest first, those that are over too. `after` is the last of the page before, or its id."""
+        if not 1 <= limit <= _MOST:
+            raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
+        start = after if isinstance(after, str) else "" if after is None else after.id
+        return Op(lambda tx: access.list_tokens(tx, start, limit), single=True)
+
+    alist = list.awaiting
+
+    @reads
+    def get(self, token: str) -> Op[Token]:
+        """A token by its id, or by its name: the one in force, else the newest. NotFound if there is none."""
+        return Op(lambda tx: access.find(tx, token), single=True)
+
+    aget = get.awaiting
+
+    @writes
+    def revoke(self, token: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Refuse a token, by its id or name, and its sessions from now on; False if that was so."""
+        return Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason))
+
+    arevoke = revoke.awaiting
+
+    @composed
+    async def identify(self, line: Line, secret: str) -> Identity | None:
+        """Return the identity that a token's secret gives; None where it is wrong, expired or revoked."""
+        if not is_secret(secret):
+            return None
+        found = await line.read(_identifying(secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                await line.write(_touching(found))
+        return None if found is None else identity_of(found.token, "token")
+
+    aidentify = identify.awaiting
+
+    # -- sessions
+
+    @composed
+    async def login(self, line: Line, secret: str) -> tuple[str, Identity] | None:
+        """Open a session with a token's secret: the session's own secret, and who it is. None as of `identify`."""
+        # A read first: whoever guesses takes no lock from those who work.
+        if not is_secret(secret) or await line.read(_identifying(secret)) is None:
+            return None
+        opened, op = _opening(secret)
+        token = await line.write(op)
+        return None if token is None else (opened, identity_of(token, "session"))
+
+    alogin = login.awaiting
+
+    @composed
+    async def session(self, line: Line, session_secret: str) -> Identity | None:
+        """Return the identity of a session; None where there is none, it is over, or its token is invalid.
+
+        It is over when it was not used for 30 minutes, 12 hours after it was opened, and when it is logged out.
+        """
+        if not is_secret(session_secret, SESSION_PREFIX):
+            return None
+        found = await line.read(_resuming(session_secret))
+        if found is not None and found.noteworthy:
+            with _at_leisure():
+                await line.write(_staying(session_secret))
+        return None if found is None else identity_of(found.token, "session")
+
+    asession = session.awaiting
+
+    @composed
+    async def logout(self, line: Line, session_secret: str) -> bool:
+        """End a session; False if there is none, or it was ended."""
+        return is_secret(session_secret, SESSION_PREFIX) and await line.write(_ending(session_secret))
+
+    alogout = logout.awaiting
+
+    # -- the record
+
+    @writes
+    def note(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> Op[None]:
+        """Record in the audit what somebody tried and was refused, under the name of the action, such as job.cancel."""
+        return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
+
+    anote = note.awaiting
 
 
 def _identifying(secret: str) -> Op[Recognized | None]:
@@ -253,10 +204,6 @@ def _ending(secret: str) -> Op[bool]:
     return Op(lambda tx: access.end_session(tx, hashed))
 
 
-def _noting(actor: str, action: str, target: str, reason: str, tenant: str | None) -> Op[None]:
-    return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
-
-
 def _scopes(role: str | None, scopes: Collection[str] | None) -> frozenset[str]:
     if (role is None) == (scopes is None):
         raise InvalidInput("say what the token is good for by a role or by scopes: one of them, and not both")
@@ -277,12 +224,8 @@ def _names(what: str, given: object, check: Callable[[object], str]) -> list[str
 
 @contextmanager
 def _at_leisure() -> Iterator[None]:
-    """Nobody is refused because it could not be noted that he was here: a store that is full or busy can be read."""
+    """Ignore that a visit could not be recorded: a store that is full or busy can still be read."""
     try:
         yield
     except (StorageError, QueueFull) as error:
         logger.debug("a visit was not noted: %s", error)
-
-
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != "self"}

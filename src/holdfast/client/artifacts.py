@@ -1,9 +1,9 @@
-"""What jobs have left behind: `app.artifacts`. Each method has an awaiting twin."""
+"""The artifacts of jobs: `app.artifacts`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
 from ..errors import Corruption, NotFound
@@ -11,10 +11,11 @@ from ..handle import Job
 from ..model.artifact import Artifact, Stored
 from ..names import check_name
 from ..rules.artifacts import check_range, pieces
-from ..storage.blobs import Awaiting, Blocking, Reach
+from ..storage.blobs import Reach
 from ..storage.ops import artifacts
 from ..storage.port import Op, Store
-from ..storage.step import step
+from .calls import composed, reads
+from .lines import AwaitingLine, BlockingLine, Line, each
 from .scope import EVERYTHING, Scope
 
 Which = Job[Any] | str
@@ -28,61 +29,51 @@ class Artifacts:
         self._store = store
         self._scope = scope
 
-    def list(self, job: Which) -> Listed:
-        """What a job has stored, without the bytes: first its result, then by name."""
-        return self._store().read(self._list(job))
+    @reads
+    def list(self, job: Which) -> Op[Listed]:
+        """Return the artifacts of a job, without the bytes: first its result, then by name."""
+        job_id = _id(job)
+        return self._scope.sees(job_id, Op(lambda tx: artifacts.list_(tx, job_id)))
 
-    async def alist(self, job: Which) -> Listed:
-        return await self._store().aread(self._list(job))
+    alist = list.awaiting
 
-    def get(self, job: Which, name: str) -> Artifact:
+    @reads
+    def get(self, job: Which, name: str) -> Op[Artifact]:
         """One of them, without its bytes. NotFound if there is none."""
-        return self._store().read(self._get(job, name))
+        job_id, name = _id(job), check_name("the artifact's name", name)
+        return self._scope.sees(job_id, Op(lambda tx: artifacts.get(tx, job_id, name)))
 
-    async def aget(self, job: Which, name: str) -> Artifact:
-        return await self._store().aread(self._get(job, name))
+    aget = get.awaiting
 
-    def read(self, job: Which, name: str) -> bytes:
+    @composed
+    async def read(self, line: Line, job: Which, name: str) -> bytes:
         """All its bytes at once. Corruption where they are not those that were stored."""
-        found = self._store().read(self._locate(job, name))
-        return _checked(found.artifact, b"".join(self._pieces(found, 0, None)))
+        found = await line.read(self._locate(job, name))
+        return _checked(found.artifact, b"".join([piece async for piece in _pieces(line, found, 0, None)]))
 
-    async def aread(self, job: Which, name: str) -> bytes:
-        found = await self._store().aread(self._locate(job, name))
-        return _checked(found.artifact, b"".join([piece async for piece in self._apieces(found, 0, None)]))
+    aread = read.awaiting
 
     def open(self, job: Which, name: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Its bytes, or `length` of them from `start` on, piece by piece: at most 256 KiB are in memory at once."""
         start, length = check_range(start, length)
-        return self._pieces(self._store().read(self._locate(job, name)), start, length)
+        found = self._store().read(self._locate(job, name))
+        return each(_pieces(BlockingLine(self._store), found, start, length))
 
     async def aopen(self, job: Which, name: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Its bytes, as `open` gives them: `async for piece in …`."""
         start, length = check_range(start, length)
         found = await self._store().aread(self._locate(job, name))
-        async for piece in self._apieces(found, start, length):
+        async for piece in _pieces(AwaitingLine(self._store), found, start, length):
             yield piece
-
-    def _pieces(self, found: Stored, start: int, length: int | None) -> Iterator[bytes]:
-        reach = Blocking(self._store)
-        for offset, size in pieces(found.artifact.size, start, length):
-            yield step(_piece(reach, found, offset, size))
-
-    async def _apieces(self, found: Stored, start: int, length: int | None) -> AsyncIterator[bytes]:
-        reach = Awaiting(self._store)
-        for offset, size in pieces(found.artifact.size, start, length):
-            yield await _piece(reach, found, offset, size)
-
-    def _list(self, job: Which) -> Op[Listed]:
-        job_id = _id(job)
-        return self._scope.sees(job_id, Op(lambda tx: artifacts.list_(tx, job_id)))
-
-    def _get(self, job: Which, name: str) -> Op[Artifact]:
-        job_id, name = _id(job), check_name("the artifact's name", name)
-        return self._scope.sees(job_id, Op(lambda tx: artifacts.get(tx, job_id, name)))
 
     def _locate(self, job: Which, name: str) -> Op[Stored]:
         job_id, name = _id(job), check_name("the artifact's name", name)
         return self._scope.sees(job_id, Op(lambda tx: artifacts.locate(tx, job_id, name)))
+
+
+async def _pieces(reach: Reach, found: Stored, start: int, length: int | None) -> AsyncGenerator[bytes, None]:
+    for offset, size in pieces(found.artifact.size, start, length):
+        yield await _piece(reach, found, offset, size)
 
 
 async def _piece(reach: Reach, found: Stored, offset: int, size: int) -> bytes:

@@ -1,17 +1,18 @@
-"""What operators did: `app.audit`. Each method has an awaiting twin."""
+"""The record of what operators did: `app.audit`. Each method has an awaiting twin."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 
 from ..errors import InvalidInput
 from ..model.audit import AuditFilter, AuditRecord
 from ..names import check_instant
-from ..storage.ops.audit import list_audit
-from ..storage.port import Op, Store
+from ..storage.ops.audit import audit, list_audit
+from ..storage.port import Op, Store, Tx
+from .calls import reads
 from .scope import EVERYTHING, Scope
 
 
@@ -22,6 +23,7 @@ class Audit:
         self._store = store
         self._scope = scope
 
+    @reads
     def list(
         self,
         *,
@@ -33,26 +35,12 @@ class Audit:
         until: datetime | None = None,
         before: str | None = None,
         limit: int = 50,
-    ) -> builtins.list[AuditRecord]:
+    ) -> Op[builtins.list[AuditRecord]]:
         """Records, newest first. `before` is the id that the page before ended with."""
         wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
-        return self._store().read(Op(lambda tx: list_audit(tx, wanted), single=True))
+        return Op(lambda tx: list_audit(tx, wanted), single=True)
 
-    async def alist(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        target_kind: str | None = None,
-        target: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> builtins.list[AuditRecord]:
-        """The awaiting twin of `list`."""
-        wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
-        return await self._store().aread(Op(lambda tx: list_audit(tx, wanted), single=True))
+    alist = list.awaiting
 
     def _wanted(self, asked: AuditFilter) -> AuditFilter:
         return replace(asked, tenant=self._scope.within(asked.tenant))
@@ -80,3 +68,23 @@ def _wanted(  # noqa: PLR0917 - the filters of `list`, as they stand there
         before=before,
         limit=limit,
     )
+
+
+def removal(
+    remove: Callable[[Tx], Awaitable[bool]],
+    *,
+    action: str,
+    target: str,
+    actor: str,
+    reason: str,
+    tenant: str | None = None,
+) -> Op[bool]:
+    """Remove something and record it, in one commit; False, and no record, where there was nothing to remove."""
+
+    async def run(tx: Tx) -> bool:
+        removed = await remove(tx)
+        if removed:
+            await audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant)
+        return removed
+
+    return Op(run)

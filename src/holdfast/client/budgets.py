@@ -21,8 +21,10 @@ from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.ops.budgets import Terms
 from ..storage.port import Op, Store, Tx
-from .holding import id_of
-from .removal import removal
+from .audit import removal
+from .calls import composed, reads, writes
+from .jobs import id_of
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 Limits: TypeAlias = "Mapping[str, Amount | None]"
@@ -42,20 +44,25 @@ class Budgets:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Budgets(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
+    @reads
+    def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> Op[builtins.list[Budget]]:
         """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return self._store().read(_list(self._scope.tenant, after, limit))
+        tenant = self._scope.tenant
+        if not 1 <= limit <= 1_000:
+            raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+        start = "" if after is None else key_of(*place_of(after))
+        return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
 
-    async def alist(self, *, after: Budget | Place | None = None, limit: int = 500) -> builtins.list[Budget]:
-        return await self._store().aread(_list(self._scope.tenant, after, limit))
+    alist = list.awaiting
 
-    def get(self, name: str) -> Budget:
+    @reads
+    def get(self, name: str) -> Op[Budget]:
         """One budget and how it stands; BudgetNotFound if there is none."""
-        return self._store().read(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+        return Op(lambda tx: budgets.get(tx, self._scope.home, name))
 
-    async def aget(self, name: str) -> Budget:
-        return await self._store().aread(Op(lambda tx: budgets.get(tx, self._scope.home, name)))
+    aget = get.awaiting
 
+    @writes
     def set(
         self,
         name: str,
@@ -67,94 +74,13 @@ class Budgets:
         within: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> bool:
+    ) -> Op[bool]:
         """Make or change a budget; False if it was so already. What is left out stays as it is.
 
         `limits` and `soft` are by dimension, and None removes one. `every` is seconds, such as "1d", a cron expression
         in `zone`, or "never". `within` is the budget that it is a part of, "" of none.
         """
-        return self._store().write(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
-
-    async def aset(
-        self,
-        name: str,
-        limits: Limits | None = None,
-        *,
-        soft: Limits | None = None,
-        every: Seconds | str | None = None,
-        zone: str | None = None,
-        within: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> bool:
-        return await self._store().awrite(self._setting(name, _terms(limits, soft, every, zone, within), actor, reason))
-
-    def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
-        """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
-        return self._store().write(self._raising(name, limits, actor, reason))
-
-    async def araise(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Budget:
-        return await self._store().awrite(self._raising(name, limits, actor, reason))
-
-    def reset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
-        return self._store().write(self._resetting(name, actor, reason))
-
-    async def areset(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._resetting(name, actor, reason))
-
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        """Forget a budget; False if there was none. Jobs that name it fail from then on."""
-        return self._store().write(self._deleting(name, actor, reason))
-
-    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._deleting(name, actor, reason))
-
-    def spend(self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount) -> Spent:
-        """Count a spend, whatever the limits say: `app.budgets.spend("team", tokens=812, key=request_id)`.
-
-        The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
-        """
-        return _told(self._store().write(self._spending(name, {**(amounts or {}), **more}, key)))
-
-    async def aspend(
-        self, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
-    ) -> Spent:
-        return _told(await self._store().awrite(self._spending(name, {**(amounts or {}), **more}, key)))
-
-    def spent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
-        """Return what a job has spent, by budget and dimension."""
-        return self._store().read(self._scope.sees(id_of(job), _spent_by(id_of(job))))
-
-    async def aspent_by(self, job: Job[Any] | str) -> dict[str, dict[str, Decimal]]:
-        return await self._store().aread(self._scope.sees(id_of(job), _spent_by(id_of(job))))
-
-    def give_back(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> dict[str, dict[str, Decimal]]:
-        """Take what an ended job has spent off its budgets, and let go the jobs that fit; what was taken off.
-
-        Repeated, it takes nothing more. What is counted for a budget's lifetime stays.
-        """
-        return self._store().write(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
-
-    async def agive_back(
-        self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
-    ) -> dict[str, dict[str, Decimal]]:
-        return await self._store().awrite(self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason)))
-
-    def _giving_back(self, job_id: str, actor: str, reason: str) -> Op[dict[str, dict[str, Decimal]]]:
-        tenant = self._scope.home
-
-        async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
-            done = _exact(await charging.give_back(tx, job_id))
-            if done:
-                after = {budget: {name: f"{n:f}" for name, n in amounts.items()} for budget, amounts in done.items()}
-                said = {"action": "budget.give_back", "target": job_id, "reason": reason}
-                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
-            return done
-
-        return Op(run)
-
-    def _setting(self, name: str, terms: Terms, actor: str, reason: str) -> Op[bool]:
+        terms = _terms(limits, soft, every, zone, within)
         tenant, budget, shares = self._scope.home, check_name("the budget's name", name), self._shares
 
         async def run(tx: Tx) -> bool:
@@ -167,7 +93,11 @@ class Budgets:
 
         return Op(run)
 
-    def _raising(self, name: str, limits: Amounts, actor: str, reason: str) -> Op[Budget]:
+    aset = set.awaiting
+
+    @writes
+    def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Op[Budget]:
+        """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
         tenant, wanted = self._scope.home, check_amounts("a raise", limits)
 
         async def run(tx: Tx) -> Budget:
@@ -182,7 +112,11 @@ class Budgets:
 
         return Op(run)
 
-    def _resetting(self, name: str, actor: str, reason: str) -> Op[bool]:
+    araise = raise_.awaiting
+
+    @writes
+    def reset(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
         tenant = self._scope.home
 
         async def run(tx: Tx) -> bool:
@@ -196,7 +130,11 @@ class Budgets:
 
         return Op(run)
 
-    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
+    areset = reset.awaiting
+
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Forget a budget; False if there was none. Jobs that name it fail from then on."""
         tenant = self._scope.home
         return removal(
             lambda tx: budgets.remove(tx, tenant, name),
@@ -207,6 +145,52 @@ class Budgets:
             tenant=tenant,
         )
 
+    adelete = delete.awaiting
+
+    @composed
+    async def spend(
+        self, line: Line, /, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
+    ) -> Spent:
+        """Count a spend, whatever the limits say: `app.budgets.spend("team", tokens=812, key=request_id)`.
+
+        The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
+        """
+        return _told(await line.write(self._spending(name, {**(amounts or {}), **more}, key)))
+
+    aspend = spend.awaiting
+
+    @reads
+    def spent_by(self, job: Job[Any] | str) -> Op[dict[str, dict[str, Decimal]]]:
+        """Return what a job has spent, by budget and dimension."""
+        return self._scope.sees(id_of(job), _spent_by(id_of(job)))
+
+    aspent_by = spent_by.awaiting
+
+    @writes
+    def give_back(
+        self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
+    ) -> Op[dict[str, dict[str, Decimal]]]:
+        """Take what an ended job has spent off its budgets, and let go the jobs that fit; what was taken off.
+
+        Repeated, it takes nothing more. What is counted for a budget's lifetime stays.
+        """
+        return self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason))
+
+    agive_back = give_back.awaiting
+
+    def _giving_back(self, job_id: str, actor: str, reason: str) -> Op[dict[str, dict[str, Decimal]]]:
+        tenant = self._scope.home
+
+        async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
+            done = _exact(await charging.give_back(tx, job_id))
+            if done:
+                after = {budget: {name: f"{n:f}" for name, n in amounts.items()} for budget, amounts in done.items()}
+                said = {"action": "budget.give_back", "target": job_id, "reason": reason}
+                await audit(tx, actor=actor, **said, after=after, tenant=tenant)
+            return done
+
+        return Op(run)
+
     def _spending(self, name: str, amounts: Amounts, key: str | None) -> Op[Spent]:
         tenant, wanted = self._scope.home, check_amounts("a spend", amounts)
         mark, shares = None if key is None else check_name("the spend's key", key), self._shares
@@ -216,7 +200,7 @@ class Budgets:
 def declare_budget(
     name: str, limits: Limits, soft: Limits | None, every: Seconds | str | None, zone: str | None, within: str | None
 ) -> Op[None]:
-    """What code says about a budget; an operator's word stands above it."""
+    """Declare a budget in code; an operator's settings take precedence."""
     terms = _terms(limits, soft, NEVER if every is None else every, zone, within or "")
     budget = check_name("the budget's name", name)
 
@@ -224,13 +208,6 @@ def declare_budget(
         await budgets.ensure(tx, "", budget, terms, origin="code")
 
     return Op(run)
-
-
-def _list(tenant: str | None, after: Budget | Place | None, limit: int) -> Op[list[Budget]]:
-    if not 1 <= limit <= 1_000:
-        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(*place_of(after))
-    return Op(lambda tx: budgets.list_budgets(tx, tenant, after=start, limit=limit))
 
 
 def _terms(

@@ -1,15 +1,12 @@
-"""Act on many jobs: who is meant is settled once, then batches of 500 follow, each a transaction with its own record.
-
-The steps are written once, as a generator that asks for reads and writes; the blocking and the awaiting caller answer.
-"""
+"""Act on many jobs: who is meant is settled once, then batches of 500 follow, each a transaction with its record."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..errors import InvalidInput
 from ..model.answers import LATER, JobFilter
@@ -27,10 +24,8 @@ from ..names import (
 from ..rules.reserved import check_open_queue
 from ..storage.ops import bulk as ops
 from ..storage.ops.finding import find_ids
-from ..storage.port import Op, Store
-
-Steps: TypeAlias = Generator[tuple[bool, Op[Any]], Any, BulkReport]
-"""Each step says whether it writes, and what it asks."""
+from ..storage.port import Op
+from .lines import Line
 
 _PAGE: Final = 5_000
 _INSTANTS: Final = ("created_after", "created_before", "finished_after", "finished_before")
@@ -42,44 +37,29 @@ _TEXTS: Final = (
 )  # fmt: skip
 
 
-def run(store: Store, steps: Steps) -> BulkReport:
-    """For a blocking caller."""
-    answer: Any = None
-    while True:
-        try:
-            writes, op = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        answer = store.write(op) if writes else store.read(op)
-
-
-async def arun(store: Store, steps: Steps) -> BulkReport:
-    """For an awaiting one. Others have the loop between two batches."""
-    answer: Any = None
-    while True:
-        try:
-            writes, op = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        answer = await (store.awrite(op) if writes else store.aread(op))
-
-
-def steps(
-    order: Order, wanted: JobFilter | None, ids: Sequence[str] | None, *, dry_run: bool, actor: str, reason: str
-) -> Steps:
-    """Settle who is meant, then act in batches."""
+async def run(
+    line: Line,
+    order: Order,
+    wanted: JobFilter | None,
+    ids: Sequence[str] | None,
+    *,
+    dry_run: bool,
+    actor: str,
+    reason: str,
+) -> BulkReport:
+    """Settle who is meant, then act in batches. Others have the event loop between two batches."""
     if ids is None:
         assert wanted is not None
         only_states = _states_of(wanted)
         order = replace(order, only_states=only_states, only_queue=wanted.queue)
-        chosen = yield from _choose(wanted)
+        chosen = await _choose(line, wanted)
     else:
         chosen = list(dict.fromkeys(ids))
-    yield False, Op(lambda tx: ops.check_target(tx, order))
+    await line.read(Op(lambda tx: ops.check_target(tx, order)))
     fates: dict[str, Fate] = {}
     for batch in (chosen[start : start + ops.BATCH] for start in range(0, len(chosen), ops.BATCH)):
         target = batch[0] if len(chosen) == 1 else _describe(wanted, len(chosen))
-        fates |= yield _batch(batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
+        fates |= await _batch(line, batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
     by_id = fates if ids is not None else {}
     return BulkReport(order.action, len(chosen), dict(Counter(fates.values())), dry_run, by_id)
 
@@ -113,7 +93,7 @@ def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
 
 
 def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> JobFilter:
-    """Who is meant. No filter at all means everybody only where that is said."""
+    """Return the filter of the jobs that are meant. No filter means every job only with `all`."""
     wanted = given if isinstance(given, JobFilter) else JobFilter(**_checked(given or {}))
     check_filter(wanted)
     is_empty = all_of(wanted)
@@ -125,7 +105,7 @@ def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> J
 
 
 def all_of(wanted: JobFilter) -> bool:
-    """Whether nothing narrows the filter."""
+    """Return True if nothing narrows the filter."""
     return all(getattr(wanted, name) is None for name in FIELDS)
 
 
@@ -174,14 +154,14 @@ def _check_number(name: str, value: object) -> None:
         raise InvalidInput(f"the filter {name} must be a whole number of at most 62 bits")
 
 
-def _choose(wanted: JobFilter) -> Generator[tuple[bool, Op[Any]], Any, list[str]]:
+async def _choose(line: Line, wanted: JobFilter) -> list[str]:
     """Every job that fits now, oldest first: what comes later is not meant."""
     found: list[str] = []
     page: list[str] | None = None
     while page is None or len(page) == _PAGE:
         before = page[-1] if page else None
-        page = yield False, _page(wanted, before)
-        found += page or ()
+        page = await line.read(_page(wanted, before))
+        found += page
     return found[::-1]
 
 
@@ -189,12 +169,13 @@ def _page(wanted: JobFilter, before: str | None) -> Op[list[str]]:
     return Op(lambda tx: find_ids(tx, wanted, before=before, n=_PAGE), slow=True)
 
 
-def _batch(
-    batch: Sequence[str], order: Order, target: str, *, dry_run: bool, actor: str, reason: str
-) -> tuple[bool, Op[dict[str, Fate]]]:
+async def _batch(
+    line: Line, batch: Sequence[str], order: Order, target: str, *, dry_run: bool, actor: str, reason: str
+) -> dict[str, Fate]:
     if dry_run:
-        return False, Op(lambda tx: ops.expect(tx, batch, order), slow=True)
-    return True, Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target), slow=True)
+        return await line.read(Op(lambda tx: ops.expect(tx, batch, order), slow=True))
+    op = Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target), slow=True)
+    return await line.write(op)
 
 
 def _describe(wanted: JobFilter | None, n: int) -> str:

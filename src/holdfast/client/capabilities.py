@@ -1,8 +1,7 @@
-"""What the store of an app can do: `app.capabilities()`."""
+"""The capabilities of an app's store: `app.capabilities()`."""
 
 from __future__ import annotations
 
-import asyncio
 import platform
 
 from ..model.capabilities import Capabilities
@@ -12,23 +11,8 @@ from ..storage.port import Op, Store
 from ..version import VERSION
 
 
-class Reporting:
-    """The part of an app that says what its store can do."""
-
-    def open(self) -> Store:
-        """The store."""
-        raise NotImplementedError
-
-    def capabilities(self) -> Capabilities:
-        """What the store supports, which version it is, and where its limits are."""
-        return capabilities_of(self.open())
-
-    async def acapabilities(self) -> Capabilities:
-        """The awaiting twin of `capabilities`."""
-        return await asyncio.to_thread(self.capabilities)
-
-
 def capabilities_of(store: Store) -> Capabilities:
+    """Return what a store supports, its version and its limits."""
     facts = store.describe()
     applied = store.read(Op(verifying.applied_migrations))
     return Capabilities(

@@ -5,10 +5,12 @@ Whatever comes of a delivery, the job that it tells of is not touched.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random as _random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..context import Context
@@ -23,20 +25,21 @@ from ..rules.signing import sign
 from ..rules.webhooks import ATTEMPTS, SCHEDULE, is_last, wait_before_next
 from ..storage.ops import endpoints
 from ..storage.ops.audit import audit
-from ..storage.port import Op, Tx
+from ..storage.port import Op, Store, Tx
 from ..tasks import AsyncTask
-from .lookups import Lookups
 
 if TYPE_CHECKING:
     from ..app import App
 
 logger: Final = logging.getLogger("holdfast.webhooks")
 
+
 TIMEOUT: Final = 20.0
 CONNECT_TIMEOUT: Final = 5.0
 GONE: Final = 410
 _BUSY: Final = frozenset({429, 503})
 _WITHOUT_CLIENT: Final = 300.0
+_Asked: TypeAlias = "list[tuple[str, asyncio.Future[Signed | None]]]"
 
 
 def deliver_task(app: App, random: Callable[[], float] = _random.random) -> AsyncTask[..., dict[str, int]]:
@@ -106,7 +109,7 @@ class Deliverer:
         return answer, round((clock.monotonic() - begun) * 1000), error
 
     async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None) -> None:
-        """Whether the endpoint should hear any more."""
+        """Disable the endpoint if it is gone, or if nothing came through for days."""
         if answer is not None and answer.status == GONE:
             await self._app.open().awrite(_disabling(endpoint_id))
         elif is_last(attempt):
@@ -127,6 +130,45 @@ class Deliverer:
         if self._client is None or self._client.policy is not self._app.outbound:
             self._client = Client(self._app.outbound)
         return self._client
+
+
+class Lookups:
+    """Reads of many endpoints at once: those that start together ask in one query.
+
+    What is asked for in one turn of an event loop is read in the next: nothing that is answered is older.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._asked: WeakKeyDictionary[asyncio.AbstractEventLoop, _Asked] = WeakKeyDictionary()
+        self._looking: set[asyncio.Task[None]] = set()
+
+    async def get(self, endpoint_id: str) -> Signed | None:
+        """One endpoint as it is now; None if it is gone."""
+        loop = asyncio.get_running_loop()
+        asked = self._asked.setdefault(loop, [])
+        # One for each who asks: one who is cancelled leaves the others alone.
+        answer: asyncio.Future[Signed | None] = loop.create_future()
+        asked.append((endpoint_id, answer))
+        if len(asked) == 1:
+            look = loop.create_task(self._look(loop))
+            self._looking.add(look)
+            look.add_done_callback(self._looking.discard)
+        return await answer
+
+    async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        asked = self._asked.pop(loop)
+        wanted = {endpoint_id for endpoint_id, _ in asked}
+        try:
+            found = await self._store().aread(Op(lambda tx: endpoints.signed(tx, wanted), single=True))
+        except Exception as error:
+            for _, answer in asked:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for endpoint_id, answer in asked:
+            if not answer.done():
+                answer.set_result(found.get(endpoint_id))
 
 
 def _disabling(endpoint_id: str) -> Op[bool]:

@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from ..errors import InvalidInput
 from ..handle import Job
 from ..ids import ids
+from ..inventory import Inventory
 from ..model.job import Enqueued, JobSpec
 from ..storage.ops import enqueue as ops
 from ..storage.port import ListOp, Op, Store, Tx
 from ..tasks import JobRequest
 from ..transactions import joined
+from .calls import composed
 from .jobs import Jobs
+from .lines import Line
 from .specs import spec_of
-from .stock import acheck_stock, check_stock
 
 if TYPE_CHECKING:
     from .spill import Spill
 
 R = TypeVar("R")
+Some = TypeVar("Some", bound="Sequence[JobRequest[Any]]")
+
 
 MOST_AT_ONCE: Final = 10_000
 _ONE: Final = "enqueue"
 _MANY: Final = "enqueue_many"
 """Under which they are timed: many at once take longer."""
+
 
 Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManager[str | None]]"
 """Entered around each enqueue; gives what is stored as the jobs' trace: JSON, or None."""
@@ -45,7 +50,10 @@ class Enqueuer:
         self.around: Around = lambda _: _NOTHING
         self.spill: Final = spill
 
+    # The two forms of `one` are written by hand: each call between a task and its INSERT counts.
+
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        """Store one job."""
         with self.around(check_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             if (connection := joined(self._store, request.options.connection)) is not None:
@@ -63,6 +71,7 @@ class Enqueuer:
         return self._store().write(_own(specs))
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
+        """Store one job."""
         with self.around(await acheck_stock((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             if (connection := joined(self._store, request.options.connection)) is not None:
@@ -79,51 +88,67 @@ class Enqueuer:
             return self._store().awrite_list(ListOp(ops.enqueue_keyless, specs, _ONE))
         return self._store().awrite(_own(specs))
 
-    def recorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
-        """For a durable task: `record` enqueues, and writes in the same commit that it did."""
-        with self.around(check_stock((request,))) as trace:
-            op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
-            connection, store = joined(self._store, request.options.connection), self._store()
-            answer = store.write(op) if connection is None else store.within(connection, op)
+    @composed
+    async def recorded(self, line: Line, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
+        """Enqueue for a durable task: `record` enqueues, and writes in the same commit that it did."""
+        with self.around(await line.call(check_stock, acheck_stock, (request,))) as trace:
+            spec = spec_of(request, tenant=tenant, trace=trace)
+            op = Op(lambda tx: record(tx, spec), name=_ONE)
+            answer = await line.join(joined(self._store, request.options.connection), op)
         return self._handle(request, answer)
 
-    async def arecorded(self, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
-        with self.around(await acheck_stock((request,))) as trace:
-            op = _recording(record, spec_of(request, tenant=tenant, trace=trace))
-            connection, store = joined(self._store, request.options.connection), self._store()
-            answer = await (store.awrite(op) if connection is None else store.awithin(connection, op))
-        return self._handle(request, answer)
+    arecorded = recorded.awaiting
 
-    def many(self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None) -> list[Job[Any]]:
-        with self.around(check_stock(requests)) as trace:
-            specs, given = _bulk(requests, tenant, connection, trace)
-            if (connection := joined(self._store, given)) is not None:
-                answers = self._store().within(connection, _keyed(specs))
-            elif self.spill is not None:
-                answers = self.spill.put(specs, lambda: self.write(specs))
-            else:
-                answers = self.write(specs)
-        return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
-
-    async def amany(
-        self, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
+    @composed
+    async def many(
+        self, line: Line, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
-        with self.around(await acheck_stock(requests)) as trace:
+        """Store several jobs in one transaction."""
+        with self.around(await line.call(check_stock, acheck_stock, requests)) as trace:
             specs, given = _bulk(requests, tenant, connection, trace)
             if (connection := joined(self._store, given)) is not None:
-                answers = await self._store().awithin(connection, _keyed(specs))
-            elif self.spill is not None:
-                answers = await self.spill.aput(specs, lambda: self.awrite(specs))
+                answers = await line.join(connection, _keyed(specs))
+            elif (spill := self.spill) is not None:
+                answers = await line.call(
+                    lambda: spill.put(specs, lambda: self.write(specs)),
+                    lambda: spill.aput(specs, lambda: self.awrite(specs)),
+                )
             else:
-                answers = await self.awrite(specs)
+                answers = await line.call(self.write, self.awrite, specs)
         return [self._handle(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+    amany = many.awaiting
 
     def _handle(self, request: JobRequest[R], answer: Enqueued) -> Job[R]:
         return Job(self._jobs, answer.id, created=answer.created, task=request.task.name)
 
 
+def check_stock(requests: Some) -> Some:
+    """NotInInventory for the first job whose affinity its task's inventory does not know."""
+    for inventory, name in _wanted(requests):
+        inventory.check(name)
+    return requests
+
+
+async def acheck_stock(requests: Some) -> Some:
+    for inventory, name in _wanted(requests):
+        await inventory.acheck(name)
+    return requests
+
+
+def _wanted(requests: Sequence[JobRequest[Any]]) -> list[tuple[Inventory, str]]:
+    wanted: dict[tuple[int, str], tuple[Inventory, str]] = {}
+    for request in requests:
+        options = request.task.task_options
+        if options.inventory is not None:
+            name = options.affinity if request.options.affinity is ... else request.options.affinity
+            if name is not None:
+                wanted[id(options.inventory), name] = (options.inventory, name)
+    return list(wanted.values())
+
+
 def _own(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
-    """In a transaction of our own, which is never run again once it may have been committed."""
+    """Enqueue in a transaction of our own, which is never run again once it may have been committed."""
     if len(specs) > 1 and all(spec.is_keyless for spec in specs):
         return Op(lambda tx: ops.enqueue_fresh(tx, specs), name=_MANY)
     return _keyed(specs)
@@ -134,10 +159,6 @@ def _keyed(specs: Sequence[JobSpec]) -> Op[list[Enqueued]]:
     if all(spec.is_keyless for spec in specs):
         return Op(lambda tx: ops.enqueue_keyless(tx, specs), single=len(specs) == 1, name=name)
     return Op(lambda tx: ops.enqueue(tx, specs), name=name)
-
-
-def _recording(record: Record, spec: JobSpec) -> Op[Enqueued]:
-    return Op(lambda tx: record(tx, spec), name=_ONE)
 
 
 def _bulk(

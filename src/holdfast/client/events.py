@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from typing import Any, Final, Literal
 
 from ..clock import SYSTEM_CLOCK
@@ -17,6 +18,8 @@ from ..model.event import START, Cursor, Event, EventFilter, Page, check_kinds, 
 from ..names import check_timeout
 from ..storage.ops import events as ops
 from ..storage.port import Op, Store
+from .calls import composed
+from .lines import AwaitingLine, BlockingLine, Line, each
 
 _PAGE: Final = 200
 """Rows read at once."""
@@ -60,30 +63,31 @@ class Events:
         wanted = self._filter(kinds=kinds, job=job, task=task, queue=queue, flow=flow, tenant=tenant, tag=tag)
         return Feed(self._store(), wanted, self._place(after), check_timeout(timeout))
 
-    def read(self, after: str = "start", *, limit: int = 100, **wanted: Any) -> builtins.list[Event]:
+    @composed
+    async def read(
+        self, line: Line, /, after: str = "start", *, limit: int = 100, **wanted: Any
+    ) -> builtins.list[Event]:
         """Up to `limit` events behind a cursor that are there now; waits for nothing."""
-        feed = Feed(self._store(), self._filter(**wanted), self._place(after), 0)
-        return _first(feed, _checked(limit))
-
-    async def aread(self, after: str = "start", *, limit: int = 100, **wanted: Any) -> builtins.list[Event]:
-        feed = Feed(self._store(), self._filter(**wanted), self._place(after), 0)
-        found: list[Event] = []
-        async for event in feed:
-            found.append(event)
-            if len(found) >= _checked(limit):
-                break
+        if not 1 <= limit <= _MOST:
+            raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
+        feed = Feed(line.store, self._filter(**wanted), self._place(after), 0)
+        found: builtins.list[Event] = []
+        async with aclosing(feed.on(line)) as events:
+            async for event in events:
+                found.append(event)
+                if len(found) >= limit:
+                    break
         return found
 
-    def cursor(self) -> str:
-        """The place behind everything that has been committed."""
-        store = self._store()
-        _move_all(store)
-        return str(Cursor(store.read(_NEWEST) + 1, 0))
+    aread = read.awaiting
 
-    async def acursor(self) -> str:
-        store = self._store()
-        await _amove_all(store)
-        return str(Cursor(await store.aread(_NEWEST) + 1, 0))
+    @composed
+    async def cursor(self, line: Line) -> str:
+        """The place behind everything that has been committed."""
+        await _move_all(line)
+        return str(Cursor(await line.read(_NEWEST) + 1, 0))
+
+    acursor = cursor.awaiting
 
     def _place(self, after: str | None) -> Cursor | None:
         if after is None:
@@ -117,47 +121,32 @@ class Feed:
         return None if self._place is None else str(self._place)
 
     def __iter__(self) -> Iterator[Event]:
+        return each(self.on(BlockingLine(lambda: self._store)))
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        return self.on(AwaitingLine(lambda: self._store))
+
+    async def on(self, line: Line) -> AsyncGenerator[Event, None]:
+        """Follow the log on a line to the store."""
         # Listen first: what is committed between the look and the wait rings.
         listener = self._store.bell.listen(_TOPICS)
         try:
             if self._place is None:
-                _move_all(self._store)
-            self._begin(self._store.read(_NEWEST))
+                await _move_all(line)
+            self._begin(await line.read(_NEWEST))
             deadline = self._deadline()
             while True:
-                page = self._store.read(self._look())
+                page = await line.read(self._look())
                 for event in self._take(page):
                     yield event
                     deadline = self._deadline()
                 if page.waits and not page.chunks:
-                    if not self._store.write(_RELAY):
-                        listener.wait(_ANOTHER_MOVES)
+                    if not await line.write(_RELAY):
+                        await line.hear(listener, _ANOTHER_MOVES)
                 elif not page.chunks:
                     if (left := _left(deadline)) <= 0:
                         return
-                    listener.wait(left)
-        finally:
-            listener.close()
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        listener = self._store.bell.listen(_TOPICS)
-        try:
-            if self._place is None:
-                await _amove_all(self._store)
-            self._begin(await self._store.aread(_NEWEST))
-            deadline = self._deadline()
-            while True:
-                page = await self._store.aread(self._look())
-                for event in self._take(page):
-                    yield event
-                    deadline = self._deadline()
-                if page.waits and not page.chunks:
-                    if not await self._store.awrite(_RELAY):
-                        await listener.await_ring(_ANOTHER_MOVES)
-                elif not page.chunks:
-                    if (left := _left(deadline)) <= 0:
-                        return
-                    await listener.await_ring(left)
+                    await line.hear(listener, left)
         finally:
             listener.close()
 
@@ -199,28 +188,7 @@ def _left(deadline: float | None) -> float:
     return _LONGEST_SILENCE if deadline is None else min(_LONGEST_SILENCE, deadline - SYSTEM_CLOCK.monotonic())
 
 
-def _move_all(store: Store) -> None:
-    while store.read(_WAITS):
-        if not store.write(_RELAY):
+async def _move_all(line: Line) -> None:
+    while await line.read(_WAITS):
+        if not await line.write(_RELAY):
             break
-
-
-async def _amove_all(store: Store) -> None:
-    while await store.aread(_WAITS):
-        if not await store.awrite(_RELAY):
-            break
-
-
-def _first(feed: Feed, limit: int) -> list[Event]:
-    found: list[Event] = []
-    for event in feed:
-        found.append(event)
-        if len(found) >= limit:
-            break
-    return found
-
-
-def _checked(limit: int) -> int:
-    if not 1 <= limit <= _MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
-    return limit

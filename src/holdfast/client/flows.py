@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from ..errors import FlowNotFound, FlowNotSucceeded
+from .. import codec
+from ..errors import FlowNotFound, FlowNotSucceeded, ForeignMember, InvalidInput
+from ..flows.builder import Node
 from ..flows.flow import Extension, Flow
 from ..flows.handle import FlowHandle
-from ..handle import Job
+from ..flows.joins import edges_to
+from ..handle import Job, explain_end
 from ..ids import ids
 from ..model.flow import (
     CancelPolicy,
@@ -24,26 +27,30 @@ from ..model.flow import (
     FlowState,
     FlowStatus,
     JoinChange,
+    Member,
     Mode,
     Rest,
-)  # fmt: skip
-from ..model.job import Ended, JobState
+)  # fmt: skip  # fmt: skip
+from ..model.job import Ended, JobSpec, JobState
 from ..names import check_id, check_name
+from ..references import MISSING, Use, encode_inputs
 from ..rules.graph import join_of
 from ..storage.ops import flow_reads, insight, tenancy
 from ..storage.ops import flows as ops
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest
 from ..transactions import joined
-from . import flowops
-from .enqueuer import Enqueuer
-from .flowops import check_filter, flow_id_of
-from .flowplans import plan_edges, plan_extension, plan_flow, plan_staged
-from .holding import id_of
-from .jobs import Jobs
+from .calls import composed, reads, writes
+from .enqueuer import Enqueuer, acheck_stock, check_stock
+from .jobs import Jobs, id_of
+from .lines import Line
 from .scope import EVERYTHING, Scope
-from .stock import acheck_stock, check_stock
+from .specs import spec_of
 from .watch import Watch
+
+MOST_COUNTED: Final = 1_000
+Outcome: TypeAlias = "tuple[FlowRecord, list[FlowEnd], dict[str, str]]"
+"""A flow, its last members, and why others did not succeed."""
 
 
 class Flows:
@@ -72,60 +79,64 @@ class Flows:
 
     def handle(self, flow_id: str) -> FlowHandle:
         """The handle of a flow by its id."""
-        return FlowHandle(self, flow_id_of(flow_id))
+        return FlowHandle(self, _flow_id(flow_id))
 
     # -- look
 
-    def status(self, flow_id: str) -> FlowStatus:
+    @reads
+    def status(self, flow_id: str) -> Op[FlowStatus]:
         """A flow, its state, and how many of its members are in each. FlowNotFound if there is none."""
-        return self._store().read(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
+        return self._scope.sees_flow(flow_id, _status(_flow_id(flow_id)))
 
-    async def astatus(self, flow_id: str) -> FlowStatus:
-        return await self._store().aread(self._scope.sees_flow(flow_id, _status(flow_id_of(flow_id))))
+    astatus = status.awaiting
 
-    def find(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
+    @reads
+    def find(self, wanted: FlowFilter | None = None) -> Op[list[FlowRecord]]:
         """Flows, newest first."""
-        return self._store().read(flowops.find(self._wanted(wanted)))
+        asked = self._wanted(wanted)
+        return Op(lambda tx: flow_reads.list_flows(tx, asked))
 
-    async def afind(self, wanted: FlowFilter | None = None) -> list[FlowRecord]:
-        return await self._store().aread(flowops.find(self._wanted(wanted)))
+    afind = find.awaiting
 
-    def counts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Of several flows at once: how many members are in each state."""
-        return self._store().read(flowops.counts(flow_ids, self._scope.tenant))
+    @reads
+    def counts(self, flow_ids: Sequence[str]) -> Op[dict[str, dict[str, int]]]:
+        """Return how many members of each of these flows are in each state."""
+        asked, tenant = [_flow_id(flow_id) for flow_id in flow_ids], self._scope.tenant
+        if len(asked) > MOST_COUNTED:
+            raise InvalidInput(f"{len(asked):,} flows are asked for; ask for at most {MOST_COUNTED:,} at once")
+        return Op(lambda tx: flow_reads.counts_of_flows(tx, asked, tenant))
 
-    async def acounts(self, flow_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-        return await self._store().aread(flowops.counts(flow_ids, self._scope.tenant))
+    acounts = counts.awaiting
 
-    def graph(self, flow_id: str) -> FlowGraph:
+    @reads
+    def graph(self, flow_id: str) -> Op[FlowGraph]:
         """The members of a flow, and which of them wait for which."""
-        return self._store().read(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
+        return self._scope.sees_flow(flow_id, Op(lambda tx: flow_reads.flow_graph(tx, _flow_id(flow_id))))
 
-    async def agraph(self, flow_id: str) -> FlowGraph:
-        return await self._store().aread(self._scope.sees_flow(flow_id, flowops.graph(flow_id)))
+    agraph = graph.awaiting
 
-    def wait(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
-        """Block until every member has ended. ResultTimeout if that is not so by then."""
-        self._watch.wait(flow_id_of(flow_id), timeout)
-        return self.status(flow_id)
+    @composed
+    async def wait(self, line: Line, flow_id: str, timeout: float | None = None) -> FlowStatus:
+        """Wait until every member has ended. ResultTimeout if that is not so by then."""
+        await line.call(self._watch.wait, self._watch.await_, _flow_id(flow_id), timeout)
+        return await line.read(self._scope.sees_flow(flow_id, _status(flow_id)))
 
-    async def await_(self, flow_id: str, timeout: float | None = None) -> FlowStatus:
-        await self._watch.await_(flow_id_of(flow_id), timeout)
-        return await self.astatus(flow_id)
+    await_ = wait.awaiting
 
-    def result(self, flow_id: str, timeout: float | None = None) -> Any:
+    @composed
+    async def result(self, line: Line, flow_id: str, timeout: float | None = None) -> Any:
         """Wait for a flow, and give the result of its sink, or those of several by name."""
-        self._watch.wait(flow_id_of(flow_id), timeout)
-        return self._result(self._store().read(self._scope.sees_flow(flow_id, flowops.outcome(flow_id))))
+        await line.call(self._watch.wait, self._watch.await_, _flow_id(flow_id), timeout)
+        return self._result(await line.read(self._scope.sees_flow(flow_id, _outcome(flow_id))))
 
-    async def aresult(self, flow_id: str, timeout: float | None = None) -> Any:
-        await self._watch.await_(flow_id_of(flow_id), timeout)
-        return self._result(await self._store().aread(self._scope.sees_flow(flow_id, flowops.outcome(flow_id))))
+    aresult = result.awaiting
 
     # -- act
 
-    def cancel(
+    @composed
+    async def cancel(
         self,
+        line: Line,
         flow_id: str,
         policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
         *,
@@ -133,40 +144,33 @@ class Flows:
         actor: str = "app",
     ) -> FlowCancel:
         """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
-        store = self._store()
-        done = store.write(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
-        while store.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
+        begin = Op(lambda tx: ops.cancel_flow(tx, _flow_id(flow_id), policy, reason=reason, actor=actor))
+        done = await line.write(self._scope.owns_flow(flow_id, begin))
+        while await line.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
-        return replace(done, members=store.read(flowops.cancelled_members(flow_id, done.at)))
+        reached = Op(lambda tx: ops.cancelled_members(tx, flow_id, done.at), single=True)
+        return replace(done, members=await line.read(reached))
 
-    async def acancel(
-        self,
-        flow_id: str,
-        policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL,
-        *,
-        reason: str = "cancelled",
-        actor: str = "app",
-    ) -> FlowCancel:
-        store = self._store()
-        done = await store.awrite(self._scope.owns_flow(flow_id, flowops.cancel(flow_id, policy, reason, actor)))
-        while await store.awrite(Op(lambda tx: ops.cancel_page(tx, flow_id))):
-            pass
-        return replace(done, members=await store.aread(flowops.cancelled_members(flow_id, done.at)))
+    acancel = cancel.awaiting
 
-    def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
+    @writes
+    def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> Op[list[str]]:
         """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
+        op = Op(lambda tx: ops.retry_flow(tx, _flow_id(flow_id), actor=actor, reason=reason))
+        return self._scope.owns_flow(flow_id, op)
 
-    async def aretry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> list[str]:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.retry(flow_id, actor, reason)))
+    aretry = retry.awaiting
 
-    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
+    @writes
+    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> Op[list[str]]:
         """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
-        return self._store().write(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
+        job_id = check_name("the id", job_id)
+        op = Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
+        return self._scope.owns(job_id, op)
 
-    async def areplay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> list[str]:
-        return await self._store().awrite(self._scope.owns(job_id, flowops.replay(job_id, downstream, actor, reason)))
+    areplay = replay.awaiting
 
+    @writes
     def set_join(
         self,
         job: Job[Any] | str,
@@ -176,118 +180,97 @@ class Flows:
         rest: Rest = "run",
         actor: str = "",
         reason: str = "",
-    ) -> JoinChange:
+    ) -> Op[JoinChange]:
         """Change how many upstreams a member needs that still waits: `all`, `any`, or a `quorum` of `needed`.
 
         If the new join is met already, the member starts; if it can no longer be met, the member is skipped.
         IllegalMove once the join has fired, or where the job has none; InvalidFlow for a quorum that cannot be.
         """
-        return self._store().write(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
+        job_id = id_of(job)
+        join = join_of(needs, needed, rest, of=f"job {job_id}")
+        return self._scope.owns(job_id, Op(lambda tx: ops.set_join(tx, job_id, join, actor=actor, reason=reason)))
 
-    async def aset_join(
-        self,
-        job: Job[Any] | str,
-        needs: Mode,
-        *,
-        needed: int | None = None,
-        rest: Rest = "run",
-        actor: str = "",
-        reason: str = "",
-    ) -> JoinChange:
-        return await self._store().awrite(self._setting_join(id_of(job), needs, needed, rest, actor, reason))
+    aset_join = set_join.awaiting
 
     # -- piece by piece, for those who have no builder
 
-    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
+    @writes
+    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> Op[FlowRecord]:
         """Store a flow without members. Nothing of it runs before `apply`.
 
         A repeated call with the same `id` and name makes nothing new: its answer is the flow that is there.
         """
-        spec = self._begun(name, id, tenant)
-        return self._store().write(Op(lambda tx: ops.create_flow(tx, spec)))
+        whose = self._scope.of(tenant) or ""
+        own = ids.new() if id is None else check_id(id)
+        spec = FlowSpec(id=own, name=check_name("the flow's name", name), tenant=whose)
+        return Op(lambda tx: ops.create_flow(tx, spec))
 
-    async def abegin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> FlowRecord:
-        spec = self._begun(name, id, tenant)
-        return await self._store().awrite(Op(lambda tx: ops.create_flow(tx, spec)))
+    abegin = begin.awaiting
 
-    def add(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
+    @composed
+    async def add(self, line: Line, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
         """Add jobs by name, which wait for `apply`; their ids by name."""
-        with self._enqueuer.around(check_stock(self._known(requests.values()))) as trace:
+        async with self._around(line, requests.values()) as trace:
             members = plan_staged(requests, flow.tenant, trace)
-            self._store().write(self._scope.owns_flow(flow.id, flowops.add(flow.id, members)))
+            op = Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True))
+            await line.write(self._scope.owns_flow(flow.id, op))
         return {member.name: member.spec.id for member in members}
 
-    async def aadd(self, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
-        with self._enqueuer.around(await acheck_stock(self._known(requests.values()))) as trace:
-            members = plan_staged(requests, flow.tenant, trace)
-            await self._store().awrite(self._scope.owns_flow(flow.id, flowops.add(flow.id, members)))
-        return {member.name: member.spec.id for member in members}
+    aadd = add.awaiting
 
-    def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
+    @writes
+    def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> Op[int]:
         """Plan edges between members, if nobody has changed the graph since that revision; the new one."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
+        op = Op(lambda tx: ops.stage_edges(tx, _flow_id(flow_id), edges, revision))
+        return self._scope.owns_flow(flow_id, op)
 
-    async def astage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> int:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.stage(flow_id, edges, revision)))
+    astage = stage.awaiting
 
-    def apply(self, flow_id: str) -> int:
+    @writes
+    def apply(self, flow_id: str) -> Op[int]:
         """Make the planned edges count, and let go what waits for nothing; how many edges. Repeated, it finds none."""
-        return self._store().write(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
+        return self._scope.owns_flow(flow_id, Op(lambda tx: ops.apply_edges(tx, _flow_id(flow_id))))
 
-    async def aapply(self, flow_id: str) -> int:
-        return await self._store().awrite(self._scope.owns_flow(flow_id, flowops.apply(flow_id)))
+    aapply = apply.awaiting
 
     # -- what a flow asks
 
-    def create(self, flow: Flow) -> None:
+    @composed
+    async def create(self, line: Line, flow: Flow) -> None:
         """Store a flow, in our own transaction or in the caller's."""
-        with self._enqueuer.around(check_stock(self._known(node.request for node in flow.nodes))) as trace:
+        async with self._around(line, (node.request for node in flow.nodes)) as trace:
             self._scope.of(flow.tenant)
-            spec, store = plan_flow(flow, trace), self._store()
-            op, connection = Op(lambda tx: ops.create_flow(tx, spec)), joined(self._store, flow.connection)
-            store.write(op) if connection is None else store.within(connection, op)
+            spec = plan_flow(flow, trace)
+            await line.join(joined(self._store, flow.connection), Op(lambda tx: ops.create_flow(tx, spec)))
 
-    async def acreate(self, flow: Flow) -> None:
-        with self._enqueuer.around(await acheck_stock(self._known(node.request for node in flow.nodes))) as trace:
-            self._scope.of(flow.tenant)
-            spec, store = plan_flow(flow, trace), self._store()
-            op, connection = Op(lambda tx: ops.create_flow(tx, spec)), joined(self._store, flow.connection)
-            await (store.awrite(op) if connection is None else store.awithin(connection, op))
+    acreate = create.awaiting
 
-    def extend(self, extension: Extension) -> None:
+    @composed
+    async def extend(self, line: Line, extension: Extension) -> None:
         """Add members to the flow of a running job."""
-        with self._enqueuer.around(check_stock(self._known(node.request for node in extension.nodes))) as trace:
-            self._store().write(self._scope.owns(extension.me.id, _extending(extension, trace)))
+        async with self._around(line, (node.request for node in extension.nodes)) as trace:
+            await line.write(self._scope.owns(extension.me.id, _extending(extension, trace)))
 
-    async def aextend(self, extension: Extension) -> None:
-        with self._enqueuer.around(await acheck_stock(self._known(node.request for node in extension.nodes))) as trace:
-            await self._store().awrite(self._scope.owns(extension.me.id, _extending(extension, trace)))
+    aextend = extend.awaiting
 
     def renew(self) -> None:
         self._watch.renew()
 
     def _wanted(self, wanted: FlowFilter | None) -> FlowFilter:
-        wanted = check_filter(wanted or FlowFilter())
+        wanted = _checked(wanted or FlowFilter())
         return replace(wanted, tenant=self._scope.within(wanted.tenant))
 
-    def _setting_join(
-        self, job_id: str, needs: Mode, needed: int | None, rest: Rest, actor: str, reason: str
-    ) -> Op[JoinChange]:
-        join = join_of(needs, needed, rest, of=f"job {job_id}")
-        return self._scope.owns(job_id, flowops.set_join(job_id, join, actor, reason))
-
-    def _begun(self, name: str, id: str | None, tenant: str | None) -> FlowSpec:
-        whose = self._scope.of(tenant) or ""
-        own = ids.new() if id is None else check_id(id)
-        return FlowSpec(id=own, name=check_name("the flow's name", name), tenant=whose)
-
-    def _known(self, requests: Iterable[JobRequest[Any]]) -> list[JobRequest[Any]]:
+    @asynccontextmanager
+    async def _around(self, line: Line, requests: Iterable[JobRequest[Any]]) -> AsyncIterator[str | None]:
+        """Check that each of these jobs can be enqueued; gives what is stored as their trace."""
         known = list(requests)
         for request in known:
             self._require_known(request)
-        return known
+        await line.call(check_stock, acheck_stock, known)
+        with self._enqueuer.around(known) as trace:
+            yield trace
 
-    def _result(self, outcome: flowops.Outcome) -> Any:
+    def _result(self, outcome: Outcome) -> Any:
         record, ends, failures = outcome
         if record.state is not FlowState.SUCCEEDED:
             raise FlowNotSucceeded(record.id, record.state, failures)
@@ -296,6 +279,80 @@ class Flows:
 
     def _decoded(self, end: FlowEnd) -> Any:
         return self.jobs.decode_result(Ended(end.id, end.state, end.result, end.error, end.reason), end.task)
+
+
+def plan_flow(flow: Flow, trace: str | None) -> FlowSpec:
+    """The whole flow as one value."""
+    return FlowSpec(
+        id=flow.id,
+        name=flow.name,
+        tenant=flow.tenant,
+        members=tuple(plan_member(node, flow.tenant, trace) for node in flow.nodes),
+        edges=tuple(plan_edges(flow.nodes)),
+        on_success=_callback(flow.on_success, flow.tenant, trace),
+        on_failure=_callback(flow.on_failure, flow.tenant, trace),
+    )
+
+
+def plan_extension(extension: Extension, name: str, tenant: str, trace: str | None) -> list[Member]:
+    """Members whose names begin with that of the member that adds them, and of which of its lives."""
+    life = f"{name}~{extension.generation}" if extension.generation else name
+    planned = [plan_member(node, tenant, trace) for node in extension.nodes]
+    return [replace(member, name=f"{life}/{member.name}") for member in planned]
+
+
+def plan_member(node: Node, tenant: str, trace: str | None) -> Member:
+    request, member = node.request, node.member
+    if request.options.tenant not in (None, tenant):
+        raise ForeignMember(
+            f"{member.name!r} is for tenant {request.options.tenant!r}, its flow for {tenant!r}; leave its tenant out"
+        )
+    return Member(
+        spec=spec_of(request, tenant=tenant, id=member.id, trace=trace),
+        name=member.name,
+        join=node.after.join,
+        inputs=_inputs(request.uses),
+    )
+
+
+def plan_edges(nodes: Sequence[Node]) -> list[Edge]:
+    return [edge for node in nodes for edge in edges_to(node.member, node.after)]
+
+
+def plan_staged(requests: Mapping[str, JobRequest[Any]], tenant: str, trace: str | None) -> list[Member]:
+    """Jobs by name, with nothing to wait for yet."""
+    named = zip(requests.items(), ids.many(len(requests)), strict=True)
+    return [
+        Member(spec=spec_of(request.complete(), tenant=tenant, id=new, trace=trace), name=name)
+        for (name, request), new in named
+    ]
+
+
+def _inputs(uses: Sequence[Use]) -> str | None:
+    if not uses:
+        return None
+    return encode_inputs(uses, [_default(use) for use in uses])
+
+
+def _default(use: Use) -> str | None:
+    value = use.reference.default
+    return None if value is MISSING else codec.encode(value, what=f"the default of {use.reference!r}")
+
+
+def _callback(request: JobRequest[Any] | None, tenant: str, trace: str | None) -> JobSpec | None:
+    return spec_of(request, tenant=tenant, trace=trace) if request is not None else None
+
+
+def _checked(wanted: FlowFilter) -> FlowFilter:
+    """Refuse what cannot be meant."""
+    if wanted.state is not None and wanted.state not in list(FlowState):
+        raise InvalidInput(f"state is {wanted.state!r}; use one of {', '.join(FlowState)}")
+    for what in ("name", "tenant", "before"):
+        if getattr(wanted, what):
+            check_name(what, getattr(wanted, what))
+    if not 1 <= wanted.limit <= 10_000:
+        raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
+    return wanted
 
 
 def _status(flow_id: str) -> Op[FlowStatus]:
@@ -325,3 +382,28 @@ def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
         return await ops.add_members(tx, extension.flow_id, members, edges, by=extension.holder)
 
     return Op(run)
+
+
+def _outcome(flow_id: str) -> Op[Outcome]:
+    """Read what a flow came to."""
+
+    async def look(tx: Tx) -> Outcome:
+        record = await flow_reads.get_flow(tx, flow_id)
+        failures: dict[str, str] = {}
+        if record.state is not FlowState.SUCCEEDED:
+            failures = await _failures(tx, flow_id)
+        return record, await flow_reads.flow_ends(tx, flow_id), failures
+
+    return Op(look)
+
+
+async def _failures(tx: Tx, flow_id: str) -> dict[str, str]:
+    """Return why members did not succeed, without those that were skipped because of others."""
+    bad = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
+    members = {m.id: m.name for m in (await flow_reads.flow_graph(tx, flow_id)).members if m.state in bad}
+    ended = await insight.outcomes_of(tx, list(members))
+    return {members[end.id]: explain_end(end) or end.state for end in ended}
+
+
+def _flow_id(flow_id: str) -> str:
+    return check_name("the flow's id", flow_id)

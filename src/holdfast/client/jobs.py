@@ -1,4 +1,4 @@
-"""Look at jobs and act on them: `app.jobs`. Each method has an awaiting twin."""
+"""Look at jobs and act on them: `app.jobs`. Each method has an awaiting twin; what acts is in the audit."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput
+from ..errors import IllegalMove, InvalidInput, NotFound
 from ..handle import Job
-from ..model.answers import CancelResult, Count, DeleteResult, JobFilter
-from ..model.bulk import BulkReport, Order
-from ..model.control import Held
-from ..model.job import Attempt, Demands, Ended, JobRecord
-from ..names import check_name
-from ..rules.explain import Explanation, Reason
-from ..storage.ops import control, explaining, insight, steps, tenancy
+from ..model.answers import CancelResult, Count, DeleteResult, JobFilter, JobPage
+from ..model.bulk import Action, BulkReport, Fate, Order
+from ..model.control import AlreadySatisfied, Held, Lease, Revoked
+from ..model.grant import Grant
+from ..model.job import Attempt, Demands, Ended, JobRecord, JobState
+from ..model.step import Step
+from ..names import check_duration, check_name, check_priority, check_queue
+from ..options import Seconds
+from ..rules.explain import Explanation
+from ..rules.reach import Reason
+from ..rules.reserved import check_open_queue
+from ..rules.resultkeys import job_of, result_key
+from ..storage.ops import bulk as bulk_ops
+from ..storage.ops import control, explaining, grants, insight, leases, steps, stranded, tenancy
 from ..storage.ops.audit import audit
+from ..storage.ops.keys import store_secret
 from ..storage.port import Op, Store, Tx
 from ..tasks import Task
 from . import bulk
-from .grants import JobGrants
-from .holding import JobControl
-from .resultkeys import ResultKeys
+from .calls import composed, reads, writes
+from .lines import Line
 from .scope import EVERYTHING, Scope
-from .searching import JobSearch
-from .steps import JobSteps
+from .steps import fork, journal
 from .watch import Watch
 
 T = TypeVar("T")
 
+
 _NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, DeleteResult.NEEDED)
-"""Answers after which nothing is as it was not before."""
+"""Results that changed nothing."""
+
 
 _IN_MEMORY: Final = (
     "and no other process reaches a store in memory; run its jobs here: in a test by holdfast.testing.drain(app), "
@@ -40,7 +48,14 @@ _IN_MEMORY: Final = (
 )
 
 
-class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
+LOOKED_AT: Final = 10_000
+"""Jobs among which a page is looked for that no index can find."""
+
+
+MOST_LISTED = 1_000
+
+
+class Jobs:
     """The jobs of one app, or of one tenant."""
 
     def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]], scope: Scope = EVERYTHING) -> None:
@@ -57,53 +72,86 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
             lambda job_id: first_reason(job_id, scope, in_memory=store().in_memory),
         )
 
-    def get(self, job_id: str, *, whole: bool = True) -> JobRecord:
+    @reads
+    def get(self, job_id: str, *, whole: bool = True) -> Op[JobRecord]:
         """Everything the store knows about a job. NotFound if there is none.
 
         Unless it is read `whole`, arguments or a result over 256 KiB are left out: a short reference stands for them.
         """
-        return self._store().read(self._scope.sees(job_id, _existing(_id(job_id), whole=whole)))
+        return self._scope.sees(job_id, _existing(_id(job_id), whole=whole))
 
-    async def aget(self, job_id: str, *, whole: bool = True) -> JobRecord:
-        return await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id), whole=whole)))
+    aget = get.awaiting
 
-    def demands(self, job_id: str) -> Demands:
+    @reads
+    def demands(self, job_id: str) -> Op[Demands]:
         """Return what a job asks of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
-        return self._store().read(self._scope.sees(job_id, _demands(job_id)))
+        return self._scope.sees(job_id, Op(lambda tx: insight.demands(tx, _id(job_id))))
 
-    async def ademands(self, job_id: str) -> Demands:
-        return await self._store().aread(self._scope.sees(job_id, _demands(job_id)))
+    ademands = demands.awaiting
 
-    def find(self, wanted: JobFilter | None = None) -> list[JobRecord]:
+    @reads
+    def find(self, wanted: JobFilter | None = None) -> Op[list[JobRecord]]:
         """Jobs, newest first."""
         wanted = self._wanted(wanted or JobFilter())
-        return self._store().read(Op(lambda tx: insight.list_jobs(tx, wanted)))
+        return Op(lambda tx: insight.list_jobs(tx, wanted))
 
-    async def afind(self, wanted: JobFilter | None = None) -> list[JobRecord]:
-        wanted = self._wanted(wanted or JobFilter())
-        return await self._store().aread(Op(lambda tx: insight.list_jobs(tx, wanted)))
+    afind = find.awaiting
 
-    def attempts(self, job_id: str) -> list[Attempt]:
+    @reads
+    def attempts(self, job_id: str) -> Op[list[Attempt]]:
         """The runs that did not end in success, oldest first; at most 32."""
-        return self._store().read(self._scope.sees(job_id, _attempts(job_id)))
 
-    async def aattempts(self, job_id: str) -> list[Attempt]:
-        return await self._store().aread(self._scope.sees(job_id, _attempts(job_id)))
+        async def read(tx: Tx) -> list[Attempt]:
+            found = await insight.attempts_of(tx, _id(job_id))
+            if not found:
+                await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
+            return found
 
-    def counts(self) -> list[Count]:
-        """How many jobs are in each state of each queue."""
-        return self._store().read(self._counts())
+        return self._scope.sees(job_id, Op(read))
 
-    async def acounts(self) -> list[Count]:
-        return await self._store().aread(self._counts())
+    aattempts = attempts.awaiting
 
-    def explain(self, job_id: str) -> Explanation:
-        """Why a job is where it is, and what would move it."""
-        return self._store().read(self._scope.sees(job_id, self._explain(job_id)))
+    @reads
+    def counts(self) -> Op[list[Count]]:
+        """Count the jobs in each state of each queue."""
+        tenant = self._scope.tenant
+        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
 
-    async def aexplain(self, job_id: str) -> Explanation:
-        return await self._store().aread(self._scope.sees(job_id, self._explain(job_id)))
+    acounts = counts.awaiting
 
+    @reads
+    def explain(self, job_id: str) -> Op[Explanation]:
+        """Explain why a job is where it is, and what would move it."""
+        op = Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
+        return self._scope.sees(job_id, op)
+
+    aexplain = explain.awaiting
+
+    @reads
+    def search(self, wanted: JobFilter | None = None) -> Op[JobPage]:
+        """A page of jobs, newest first, and the `before` of the next one.
+
+        `tag`, `text`, `created_by`, `priority`, `min_attempts`, `reason` and times are looked for among 10,000 jobs at
+        a time: a page may be short and yet not be the last. `find` looks on until it is full.
+        """
+        asked = self._wanted(wanted or JobFilter())
+        return Op(lambda tx: insight.search_jobs(tx, asked, LOOKED_AT))
+
+    asearch = search.awaiting
+
+    @reads
+    def steps(self, job_id: str, *, whole: bool = True) -> Op[list[Step]]:
+        """Return the steps that a durable job has recorded so far, in their order.
+
+        Unless they are read `whole`, a short reference stands for each value over 256 KiB.
+        """
+        return self._scope.sees(job_id, journal(job_id, whole=whole))
+
+    asteps = steps.awaiting
+
+    # -- act
+
+    @writes
     def cancel(
         self,
         job_id: str,
@@ -113,58 +161,210 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         owner: str | None = None,
         epoch: int | None = None,
         actor: str = "app",
-    ) -> CancelResult:
+    ) -> Op[CancelResult]:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
         With an `owner` or an `epoch` only if it is in those hands; else the answer is MOVED and nothing is changed.
         The `actor`, here and below, is named by the record of the audit.
         """
-        return self._store().write(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
+        held = Held(owner, epoch)
+        return self._audited(
+            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
+            "cancel",
+            job_id,
+            actor,
+            reason,
+        )
 
-    async def acancel(
-        self,
-        job_id: str,
-        *,
-        reason: str = "cancelled",
-        force: bool = False,
-        owner: str | None = None,
-        epoch: int | None = None,
-        actor: str = "app",
-    ) -> CancelResult:
-        return await self._store().awrite(self._cancel(job_id, reason, force, Held(owner, epoch), actor))
+    acancel = cancel.awaiting
 
-    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> Op[bool]:
         """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key.
 
         A durable job goes on from the steps that it has recorded; a `fresh` one does them all again.
         """
-        return self._store().write(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
+        return self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason)
 
-    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason))
+    aretry = retry.awaiting
 
-    def run_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def run_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Make a delayed or retrying job due. False if it was."""
-        return self._store().write(
-            self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
-        )
+        return self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
 
-    async def arun_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        op = self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
-        return await self._store().awrite(op)
+    arun_now = run_now.awaiting
 
-    def delete(self, job_id: str, *, actor: str = "app", reason: str = "") -> DeleteResult:
+    @writes
+    def delete(self, job_id: str, *, actor: str = "app", reason: str = "") -> Op[DeleteResult]:
         """Remove a job and its history; a running one is asked to stop instead."""
-        return self._store().write(
-            self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
-        )
+        return self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
 
-    async def adelete(self, job_id: str, *, actor: str = "app", reason: str = "") -> DeleteResult:
-        op = self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
-        return await self._store().awrite(op)
+    adelete = delete.awaiting
 
-    def bulk(
+    @composed
+    async def fork(
+        self, line: Line, job: Job[Any] | str, *, from_step: str, actor: str = "app", reason: str = ""
+    ) -> Job[Any]:
+        """A new job that has already done what this one did before a step, and does the rest again.
+
+        `from_step` is the step's name, `name#2` for the second of that name, or a key as `steps` shows it.
+        """
+        op = self._scope.owns(id_of(job), fork(id_of(job), from_step, actor, reason))
+        task, new_id = await line.write(op)
+        return Job(self, new_id, task=task)
+
+    afork = fork.awaiting
+
+    # -- operators. What is so already is said, and nothing is changed or recorded
+
+    @writes
+    def hold(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Keep a job that waits from starting, until `release`. False if it is held already."""
+        job_id = id_of(job)
+        return self._scope.owns(job_id, Op(lambda tx: control.hold(tx, job_id, actor=actor, reason=reason)))
+
+    ahold = hold.awaiting
+
+    @writes
+    def release(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Let a held job go on: when it is due, with what it waited for. False if nobody held it."""
+        job_id = id_of(job)
+        return self._scope.owns(job_id, Op(lambda tx: control.unhold(tx, job_id, actor=actor, reason=reason)))
+
+    arelease = release.awaiting
+
+    @writes
+    def set_priority(self, job: Job[Any] | str, priority: int, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Change the priority of a job that has not started; higher goes first. False if it has that one."""
+        job_id, wanted = id_of(job), check_priority(priority)
+        op = Op(lambda tx: control.prioritise(tx, job_id, wanted, actor=actor, reason=reason))
+        return self._scope.owns(job_id, op)
+
+    aset_priority = set_priority.awaiting
+
+    @writes
+    def move(self, job: Job[Any] | str, queue: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Move a job that has not started to another queue. False if it is there."""
+        job_id, target = id_of(job), check_open_queue(check_queue(queue))
+
+        async def run(tx: Tx) -> bool:
+            before = await insight.get_job(tx, job_id)
+            if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
+                return False
+            order = Order(Action.MOVE, queue=target)
+            fates = await bulk_ops.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
+            if fates[job_id] is not Fate.MOVED:
+                raise IllegalMove(
+                    f"job {job_id} is {before.state}; only a job that has not started can be moved; "
+                    "enqueue it anew in the other queue"
+                )
+            return True
+
+        return self._scope.owns(job_id, Op(run))
+
+    amove = move.awaiting
+
+    @writes
+    def revoke(
         self,
+        job: Job[Any] | str,
+        *,
+        owner: str | None = None,
+        epoch: int | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Op[Revoked | AlreadySatisfied]:
+        """Take a running job from its worker: ready again at no cost, under a new epoch, and its handler is stopped.
+
+        With an `owner` (a worker's id) or an `epoch` only if it is in those hands. Where there is nothing to take
+        away, `AlreadySatisfied` says why: `no_active_lease`, `different_owner` or `epoch_moved`.
+        """
+        job_id, held = id_of(job), Held(owner, epoch)
+        return self._scope.owns(job_id, Op(lambda tx: leases.revoke(tx, job_id, held, actor=actor, reason=reason)))
+
+    arevoke = revoke.awaiting
+
+    @reads
+    def expired_leases(self, *, after: str = "", limit: int = 100) -> Op[list[Lease]]:
+        """Jobs in the hands of a worker that is dead, or silent for longer than its lease, in the order of their ids.
+
+        They are about to be rescued. `after` is the job that the last page ended with.
+        """
+        tenant = self._scope.within()
+        if not 1 <= limit <= MOST_LISTED:
+            raise InvalidInput(f"limit is {limit}; use 1 to {MOST_LISTED:,}")
+        place = check_name("after", after) if after else ""
+        return Op(lambda tx: leases.expired_leases(tx, tenant=tenant, after=place, limit=limit), single=True)
+
+    aexpired_leases = expired_leases.awaiting
+
+    @writes
+    def grant(
+        self, job: Job[Any] | str, *, worker: str, expires: Seconds = 30, actor: str = "app", reason: str = ""
+    ) -> Op[Grant]:
+        """Let only the worker of that name claim a job that waits, once, for so many seconds.
+
+        After that it is open to everybody again. A grant that is there already is replaced.
+        """
+        job_id, name, duration = id_of(job), check_name("worker", worker), check_duration("expires", expires)
+        if duration == 0:
+            raise InvalidInput("expires is 0; give more seconds, or leave it out for 30")
+
+        async def run(tx: Tx) -> Grant:
+            before = await grants.grant_of(tx, job_id)
+            made = await grants.grant(tx, job_id, name, duration)
+            await audit(
+                tx,
+                actor=actor,
+                action="job.grant",
+                target=job_id,
+                reason=reason,
+                before=None if before is None else {"worker": before.worker, "expires_at": before.expires_at},
+                after={"worker": made.worker, "expires_at": made.expires_at},
+            )
+            return made
+
+        return self._scope.owns(job_id, Op(run))
+
+    agrant = grant.awaiting
+
+    @writes
+    def withdraw(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Take a grant back: the job is open to everybody now. False if there was none."""
+        job_id = id_of(job)
+
+        async def run(tx: Tx) -> bool:
+            before = await grants.grant_of(tx, job_id)
+            done = await grants.withdraw(tx, job_id)
+            if done and before is not None:
+                was = {"worker": before.worker, "expires_at": before.expires_at}
+                await audit(tx, actor=actor, action="job.withdraw", target=job_id, reason=reason, before=was)
+            return done
+
+        return self._scope.owns(job_id, Op(run))
+
+    awithdraw = withdraw.awaiting
+
+    @reads
+    def grants(self) -> Op[list[Grant]]:
+        """Return the grants that were neither used nor ended, the first to expire first; at most 1,000."""
+        tenant = self._scope.within()
+        return Op(lambda tx: grants.list_grants(tx, tenant), single=True)
+
+    agrants = grants.awaiting
+
+    @reads
+    def unrunnable(self, jobs: Sequence[JobRecord]) -> Op[dict[str, Reason]]:
+        """Return those of these waiting jobs that no live worker could run, by id, each with what is missing."""
+        return Op(lambda tx: stranded.unrunnable(tx, jobs))
+
+    aunrunnable = unrunnable.awaiting
+
+    @composed
+    async def bulk(
+        self,
+        line: Line,
         action: str,
         filter: Mapping[str, object] | JobFilter | None = None,
         *,
@@ -186,36 +386,16 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         wanted = None if ids is not None else bulk.filter_of(filter, all=all)
         bulk.check_meant(filter, ids, all=all)
         order, wanted = self._confined(order, wanted)
-        return bulk.run(self._store(), bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason))
+        return await bulk.run(line, order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason)
 
-    async def abulk(
-        self,
-        action: str,
-        filter: Mapping[str, object] | JobFilter | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        all: bool = False,
-        dry_run: bool = False,
-        actor: str = "app",
-        reason: str = "",
-        priority: int | None = None,
-        to_queue: str | None = None,
-        force: bool = False,
-    ) -> BulkReport:
-        """The awaiting twin of `bulk`."""
-        order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
-        wanted = None if ids is not None else bulk.filter_of(filter, all=all)
-        bulk.check_meant(filter, ids, all=all)
-        order, wanted = self._confined(order, wanted)
-        steps = bulk.steps(order, wanted, ids, dry_run=dry_run, actor=actor, reason=reason)
-        return await bulk.arun(self._store(), steps)
+    abulk = bulk.awaiting
 
-    def wait(self, job_id: str, timeout: float | None = None) -> Ended:
-        """Block until a job has ended. ResultTimeout if it has not by then."""
-        return self._watch.wait(job_id, timeout)
+    @composed
+    async def wait(self, line: Line, job_id: str, timeout: float | None = None) -> Ended:
+        """Wait until a job has ended. ResultTimeout if it has not by then."""
+        return await line.call(self._watch.wait, self._watch.await_, job_id, timeout)
 
-    async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
-        return await self._watch.await_(job_id, timeout)
+    await_ = wait.awaiting
 
     def decode_result(self, ended: Ended, task: str | None) -> Any:
         """The result as the task's own return type, where this app knows the task."""
@@ -223,16 +403,14 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
         text = "null" if ended.result is None else ended.result
         return known.signature.decode_result(text) if known else msgspec.json.decode(text)
 
-    def result_key(self, job_id: str) -> str:
-        """The key by which a client without a token asks for the result of this job."""
+    @composed
+    async def result_key(self, line: Line, job_id: str) -> str:
+        """Return the key by which a client without a token asks for the result of this job."""
         if self._scope.tenant is not None:
-            self._store().read(self._scope.sees(job_id, _existing(_id(job_id), whole=False)))
-        return self._keys.of(_id(job_id))
+            await line.read(self._scope.sees(job_id, _existing(_id(job_id), whole=False)))
+        return await self._keys.of(line, _id(job_id))
 
-    async def aresult_key(self, job_id: str) -> str:
-        if self._scope.tenant is not None:
-            await self._store().aread(self._scope.sees(job_id, _existing(_id(job_id), whole=False)))
-        return await self._keys.aof(_id(job_id))
+    aresult_key = result_key.awaiting
 
     def pickled_by(self, task: str | None) -> Task[Any, Any] | None:
         """The task by which another process finds these jobs; None for a tenant's, which would lose its scope."""
@@ -243,26 +421,16 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
 
     # -- within the scope
 
+    def _wanted(self, wanted: JobFilter) -> JobFilter:
+        bulk.check_filter(wanted)
+        if not 1 <= wanted.limit <= 10_000:
+            raise InvalidInput(f"limit is {wanted.limit}; use 1 to 10,000")
+        return replace(wanted, tenant=self._scope.within(wanted.tenant))
+
     def _confined(self, order: Order, wanted: JobFilter | None) -> tuple[Order, JobFilter | None]:
         if wanted is not None:
             wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
         return replace(order, only_tenant=self._scope.tenant), wanted
-
-    def _counts(self) -> Op[list[Count]]:
-        tenant = self._scope.tenant
-        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
-
-    def _explain(self, job_id: str) -> Op[Explanation]:
-        return Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
-
-    def _cancel(self, job_id: str, reason: str, force: bool, held: Held, actor: str) -> Op[CancelResult]:
-        return self._audited(
-            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
-            "cancel",
-            job_id,
-            actor,
-            reason,
-        )
 
     def _audited(
         self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
@@ -279,6 +447,34 @@ class Jobs(JobSearch, JobSteps, JobControl, JobGrants):
             return done
 
         return self._scope.owns(job_id, Op(run, name=f"jobs.{action}"))
+
+
+class ResultKeys:
+    """The keys by which clients without a token ask for results. The secret of the store is read once."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._known: tuple[Store, bytes] | None = None
+
+    async def of(self, line: Line, job_id: str) -> str:
+        """Return the key of a job."""
+        return result_key(await self._secret(line), job_id)
+
+    @composed
+    async def job(self, line: Line, key: str) -> str:
+        """Return the id of the job that a key is for. NotFound where it is no key of this store."""
+        job_id = job_of(await self._secret(line), key)
+        if job_id is None:
+            raise NotFound("result", "of this key")
+        return job_id
+
+    ajob = job.awaiting
+
+    async def _secret(self, line: Line) -> bytes:
+        store = line.store
+        if self._known is None or self._known[0] is not store:
+            self._known = (store, await line.write(Op(store_secret)))
+        return self._known[1]
 
 
 async def _ended(tx: Tx, job_ids: Sequence[str], scope: Scope) -> list[Ended]:
@@ -304,20 +500,6 @@ def _existing(job_id: str, *, whole: bool) -> Op[JobRecord]:
     return Op(lambda tx: insight.get_job(tx, job_id), single=True)
 
 
-def _attempts(job_id: str) -> Op[list[Attempt]]:
-    async def read(tx: Tx) -> list[Attempt]:
-        found = await insight.attempts_of(tx, _id(job_id))
-        if not found:
-            await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
-        return found
-
-    return Op(read)
-
-
-def _demands(job_id: str) -> Op[Demands]:
-    return Op(lambda tx: insight.demands(tx, _id(job_id)))
-
-
 def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
     async def run(tx: Tx) -> bool:
         again = await control.replay(tx, _id(job_id))
@@ -332,3 +514,8 @@ def _id(job_id: str) -> str:
     if isinstance(job_id, Job):
         raise InvalidInput("the id must be text, not a Job; pass job.id")
     return check_name("the id", job_id)
+
+
+def id_of(job: Job[Any] | str) -> str:
+    """A job's id, from its handle too."""
+    return check_name("the id", job.id if isinstance(job, Job) else job)

@@ -13,6 +13,8 @@ from ..names import check_duration
 from ..rules.tokens import SECRET_BYTES, check_kid, check_secret
 from ..storage.ops import keys
 from ..storage.port import Op, Store
+from .calls import composed, reads, writes
+from .lines import Line
 
 _DAY = 86_400.0
 
@@ -23,15 +25,18 @@ class Keys:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Make the first key, of 64 hexadecimal digits; False if the store has it. KeyConflict beside another."""
-        return self._store().write(_seed(kid, secret, actor, reason))
+        name, text = check_kid(kid), check_secret(secret)
+        return Op(lambda tx: keys.seed(tx, name, text, actor=actor, reason=reason))
 
-    async def aseed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(_seed(kid, secret, actor, reason))
+    aseed = seed.awaiting
 
-    def rotate(
+    @composed
+    async def rotate(
         self,
+        line: Line,
         kid: str | None = None,
         secret: str | None = None,
         *,
@@ -44,52 +49,25 @@ class Keys:
         What the one before has signed stays good for `grace` seconds at least, and until the last of it has expired.
         Repeating a call that names its key changes nothing.
         """
-        name, op = _rotate(kid, secret, grace, actor, reason)
-        self._store().write(op)
+        name = f"k-{token()[:8]}" if kid is None else check_kid(kid)
+        text = secrets.token_hex(SECRET_BYTES) if secret is None else check_secret(secret)
+        micros = check_duration("the grace", grace)
+        await line.write(Op(lambda tx: keys.rotate(tx, name, text, actor=actor, reason=reason, grace=micros)))
         return name
 
-    async def arotate(
-        self,
-        kid: str | None = None,
-        secret: str | None = None,
-        *,
-        grace: float | timedelta = _DAY,
-        actor: str = "app",
-        reason: str = "",
-    ) -> str:
-        name, op = _rotate(kid, secret, grace, actor, reason)
-        await self._store().awrite(op)
-        return name
+    arotate = rotate.awaiting
 
-    def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> None:
+    @writes
+    def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> Op[None]:
         """Refuse from now on whatever a retired key has signed. Rotate first to be rid of the active one."""
-        self._store().write(_revoke(kid, actor, reason))
+        name = check_kid(kid)
+        return Op(lambda tx: keys.revoke(tx, name, actor=actor, reason=reason))
 
-    async def arevoke(self, kid: str, *, actor: str = "app", reason: str = "") -> None:
-        await self._store().awrite(_revoke(kid, actor, reason))
+    arevoke = revoke.awaiting
 
-    def list(self) -> builtins.list[Key]:
+    @reads
+    def list(self) -> Op[builtins.list[Key]]:
         """Every key, oldest first, by a fingerprint instead of its secret."""
-        return self._store().read(Op(keys.list_keys))
+        return Op(keys.list_keys)
 
-    async def alist(self) -> builtins.list[Key]:
-        return await self._store().aread(Op(keys.list_keys))
-
-
-def _seed(kid: str, secret: str, actor: str, reason: str) -> Op[bool]:
-    name, text = check_kid(kid), check_secret(secret)
-    return Op(lambda tx: keys.seed(tx, name, text, actor=actor, reason=reason))
-
-
-def _rotate(
-    kid: str | None, secret: str | None, grace: float | timedelta, actor: str, reason: str
-) -> tuple[str, Op[bool]]:
-    name = f"k-{token()[:8]}" if kid is None else check_kid(kid)
-    text = secrets.token_hex(SECRET_BYTES) if secret is None else check_secret(secret)
-    micros = check_duration("the grace", grace)
-    return name, Op(lambda tx: keys.rotate(tx, name, text, actor=actor, reason=reason, grace=micros))
-
-
-def _revoke(kid: str, actor: str, reason: str) -> Op[None]:
-    name = check_kid(kid)
-    return Op(lambda tx: keys.revoke(tx, name, actor=actor, reason=reason))
+    alist = list.awaiting

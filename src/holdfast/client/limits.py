@@ -1,7 +1,8 @@
-"""Limits over the whole cluster: `app.limits`. Each method has an awaiting twin, and what acts is audited."""
+"""Limits over the whole cluster: `app.limits`. Each method has an awaiting twin; what acts is audited."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,13 @@ from ..errors import InvalidInput
 from ..model.limits import Breaker, Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
 from ..rules.rates import parse_rate, rate_scope
-from ..storage.ops import breakers, lanes, rates, totals
+from ..storage.ops import breakers, lanes, rates, tenancy, totals
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
 from ..tasks import Task
-from .removal import removal
+from .audit import removal
+from .calls import composed, reads, writes
+from .lines import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,85 +37,128 @@ class Limits:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def show(self) -> LimitsView:
+    @reads
+    def show(self) -> Op[LimitsView]:
         """Every limit and how much of it is in use."""
-        return self._store().read(Op(_view))
+        return Op(_view)
 
-    async def ashow(self) -> LimitsView:
-        return await self._store().aread(Op(_view))
+    ashow = show.awaiting
 
+    @writes
     def set_concurrency(
         self, n: int, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
+    ) -> Op[None]:
         """Let at most `n` jobs of a task or of a queue run at once. Those that run already are not counted."""
-        self._store().write(_set(n, task, queue, actor, reason))
+        key, capacity = _lane(task, queue), check_limit("the limit", n)
 
-    async def aset_concurrency(
-        self, n: int, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
-        await self._store().awrite(_set(n, task, queue, actor, reason))
+        async def run(tx: Tx) -> None:
+            await lanes.set_lane(tx, key, capacity)
+            await audit(tx, actor=actor, action="limit.set", target=key, reason=reason, after={"capacity": capacity})
 
+        return Op(run)
+
+    aset_concurrency = set_concurrency.awaiting
+
+    @writes
     def clear_concurrency(
         self, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
-    ) -> bool:
+    ) -> Op[bool]:
         """Remove that limit; False if there was none."""
-        return self._store().write(_clear(task, queue, actor, reason))
+        key = _lane(task, queue)
+        return removal(
+            lambda tx: lanes.remove_lane(tx, key), action="limit.clear", target=key, actor=actor, reason=reason
+        )
 
-    async def aclear_concurrency(
-        self, *, task: str | None = None, queue: str | None = None, actor: str = "app", reason: str = ""
-    ) -> bool:
-        return await self._store().awrite(_clear(task, queue, actor, reason))
+    aclear_concurrency = clear_concurrency.awaiting
 
-    def set_rate(self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = "") -> None:
-        """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
-        self._store().write(_rate(scope, capacity, per_second, actor, reason))
-
-    async def aset_rate(
+    @writes
+    def set_rate(
         self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
-    ) -> None:
-        await self._store().awrite(_rate(scope, capacity, per_second, actor, reason))
+    ) -> Op[None]:
+        """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
+        name, most, refill = _checked(scope, capacity, per_second)
 
-    def clear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
+        async def run(tx: Tx) -> None:
+            await rates.ensure(tx, name, most, refill, origin="operator")
+            after = {"capacity": most, "per_second": refill}
+            await audit(tx, actor=actor, action="rate.set", target=name, reason=reason, after=after)
+
+        return Op(run)
+
+    aset_rate = set_rate.awaiting
+
+    @writes
+    def clear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Remove a bucket; False if there was none. Jobs that name its scope wait until there is one again."""
-        return self._store().write(_clear_rate(scope, actor, reason))
+        return removal(
+            lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason
+        )
 
-    async def aclear_rate(self, scope: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(_clear_rate(scope, actor, reason))
+    aclear_rate = clear_rate.awaiting
 
-    def set_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
+    @writes
+    def set_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> Op[None]:
         """Split `total` jobs at once of a queue over the live workers that serve it; None is no total.
 
         Unlike a concurrency limit it costs nothing per job: each worker keeps its own share.
         """
-        self._store().write(_total(queue, total, actor, reason))
+        name = check_queue(queue)
+        most = None if total is None else check_limit("the total", total)
 
-    async def aset_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> None:
-        await self._store().awrite(_total(queue, total, actor, reason))
+        async def run(tx: Tx) -> None:
+            await totals.set_total(tx, name, most)
+            await audit(tx, actor=actor, action="queue.total", target=name, reason=reason, after={"total": most})
 
-    def drain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> None:
+        return Op(run)
+
+    aset_total = set_total.awaiting
+
+    @writes
+    def drain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> Op[None]:
         """Empty a bucket, after the other side has refused. With `actor` None, as of a run, it is not audited."""
-        self._store().write(_drain(scope, actor, reason))
+        if actor is None:
+            return Op(lambda tx: rates.drain(tx, scope), single=True)
 
-    async def adrain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> None:
-        await self._store().awrite(_drain(scope, actor, reason))
+        async def run(tx: Tx) -> None:
+            await rates.drain(tx, scope)
+            await audit(tx, actor=actor, action="rate.drain", target=scope, reason=reason)
 
-    def acquire(self, scope: str) -> float:
+        return Op(run)
+
+    adrain = drain.awaiting
+
+    @composed
+    async def acquire(self, line: Line, scope: str) -> float:
         """Take a token: 0 if there was one, else the seconds until there will be. NotFound for an unknown scope."""
-        return self._store().write(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
+        return await line.write(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
 
-    async def aacquire(self, scope: str) -> float:
-        return await self._store().awrite(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
+    aacquire = acquire.awaiting
+
+
+class TenantLimits:
+    """The limits by key that a tenant's own jobs ask for."""
+
+    def __init__(self, store: Callable[[], Store], tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+
+    @reads
+    def list(self) -> Op[builtins.list[Lane]]:
+        """Each with how much of it is in use."""
+        return Op(lambda tx: tenancy.lanes_of(tx, self._tenant))
+
+    alist = list.awaiting
 
 
 def declare_rate(scope: str, capacity: float | None, per_second: float) -> Op[None]:
-    """What code says about a rate; an operator's word stands above it."""
+    """Declare a rate in code; an operator's settings take precedence."""
     refill = check_rate("per_second", per_second)
     name, most, refill = _checked(scope, max(1.0, refill) if capacity is None else capacity, refill)
     return Op(lambda tx: rates.ensure(tx, name, most, refill, origin="code"), single=True)
 
 
 def task_limits(task: Task[Any, Any]) -> Iterator[Op[None]]:
-    """Declare the limits that a task has of its own; an operator's word stands above them."""
+    """Declare the limits that a task has of its own; an operator's settings take precedence."""
     n, rate = task.task_options.concurrency, task.task_options.rate
     if n is not None:
         yield Op(lambda tx: lanes.set_lane(tx, task_lane(task.name), n, origin="code"))
@@ -127,58 +173,6 @@ async def _view(tx: Tx) -> LimitsView:
         await totals.totals(tx),
         await breakers.list_breakers(tx),
     )
-
-
-def _set(n: int, task: str | None, queue: str | None, actor: str, reason: str) -> Op[None]:
-    key, capacity = _lane(task, queue), check_limit("the limit", n)
-
-    async def run(tx: Tx) -> None:
-        await lanes.set_lane(tx, key, capacity)
-        await audit(tx, actor=actor, action="limit.set", target=key, reason=reason, after={"capacity": capacity})
-
-    return Op(run)
-
-
-def _clear(task: str | None, queue: str | None, actor: str, reason: str) -> Op[bool]:
-    key = _lane(task, queue)
-    return removal(lambda tx: lanes.remove_lane(tx, key), action="limit.clear", target=key, actor=actor, reason=reason)
-
-
-def _rate(scope: str, capacity: float, per_second: float, actor: str, reason: str) -> Op[None]:
-    name, most, refill = _checked(scope, capacity, per_second)
-
-    async def run(tx: Tx) -> None:
-        await rates.ensure(tx, name, most, refill, origin="operator")
-        after = {"capacity": most, "per_second": refill}
-        await audit(tx, actor=actor, action="rate.set", target=name, reason=reason, after=after)
-
-    return Op(run)
-
-
-def _clear_rate(scope: str, actor: str, reason: str) -> Op[bool]:
-    return removal(lambda tx: rates.remove(tx, scope), action="rate.clear", target=scope, actor=actor, reason=reason)
-
-
-def _drain(scope: str, actor: str | None, reason: str) -> Op[None]:
-    if actor is None:
-        return Op(lambda tx: rates.drain(tx, scope), single=True)
-
-    async def run(tx: Tx) -> None:
-        await rates.drain(tx, scope)
-        await audit(tx, actor=actor, action="rate.drain", target=scope, reason=reason)
-
-    return Op(run)
-
-
-def _total(queue: str, total: int | None, actor: str, reason: str) -> Op[None]:
-    name = check_queue(queue)
-    most = None if total is None else check_limit("the total", total)
-
-    async def run(tx: Tx) -> None:
-        await totals.set_total(tx, name, most)
-        await audit(tx, actor=actor, action="queue.total", target=name, reason=reason, after={"total": most})
-
-    return Op(run)
 
 
 def _checked(scope: str, capacity: float, per_second: float) -> tuple[str, float, float]:

@@ -1,35 +1,49 @@
-"""Put events into an outbox: `app.outbox("cloud").put(event)`, in a transaction of its own or in the caller's."""
+"""Outboxes: `app.outbox("cloud").put(event)`, in a transaction of its own or in the caller's, and what operators do.
+
+Each method has an awaiting twin, and what acts is audited.
+"""
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .. import codec
+from ..clock import SECOND, SYSTEM_CLOCK
 from ..destinations import Destination
-from ..errors import InvalidInput
+from ..errors import ConfigError, InvalidInput
 from ..handle import Job
 from ..ids import ids
 from ..model.job import Enqueued, JobSpec
-from ..model.outbox import Outgoing
+from ..model.outbox import DrainReport, OutboxAges, OutboxCounts, Outgoing, queue_of
 from ..names import check_name
-from ..options import CallOptions
+from ..options import CallOptions, Seconds
+from ..rules.durations import check_span
 from ..storage.ops import outbox as ops
+from ..storage.ops import outboxes
 from ..storage.port import Op, Store
-from ..tasks import JobRequest
+from ..storage.step import step
+from ..tasks import JobRequest, Task
 from ..transactions import joined
+from .calls import composed, reads, writes
 from .enqueuer import MOST_AT_ONCE, Enqueuer
-from .gauge import Gauge
 from .jobs import Jobs
+from .lines import Line
+from .scope import EVERYTHING, Scope
 from .specs import spec_of
 
 CAPTURE: Final = "HOLDFAST_CAPTURE"
+# Of the room that was counted, what may be used before it is counted again: others put too.
+_SHARE: Final = 4
+_TRUSTED_FOR: Final = 30.0
 
 
 class Outbox:
-    """Where events wait for one destination. A put is durable when it returns, or when your transaction commits."""
+    """The events that wait for one destination. A put is durable when it returns, or when your transaction commits."""
 
     def __init__(
         self,
@@ -48,8 +62,10 @@ class Outbox:
         self._tenant_of = tenant_of
         self._gauge = gauge
 
-    def put(
+    @composed
+    async def put(
         self,
+        line: Line,
         data: Any,
         *,
         kind: str = "",
@@ -66,37 +82,25 @@ class Outbox:
         whose, event = self._tenant_of(tenant), Outgoing(data, kind, key, id)
         if self._is_muted(event):
             return None
-        return self._put([event], whose, connection)[0]
+        return (await self._put(line, [event], whose, connection))[0]
 
-    async def aput(
+    aput = put.awaiting
+
+    @composed
+    async def put_many(
         self,
-        data: Any,
+        line: Line,
+        events: Iterable[Any],
         *,
         kind: str = "",
-        key: str | None = None,
-        id: str | None = None,
         connection: object | None = None,
         tenant: str | None = None,
-    ) -> Job[None] | None:
-        """The awaiting twin of `put`."""
-        whose, event = self._tenant_of(tenant), Outgoing(data, kind, key, id)
-        if self._is_muted(event):
-            return None
-        return (await self._aput([event], whose, connection))[0]
-
-    def put_many(
-        self, events: Iterable[Any], *, kind: str = "", connection: object | None = None, tenant: str | None = None
     ) -> list[Job[None]]:
         """Up to 10,000 events in one transaction. An `Outgoing` among them has its own kind, key and id."""
         wanted = self._wanted(events, kind)
-        return self._put(wanted, self._tenant_of(tenant), connection) if wanted else []
+        return await self._put(line, wanted, self._tenant_of(tenant), connection) if wanted else []
 
-    async def aput_many(
-        self, events: Iterable[Any], *, kind: str = "", connection: object | None = None, tenant: str | None = None
-    ) -> list[Job[None]]:
-        """The awaiting twin of `put_many`."""
-        wanted = self._wanted(events, kind)
-        return await self._aput(wanted, self._tenant_of(tenant), connection) if wanted else []
+    aput_many = put_many.awaiting
 
     # -- what is put
 
@@ -131,45 +135,29 @@ class Outbox:
 
     # -- within the cap, in order, and into the spill where the store is away
 
-    def _put(self, events: Sequence[Outgoing], tenant: str, connection: object | None) -> list[Job[None]]:
+    async def _put(
+        self, line: Line, events: Sequence[Outgoing], tenant: str, connection: object | None
+    ) -> list[Job[None]]:
         requests = [self._request(event, tenant, connection) for event in events]
         with self._enqueuer.around(requests) as trace:
             specs, keys = self._specs(events, requests, tenant, trace)
-            spill = self._enqueuer.spill
             if (connection := joined(self._store, connection)) is not None:
-                store = self._store()
-                answers = self._learned(store.within(connection, self._op(specs, keys, store)), store)
-            elif spill is not None:
-                answers = spill.put(specs, lambda: self._write(specs, keys), keys)
+                store = line.store
+                answers = self._learned(await line.join(connection, self._op(specs, keys, store)), store)
+            elif (spill := self._enqueuer.spill) is not None:
+                answers = await line.call(
+                    lambda: spill.put(specs, lambda: step(self._write(line, specs, keys)), keys),
+                    lambda: spill.aput(specs, lambda: self._write(line, specs, keys), keys),
+                )
             else:
-                answers = self._write(specs, keys)
+                answers = await self._write(line, specs, keys)
         return self._handles(answers)
 
-    async def _aput(self, events: Sequence[Outgoing], tenant: str, connection: object | None) -> list[Job[None]]:
-        requests = [self._request(event, tenant, connection) for event in events]
-        with self._enqueuer.around(requests) as trace:
-            specs, keys = self._specs(events, requests, tenant, trace)
-            spill = self._enqueuer.spill
-            if (connection := joined(self._store, connection)) is not None:
-                store = self._store()
-                answers = self._learned(await store.awithin(connection, self._op(specs, keys, store)), store)
-            elif spill is not None:
-                answers = await spill.aput(specs, lambda: self._awrite(specs, keys), keys)
-            else:
-                answers = await self._awrite(specs, keys)
-        return self._handles(answers)
-
-    def _write(self, specs: list[JobSpec], keys: Mapping[str, str]) -> list[Enqueued]:
-        store = self._store()
+    async def _write(self, line: Line, specs: list[JobSpec], keys: Mapping[str, str]) -> list[Enqueued]:
+        store = line.store
         if self._is_free(specs, keys, store):
-            return self._enqueuer.write(specs)
-        return self._learned(store.write(self._op(specs, keys, store)), store)
-
-    async def _awrite(self, specs: list[JobSpec], keys: Mapping[str, str]) -> list[Enqueued]:
-        store = self._store()
-        if self._is_free(specs, keys, store):
-            return await self._enqueuer.awrite(specs)
-        return self._learned(await store.awrite(self._op(specs, keys, store)), store)
+            return await line.call(self._enqueuer.write, self._enqueuer.awrite, specs)
+        return self._learned(await line.write(self._op(specs, keys, store)), store)
 
     def _specs(
         self, events: Sequence[Outgoing], requests: Sequence[JobRequest[None]], tenant: str, trace: str | None
@@ -184,7 +172,7 @@ class Outbox:
         return specs, {spec.id: event.key for spec, event in named if event.key is not None}
 
     def _is_free(self, specs: Sequence[JobSpec], keys: Mapping[str, str], store: Store) -> bool:
-        """Whether nothing must be counted or noted beside the jobs themselves."""
+        """Return True if nothing must be counted or noted beside the jobs themselves."""
         return not keys and self._gauge.take(len(specs), store)
 
     def _op(self, specs: list[JobSpec], keys: Mapping[str, str], store: Store) -> Op[ops.Put]:
@@ -201,6 +189,136 @@ class Outbox:
     def _handles(self, answers: Sequence[Enqueued]) -> list[Job[None]]:
         name = self._destination.name
         return [Job(self._jobs, answer.id, created=answer.created, task=name) for answer in answers]
+
+
+class Outboxes:
+    """The outboxes of an app, and those that are in its store."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        jobs: Jobs,
+        enqueuer: Enqueuer,
+        tasks: Mapping[str, Task[Any, Any]],
+        tenant_of: Callable[[str | None], str],
+        gauges: dict[str, Gauge] | None = None,
+        scope: Scope = EVERYTHING,
+    ) -> None:
+        """`gauges` are those of all who put into the same outboxes: their caps are for all tenants together."""
+        self._store = store
+        self._jobs = jobs
+        self._enqueuer = enqueuer
+        self._tasks = tasks
+        self._tenant_of = tenant_of
+        self._gauges: dict[str, Gauge] = {} if gauges is None else gauges
+        self._scope = scope
+        self._known: dict[str, Outbox] = {}
+
+    def __call__(self, name: str) -> Outbox:
+        """The outbox of a destination that this app registered, or declared by `app.declare_destination`."""
+        if (found := self._known.get(name)) is None:
+            destination = self._tasks.get(queue_of(name))
+            if not isinstance(destination, Destination):
+                known = ", ".join(task.short for task in self._tasks.values() if isinstance(task, Destination))
+                raise ConfigError(
+                    f"there is no destination {name!r}, only {known or 'none'}; "
+                    "if it is implemented elsewhere, name it by app.declare_destination"
+                )
+            gauge = self._gauges.setdefault(name, Gauge(destination.wants.cap))
+            found = Outbox(destination, self._store, self._jobs, self._enqueuer, self._tenant_of, gauge)
+            self._known[name] = found
+        return found
+
+    def _within(self, scope: Scope, jobs: Jobs, enqueuer: Enqueuer) -> Outboxes:
+        """The same outboxes as one tenant sees them."""
+        return Outboxes(
+            self._store, jobs, enqueuer, self._tasks, lambda given: scope.of(given) or "", self._gauges, scope
+        )
+
+    @reads
+    def list(self) -> Op[builtins.list[OutboxCounts]]:
+        """Return the counts of each outbox that has entries."""
+        return Op(lambda tx: outboxes.counts(tx, self._scope.tenant))
+
+    alist = list.awaiting
+
+    @reads
+    def ages(self, names: Sequence[str]) -> Op[dict[str, OutboxAges]]:
+        """Return when the oldest entry of each of these outboxes was put, of all tenants together."""
+        self._scope.whole("how old the entries of an outbox are")
+        asked = [check_name("the outbox's name", name) for name in names]
+        return Op(lambda tx: outboxes.ages(tx, asked))
+
+    aages = ages.awaiting
+
+    @reads
+    def last_delivery(self, names: Sequence[str]) -> Op[int | None]:
+        """Return when an entry of these outboxes, or a webhook, was last delivered, in microseconds."""
+        self._scope.whole("the deliveries of the whole store")
+        return Op(lambda tx: outboxes.last_delivery(tx, names))
+
+    alast_delivery = last_delivery.awaiting
+
+    @writes
+    def retry(self, name: str, *, actor: str = "app", reason: str = "") -> Op[int]:
+        """Retry now: what waits for its time or is parked becomes due; how many. What is being sent is not touched."""
+        outbox = check_name("the outbox's name", name)
+        return Op(lambda tx: outboxes.retry_now(tx, outbox, self._scope.tenant, actor=actor, reason=reason))
+
+    aretry = retry.awaiting
+
+    @composed
+    async def drain(
+        self,
+        line: Line,
+        name: str,
+        *,
+        older_than: Seconds | str | None = None,
+        apply: bool = False,
+        actor: str = "app",
+        reason: str = "",
+    ) -> DrainReport:
+        """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again.
+
+        `apply` needs an `older_than`, so that nobody sends everything again by leaving out a word; 0 is all of them.
+        """
+        if apply and older_than is None:
+            raise InvalidInput("apply needs older_than: the age of the entries, such as '30d', or 0 for all of them")
+        outbox, older = check_name("the outbox's name", name), round(check_span("older_than", older_than or 0) * SECOND)
+        tenant = self._scope.tenant
+        op = Op(lambda tx: outboxes.drain(tx, outbox, older, tenant, apply=apply, actor=actor, reason=reason))
+        return await (line.write(op) if apply else line.read(op))
+
+    adrain = drain.awaiting
+
+
+class Gauge:
+    """Far from the cap puts are free; the nearer, the more often they are counted. For all threads of a process."""
+
+    def __init__(self, cap: int | None) -> None:
+        self.cap: Final = cap
+        self._lock = threading.Lock()
+        self._left = 0
+        self._until = float("-inf")
+        self._where: object = None
+
+    def take(self, n: int, where: object) -> bool:
+        """Return True if so many may be put without a look at the store, which is `where`."""
+        if self.cap is None:
+            return True
+        with self._lock:
+            if self._left < n or self._where is not where or SYSTEM_CLOCK.monotonic() > self._until:
+                return False
+            self._left -= n
+            return True
+
+    def learn(self, entries: int, where: object) -> None:
+        """Remember how many entries there were just now."""
+        if self.cap is not None:
+            with self._lock:
+                self._where = where
+                self._left = max(0, self.cap - entries) // _SHARE
+                self._until = SYSTEM_CLOCK.monotonic() + _TRUSTED_FOR
 
 
 def _own_id(event_id: str, tenant: str) -> str:

@@ -15,26 +15,33 @@ from ..errors import InvalidInput
 from ..model.answers import Count
 from ..model.grant import Stranded
 from ..model.queue import QueueSettings, QueueState
+from ..model.stats import QueueStats
 from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
-from ..storage.ops import counting, queues
+from ..storage.ops import counting, insight, queues, tenancy
 from ..storage.ops.stranded import stranded
 from ..storage.ops.workers import list_workers
 from ..storage.port import Op, Store, Tx, Value
+from .calls import composed, reads, writes
+from .lines import Line
 
 Keep: TypeAlias = "float | timedelta | EllipsisType | None"
 """Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
 Level: TypeAlias = "Literal['off', 'outcomes', 'all'] | EllipsisType | None"
 """What the event log is told of a queue; None goes back to the default, `...` leaves it as it is."""
 
-logger: Final = logging.getLogger("holdfast")
 
+logger: Final = logging.getLogger("holdfast")
 _ACTIONS: Final = {
     QueueState.PAUSED: "queue.pause",
     QueueState.ACTIVE: "queue.resume",
     QueueState.DRAINING: "queue.drain",
     QueueState.DISABLED: "queue.disable",
 }
+SETTINGS: Final[Sequence[str]] = (
+    "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped",
+    "keep_result", "cap", "events",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,89 +64,112 @@ class Queues:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def list(self) -> builtins.list[QueueView]:
+    @reads
+    def list(self) -> Op[builtins.list[QueueView]]:
         """Every queue that has jobs or settings of its own."""
-        return self._store().read(Op(_views))
+        return Op(_views)
 
-    async def alist(self) -> builtins.list[QueueView]:
-        return await self._store().aread(Op(_views))
+    alist = list.awaiting
 
-    def tasks(self, queue: str) -> builtins.list[str]:
+    @reads
+    def tasks(self, queue: str) -> Op[builtins.list[str]]:
         """Return the names of the tasks that have jobs in a queue."""
         name = check_queue(queue)
-        return self._store().read(Op(lambda tx: queues.tasks_of(tx, name)))
+        return Op(lambda tx: queues.tasks_of(tx, name))
 
-    async def atasks(self, queue: str) -> builtins.list[str]:
-        name = check_queue(queue)
-        return await self._store().aread(Op(lambda tx: queues.tasks_of(tx, name)))
+    atasks = tasks.awaiting
 
-    def notify(self, queue: str) -> None:
+    @writes
+    def notify(self, queue: str) -> Op[None]:
         """Wake the workers of a queue, after a program of yours has written jobs that Holdfast does not know of."""
         name = check_queue(queue)
-        self._store().write(Op(lambda tx: queues.notify(tx, name), single=True))
+        return Op(lambda tx: queues.notify(tx, name), single=True)
 
-    async def anotify(self, queue: str) -> None:
-        name = check_queue(queue)
-        await self._store().awrite(Op(lambda tx: queues.notify(tx, name), single=True))
+    anotify = notify.awaiting
 
-    def stranded(self) -> builtins.list[Stranded]:
+    @reads
+    def stranded(self) -> Op[builtins.list[Stranded]]:
         """Jobs that could start and that no live worker can run: by route, the first of them and what is missing."""
-        return self._store().read(Op(stranded))
+        return Op(stranded)
 
-    async def astranded(self) -> builtins.list[Stranded]:
-        return await self._store().aread(Op(stranded))
+    astranded = stranded.awaiting
 
-    def get(self, queue: str) -> QueueSettings:
+    @reads
+    def get(self, queue: str) -> Op[QueueSettings]:
         """A queue's state and settings; the defaults where nobody has set any."""
         name = check_queue(queue)
-        return self._store().read(Op(lambda tx: queues.get_queue(tx, name), single=True))
+        return Op(lambda tx: queues.get_queue(tx, name), single=True)
 
-    async def aget(self, queue: str) -> QueueSettings:
-        name = check_queue(queue)
-        return await self._store().aread(Op(lambda tx: queues.get_queue(tx, name), single=True))
+    aget = get.awaiting
 
-    def pause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+    @composed
+    async def pause(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept jobs but hand out none, in every worker."""
-        return _told(self._store().write(_move(queue, QueueState.PAUSED, actor, reason)))
+        return _told(await line.write(_move(queue, QueueState.PAUSED, actor, reason)))
 
-    async def apause(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return _told(await self._store().awrite(_move(queue, QueueState.PAUSED, actor, reason)))
+    apause = pause.awaiting
 
-    def resume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+    @composed
+    async def resume(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept and hand out jobs again."""
-        return _told(self._store().write(_move(queue, QueueState.ACTIVE, actor, reason)))
+        return _told(await line.write(_move(queue, QueueState.ACTIVE, actor, reason)))
 
-    async def aresume(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return _told(await self._store().awrite(_move(queue, QueueState.ACTIVE, actor, reason)))
+    aresume = resume.awaiting
 
-    def drain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+    @composed
+    async def drain(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Hand out what is there and refuse new jobs with QueueClosed."""
-        return _told(self._store().write(_move(queue, QueueState.DRAINING, actor, reason)))
+        return _told(await line.write(_move(queue, QueueState.DRAINING, actor, reason)))
 
-    async def adrain(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return _told(await self._store().awrite(_move(queue, QueueState.DRAINING, actor, reason)))
+    adrain = drain.awaiting
 
-    def disable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
+    @composed
+    async def disable(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Hand out nothing and refuse new jobs with QueueClosed."""
-        return _told(self._store().write(_move(queue, QueueState.DISABLED, actor, reason)))
+        return _told(await line.write(_move(queue, QueueState.DISABLED, actor, reason)))
 
-    async def adisable(self, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        return _told(await self._store().awrite(_move(queue, QueueState.DISABLED, actor, reason)))
+    adisable = disable.awaiting
 
+    @writes
     def set(
-        self, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
-    ) -> QueueSettings:
+        self, /, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
+    ) -> Op[QueueSettings]:
         """Change settings: retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
         keep_result, cap, events. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on
         success. `cap` is how many finished jobs are kept at most, however long they would be. `events` is what the
         event log is told: "off", "outcomes" (the default) or "all".
         """
-        return self._store().write(_setting(queue, {**changes, "events": events}, actor, reason))
+        name = check_queue(queue)
+        given = {**changes, "events": events}
+        wanted = {key: _checked(key, value) for key, value in given.items() if value is not ...}
+        return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
 
-    async def aset(
-        self, queue: str, *, actor: str = "app", reason: str = "", events: Level = ..., **changes: Keep | RetryPolicy
-    ) -> QueueSettings:
-        return await self._store().awrite(_setting(queue, {**changes, "events": events}, actor, reason))
+    aset = set.awaiting
+
+
+class TenantQueues:
+    """The queues in which a tenant has jobs."""
+
+    def __init__(self, store: Callable[[], Store], tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+
+    @reads
+    def list(self) -> Op[builtins.list[QueueStats]]:
+        """Each with its state, and how many of the tenant's jobs have each label."""
+        return self._listing()
+
+    alist = list.awaiting
+
+    @composed
+    async def get(self, line: Line, name: str) -> QueueStats:
+        """One of them; one in which the tenant has nothing is empty."""
+        return _pick(await line.read(self._listing()), check_queue(name))
+
+    aget = get.awaiting
+
+    def _listing(self) -> Op[builtins.list[QueueStats]]:
+        return Op(lambda tx: _queues(tx, self._tenant))
 
 
 def _move(
@@ -172,12 +202,6 @@ def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettin
     return after
 
 
-def _setting(queue: str, changes: dict[str, Keep | RetryPolicy | Level], actor: str, reason: str) -> Op[QueueSettings]:
-    name = check_queue(queue)
-    wanted = {key: _checked(key, value) for key, value in changes.items() if value is not ...}
-    return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
-
-
 def _checked(name: str, value: object) -> Value:
     if name not in SETTINGS:
         raise InvalidInput(f"a queue has no setting {name!r}; it has {', '.join(SETTINGS)}")
@@ -200,12 +224,6 @@ def _level(value: object) -> str:
     if value not in ("off", "outcomes", "all"):
         raise InvalidInput(f"events is {value!r}; use 'off', 'outcomes' or 'all'")
     return str(value)
-
-
-SETTINGS: Final[Sequence[str]] = (
-    "retry", "timeout", "keep_succeeded", "keep_failed", "keep_cancelled", "keep_expired", "keep_skipped",
-    "keep_result", "cap", "events",
-)  # fmt: skip
 
 
 async def _views(tx: Tx) -> list[QueueView]:
@@ -231,3 +249,17 @@ def _view(settings: QueueSettings, counts: Sequence[Count], oldest: int | None) 
 
 def seconds(micros: int | None) -> float | None:
     return None if micros is None else micros / SECOND
+
+
+async def _queues(tx: Tx, tenant: str) -> list[QueueStats]:
+    states = await insight.queue_states(tx)
+    found: dict[str, dict[str, int]] = {}
+    for count in await tenancy.counts(tx, tenant):
+        found.setdefault(count.queue, {})[count.label] = count.jobs
+    return [
+        QueueStats(name=name, state=states.get(name, "active"), counts=counts) for name, counts in sorted(found.items())
+    ]
+
+
+def _pick(found: list[QueueStats], name: str) -> QueueStats:
+    return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)

@@ -15,7 +15,8 @@ from ..storage.ops import quotas
 from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store, Tx
-from .removal import removal
+from .audit import removal
+from .calls import reads, writes
 from .scope import EVERYTHING, Scope
 
 Count: TypeAlias = "int | EllipsisType | None"
@@ -23,7 +24,7 @@ Window: TypeAlias = "Seconds | EllipsisType | None"
 
 
 class Quotas:
-    """So many within a window, and so many at once, in the whole cluster."""
+    """Limits of the whole cluster: so many within a window, and so many at once."""
 
     def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
         self._store = store
@@ -35,20 +36,25 @@ class Quotas:
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Quotas(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
-    def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
+    @reads
+    def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> Op[builtins.list[Quota]]:
         """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
-        return self._store().read(_list(self._scope.tenant, after, limit))
+        tenant = self._scope.tenant
+        if not 1 <= limit <= 1_000:
+            raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
+        start = "" if after is None else key_of(*place_of(after))
+        return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))
 
-    async def alist(self, *, after: Quota | Place | None = None, limit: int = 500) -> builtins.list[Quota]:
-        return await self._store().aread(_list(self._scope.tenant, after, limit))
+    alist = list.awaiting
 
-    def get(self, name: str) -> Quota:
+    @reads
+    def get(self, name: str) -> Op[Quota]:
         """One quota and how it stands; QuotaNotFound if there is none."""
-        return self._store().read(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+        return Op(lambda tx: quotas.get(tx, self._scope.home, name))
 
-    async def aget(self, name: str) -> Quota:
-        return await self._store().aread(Op(lambda tx: quotas.get(tx, self._scope.home, name)))
+    aget = get.awaiting
 
+    @writes
     def set(
         self,
         name: str,
@@ -58,58 +64,11 @@ class Quotas:
         concurrency: Count = ...,
         actor: str = "app",
         reason: str = "",
-    ) -> bool:
+    ) -> Op[bool]:
         """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so.
 
         What is left out stays as it is; None takes it away.
         """
-        return self._store().write(self._setting(name, limit, window, concurrency, actor, reason))
-
-    async def aset(
-        self,
-        name: str,
-        *,
-        limit: Count = ...,
-        window: Window = ...,
-        concurrency: Count = ...,
-        actor: str = "app",
-        reason: str = "",
-    ) -> bool:
-        return await self._store().awrite(self._setting(name, limit, window, concurrency, actor, reason))
-
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
-        return self._store().write(self._deleting(name, actor, reason))
-
-    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(self._deleting(name, actor, reason))
-
-    def admit(self, name: str, key: str) -> Admission:
-        """Let one more in, or say why not. The same `key` within the window is the same one.
-
-        It counts as active until `release`, at the latest until its window ends, or without one for an hour.
-        """
-        return self._store().write(self._admitting(name, key))
-
-    async def aadmit(self, name: str, key: str) -> Admission:
-        return await self._store().awrite(self._admitting(name, key))
-
-    def release(self, name: str, key: str) -> bool:
-        """It is no longer active; False if it was not."""
-        return self._store().write(self._releasing(name, key))
-
-    async def arelease(self, name: str, key: str) -> bool:
-        return await self._store().awrite(self._releasing(name, key))
-
-    def _setting(
-        self,
-        name: str,
-        limit: Count,
-        window: Window,
-        concurrency: Count,
-        actor: str,
-        reason: str,
-    ) -> Op[bool]:
         tenant, quota = self._scope.home, check_name("the quota's name", name)
 
         async def run(tx: Tx) -> bool:
@@ -122,7 +81,11 @@ class Quotas:
 
         return Op(run)
 
-    def _deleting(self, name: str, actor: str, reason: str) -> Op[bool]:
+    aset = set.awaiting
+
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
         tenant = self._scope.home
         return removal(
             lambda tx: quotas.remove(tx, tenant, name),
@@ -133,17 +96,30 @@ class Quotas:
             tenant=tenant,
         )
 
-    def _admitting(self, name: str, key: str) -> Op[Admission]:
+    adelete = delete.awaiting
+
+    @writes
+    def admit(self, name: str, key: str) -> Op[Admission]:
+        """Let one more in, or say why not. The same `key` within the window is the same one.
+
+        It counts as active until `release`, at the latest until its window ends, or without one for an hour.
+        """
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.admit(tx, tenant, name, holder, shares=shares))
 
-    def _releasing(self, name: str, key: str) -> Op[bool]:
+    aadmit = admit.awaiting
+
+    @writes
+    def release(self, name: str, key: str) -> Op[bool]:
+        """Count it as active no longer; False if it was not."""
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
 
+    arelease = release.awaiting
+
 
 def declare_quota(name: str, limit: int | None, window: Seconds | None, concurrency: int | None) -> Op[None]:
-    """What code says about a quota; an operator's word stands above it."""
+    """Declare a quota in code; an operator's settings take precedence."""
     quota, terms = check_name("the quota's name", name), _terms(limit, window, concurrency)
 
     async def run(tx: Tx) -> None:
@@ -155,7 +131,7 @@ def declare_quota(name: str, limit: int | None, window: Seconds | None, concurre
 async def _merged(
     tx: Tx, tenant: str, name: str, limit: Count, window: Window, concurrency: Count
 ) -> tuple[int | None, Seconds | None, int | None]:
-    """What is given, and of what is left out that which holds."""
+    """Return what is given, and for what is left out the value that holds."""
     await quotas.lock(tx, tenant, name)
     try:
         now = await quotas.get(tx, tenant, name)
@@ -184,10 +160,3 @@ def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -
         "span": span,
         "concurrency": None if concurrency is None else check_limit("concurrency", concurrency),
     }
-
-
-def _list(tenant: str | None, after: Quota | Place | None, limit: int) -> Op[list[Quota]]:
-    if not 1 <= limit <= 1_000:
-        raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
-    start = "" if after is None else key_of(*place_of(after))
-    return Op(lambda tx: quotas.list_quotas(tx, tenant, after=start, limit=limit))

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import builtins
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Unpack
 
 from ..decorate import ScheduleDecorator
-from ..errors import ConfigError, InvalidInput
-from ..model.schedule import Backfill, Missed, Overlap, RanNow, Schedule, ScheduleSpec, ScheduleState, Timing
-from ..names import check_instant
+from ..errors import ConfigError, InvalidInput, NotFound
+from ..model.schedule import (
+    Backfill,
+    Missed,
+    Overlap,
+    RanNow,
+    Schedule,
+    ScheduledRun,
+    ScheduleSpec,
+    ScheduleState,
+    Timing,
+)
+from ..names import check_instant, check_name
 from ..options import Seconds
 from ..rules.blueprint import local_time, webhook_of
 from ..rules.ticks import ticks_after
@@ -20,15 +32,19 @@ from ..storage.ops import firing, schedules
 from ..storage.ops.schedules import Operator
 from ..storage.port import Op, Store, Tx
 from ..tasks import JobRequest, Task
-from .pastruns import ScheduledRuns
+from .calls import composed, reads, writes
+from .lines import Line
 from .plans import Policies, call_of, changed, check_policies, payload_for, plan
+from .scope import Scope
 
 logger: Final = logging.getLogger("holdfast")
-
 _MOST_SHOWN: Final = 1_000
+_MOST: Final = 1_000
+"""Schedules, and runs of each."""
+_BETWEEN = "/"
 
 
-class Schedules(ScheduledRuns):
+class Schedules:
     """The schedules of one app. Names are those of their tasks unless said otherwise."""
 
     def __init__(
@@ -86,32 +102,29 @@ class Schedules(ScheduledRuns):
 
     @property
     def declared(self) -> tuple[ScheduleSpec, ...]:
-        """What `@app.cron` and `@app.every` asked for."""
+        """Return the schedules that `@app.cron` and `@app.every` declared."""
         return tuple(self._declared.values())
 
-    def ensure(self) -> builtins.list[str]:
+    @writes
+    def ensure(self) -> Op[builtins.list[str]]:
         """Bring what code declares into the store, as every worker does when it starts; the names of what changed.
 
         What an operator has edited is left alone.
         """
-        return self._store().write(self._ensuring())
+        specs = self.declared
+        self._check_webhooks(specs)
+        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
 
-    async def aensure(self) -> builtins.list[str]:
-        return await self._store().awrite(self._ensuring())
+    aensure = ensure.awaiting
 
     def declarations(self) -> builtins.list[Op[None]]:
-        """What a worker runs against the store when it starts."""
+        """Return the operations that a worker runs when it starts."""
         self._check_webhooks(self.declared)
         return [Op(self._ensure)] if self._declared else []
 
     async def _ensure(self, tx: Tx) -> None:
         if altered := await schedules.ensure_schedules(tx, self.declared):
             logger.info("schedules that are new or changed by this code: %s", ", ".join(altered))
-
-    def _ensuring(self) -> Op[builtins.list[str]]:
-        specs = self.declared
-        self._check_webhooks(specs)
-        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
 
     def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
         # Not when they are declared: what the app allows may be said below that in the code.
@@ -152,51 +165,58 @@ class Schedules(ScheduledRuns):
 
     # -- at run time
 
-    def list(self) -> builtins.list[Schedule]:
+    @reads
+    def list(self) -> Op[builtins.list[Schedule]]:
         """Every schedule of the store, by name."""
-        return self._store().read(Op(schedules.list_schedules))
+        return Op(schedules.list_schedules)
 
-    async def alist(self) -> builtins.list[Schedule]:
-        return await self._store().aread(Op(schedules.list_schedules))
+    alist = list.awaiting
 
-    def get(self, name: str) -> Schedule:
+    @reads
+    def get(self, name: str) -> Op[Schedule]:
         """One schedule. NotFound if there is none."""
-        return self._store().read(Op(lambda tx: schedules.get_schedule(tx, name)))
+        return Op(lambda tx: schedules.get_schedule(tx, name))
 
-    async def aget(self, name: str) -> Schedule:
-        return await self._store().aread(Op(lambda tx: schedules.get_schedule(tx, name)))
+    aget = get.awaiting
 
-    def ticks(self, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
+    @reads
+    def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
         """The newest ticks that made a job, in microseconds, each with that job's id."""
-        return self._store().read(Op(lambda tx: schedules.ticks_of(tx, name, limit)))
+        return Op(lambda tx: schedules.ticks_of(tx, name, limit))
 
-    async def aticks(self, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
-        return await self._store().aread(Op(lambda tx: schedules.ticks_of(tx, name, limit)))
+    aticks = ticks.awaiting
 
+    @reads
+    def runs(self, names: Sequence[str], limit: int = 20) -> Op[dict[str, builtins.list[ScheduledRun]]]:
+        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
+        if len(names) > _MOST or not 1 <= limit <= _MOST:
+            raise InvalidInput(
+                f"{len(names):,} schedules and {limit:,} runs of each are asked for; {_MOST:,} is the most"
+            )
+        asked = [check_name("the schedule's name", name) for name in names]
+        return Op(lambda tx: schedules.runs_of(tx, asked, limit))
+
+    aruns = runs.awaiting
+
+    @writes
     def create(
-        self, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
-    ) -> Schedule:
+        self, /, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
+    ) -> Op[Schedule]:
         """Make a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
 
         `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
         rather than a job, `kwargs` are its arguments.
         """
-        return self._store().write(self._creating(name, job, when, Operator(actor, reason)))
-
-    async def acreate(
-        self, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
-    ) -> Schedule:
-        return await self._store().awrite(self._creating(name, job, when, Operator(actor, reason)))
-
-    def _creating(
-        self, name: str, job: JobRequest[Any] | Task[Any, Any], when: dict[str, Any], by: Operator
-    ) -> Op[Schedule]:
+        by = Operator(actor, reason)
         timing = {key: value for key, value in when.items() if key != "kwargs"}
         request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
         spec = plan(name, request, tick_argument=tick, **timing)
         self._check_webhooks([spec])
         return Op(lambda tx: schedules.create_schedule(tx, spec, by))
 
+    acreate = create.awaiting
+
+    @writes
     def edit(
         self,
         name: str,
@@ -214,19 +234,13 @@ class Schedules(ScheduledRuns):
         cooldown: Seconds | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Schedule:
+    ) -> Op[Schedule]:
         """Change a schedule; what is None stays. Redeployed code leaves alone what was changed here.
 
         A change of the time counts from now on: ticks of the past are not made again. It also mends a broken one.
         """
         given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
-        return self._store().write(self._editing(name, given, Operator(actor, reason)))
-
-    async def aedit(self, name: str, *, actor: str = "app", reason: str = "", **changes: Any) -> Schedule:
-        return await self._store().awrite(self._editing(name, changes, Operator(actor, reason)))
-
-    def _editing(self, name: str, given: dict[str, Any], by: Operator) -> Op[Schedule]:
-        arguments = given.pop("arguments", None)
+        given.pop("arguments")
 
         def change(schedule: Schedule) -> ScheduleSpec:
             payload = None
@@ -234,76 +248,247 @@ class Schedules(ScheduledRuns):
                 payload = payload_for(self._tasks.get(schedule.task), schedule, arguments)
             return changed(schedule, payload=payload, **given)
 
-        return Op(lambda tx: schedules.edit_schedule(tx, name, change, by))
+        return Op(lambda tx: schedules.edit_schedule(tx, name, change, Operator(actor, reason)))
 
-    def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+    aedit = edit.awaiting
+
+    @writes
+    def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
         """Fire no more until `resume`. What it has enqueued goes on."""
-        return self._store().write(Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason))))
+        return Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason)))
 
-    async def apause(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        return await self._store().awrite(Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason))))
+    apause = pause.awaiting
 
-    def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+    @writes
+    def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
         """Fire again from the next tick on."""
-        return self._store().write(Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason))))
+        return Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason)))
 
-    async def aresume(self, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        return await self._store().awrite(Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason))))
+    aresume = resume.awaiting
 
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> None:
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[None]:
         """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
-        self._store().write(Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason))))
+        return Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason)))
 
-    async def adelete(self, name: str, *, actor: str = "app", reason: str = "") -> None:
-        await self._store().awrite(Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason))))
+    adelete = delete.awaiting
 
-    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
+    @writes
+    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[RanNow]:
         """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
-        return self._store().write(Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason))))
+        return Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason)))
 
-    async def arun_now(self, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
-        return await self._store().awrite(Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason))))
+    arun_now = run_now.awaiting
 
+    @writes
     def backfill(
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
-    ) -> Backfill:
+    ) -> Op[Backfill]:
         """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
-        return self._store().write(_backfilling(name, start, end, dry_run, Operator(actor, reason)))
+        by = Operator(actor, reason)
+        first, last = check_instant("start", start), check_instant("end", end)
+        return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
 
-    async def abackfill(
-        self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
-    ) -> Backfill:
-        return await self._store().awrite(_backfilling(name, start, end, dry_run, Operator(actor, reason)))
+    abackfill = backfill.awaiting
 
-    def next_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
-        """When it fires next, on its zone's clock; nothing while it is paused or broken."""
-        return self._store().read(_next_runs(name, count))
+    @reads
+    def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
+        """Return when it fires next, on its zone's clock; nothing while it is paused or broken."""
+        _count(count)
 
-    async def anext_runs(self, name: str, count: int = 5) -> builtins.list[datetime]:
-        return await self._store().aread(_next_runs(name, count))
+        async def look(tx: Tx) -> builtins.list[datetime]:
+            schedule = await schedules.get_schedule(tx, name)
+            if schedule.state is not ScheduleState.ACTIVE:
+                return []
+            return [
+                local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)
+            ]
+
+        return Op(look)
+
+    anext_runs = next_runs.awaiting
 
     def preview(self, cron: str, *, zone: str = "UTC", after: datetime, count: int = 5) -> builtins.list[datetime]:
-        """When an expression would fire. InvalidInput says what is wrong with it."""
+        """Return when an expression would fire. InvalidInput says what is wrong with it."""
         timing = Timing(expression=cron, every=None, zone=zone)
         found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
         return [local_time(tick, zone) for tick in found]
 
 
-def _backfilling(name: str, start: datetime, end: datetime, dry_run: bool, by: Operator) -> Op[Backfill]:
-    first, last = check_instant("start", start), check_instant("end", end)
-    return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
+class TenantSchedules:
+    """The schedules of one tenant: `app.scoped("acme").schedules`. What code declares is the app's own and not here.
 
+    In the store a tenant's schedule is named `acme/nightly`, and so it is in the app's own list; here it is `nightly`.
+    Its jobs are the tenant's. That name is the whole key: two tenants can each have a schedule `nightly`.
+    """
 
-def _next_runs(name: str, count: int) -> Op[builtins.list[datetime]]:
-    _count(count)
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        schedules: Schedules,
+        scope: Scope,
+        check: Callable[[JobRequest[Any]], None],
+    ) -> None:
+        self._store = store
+        self._all = schedules
+        self._scope = scope
+        self._check = check
+        self._prefix = f"{scope.home}{_BETWEEN}"
 
-    async def look(tx: Tx) -> builtins.list[datetime]:
-        schedule = await schedules.get_schedule(tx, name)
-        if schedule.state is not ScheduleState.ACTIVE:
-            return []
-        return [local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)]
+    @composed
+    async def list(self, line: Line) -> builtins.list[Schedule]:
+        """Every schedule of the tenant, by name."""
+        return self._own_of(await line.read(self._listing()))
 
-    return Op(look)
+    alist = list.awaiting
+
+    @composed
+    async def get(self, line: Line, name: str) -> Schedule:
+        """One schedule. NotFound if there is none."""
+        return self._shown(await self._found(line, name))
+
+    aget = get.awaiting
+
+    @composed
+    async def create(
+        self,
+        line: Line,
+        /,
+        name: str,
+        job: JobRequest[Any] | Task[Any, Any],
+        *,
+        actor: str = "app",
+        reason: str = "",
+        **when: Any,
+    ) -> Schedule:
+        """Make a schedule whose jobs are the tenant's: `create("digest", mail.job("all"), cron="0 8 * * *")`."""
+        key, own = self._key(name), self._own(job)
+        made = await line.call(self._all.create, self._all.acreate, key, own, actor=actor, reason=reason, **when)
+        return self._shown(made)
+
+    acreate = create.awaiting
+
+    @composed
+    async def edit(self, line: Line, /, name: str, *, actor: str = "app", reason: str = "", **changes: Any) -> Schedule:
+        """Change a schedule, as `app.schedules.edit` does."""
+        key = (await self._found(line, name)).name
+        edited = await line.call(self._all.edit, self._all.aedit, key, actor=actor, reason=reason, **changes)
+        return self._shown(edited)
+
+    aedit = edit.awaiting
+
+    @composed
+    async def pause(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        """Fire no more until `resume`."""
+        key = (await self._found(line, name)).name
+        return self._shown(await line.call(self._all.pause, self._all.apause, key, actor=actor, reason=reason))
+
+    apause = pause.awaiting
+
+    @composed
+    async def resume(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
+        """Fire again from the next tick on."""
+        key = (await self._found(line, name)).name
+        return self._shown(await line.call(self._all.resume, self._all.aresume, key, actor=actor, reason=reason))
+
+    aresume = resume.awaiting
+
+    @composed
+    async def delete(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> None:
+        """Remove a schedule; its jobs stay."""
+        key = (await self._found(line, name)).name
+        await line.call(self._all.delete, self._all.adelete, key, actor=actor, reason=reason)
+
+    adelete = delete.awaiting
+
+    @composed
+    async def run_now(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
+        """Make a job now, under the overlap policy."""
+        key = (await self._found(line, name)).name
+        return await line.call(self._all.run_now, self._all.arun_now, key, actor=actor, reason=reason)
+
+    arun_now = run_now.awaiting
+
+    @composed
+    async def backfill(
+        self,
+        line: Line,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        dry_run: bool = False,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Backfill:
+        """Make the jobs of past ticks that have none, as `app.schedules.backfill` does."""
+        key = (await self._found(line, name)).name
+        said: Any = {"dry_run": dry_run, "actor": actor, "reason": reason}
+        return await line.call(self._all.backfill, self._all.abackfill, key, start, end, **said)
+
+    abackfill = backfill.awaiting
+
+    @composed
+    async def ticks(self, line: Line, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
+        """The newest ticks that made a job, each with that job's id."""
+        key = (await self._found(line, name)).name
+        return await line.call(self._all.ticks, self._all.aticks, key, limit)
+
+    aticks = ticks.awaiting
+
+    @composed
+    async def runs(self, line: Line, names: Sequence[str], limit: int = 20) -> dict[str, builtins.list[ScheduledRun]]:
+        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
+        own = {one.name for one in self._own_of(await line.read(self._listing()))} & set(names)
+        keys = [self._key(name) for name in sorted(own)]
+        found = await line.call(self._all.runs, self._all.aruns, keys, limit)
+        return {name.removeprefix(self._prefix): runs for name, runs in found.items()}
+
+    aruns = runs.awaiting
+
+    @composed
+    async def next_runs(self, line: Line, name: str, count: int = 5) -> builtins.list[datetime]:
+        """Return when it fires next."""
+        key = (await self._found(line, name)).name
+        return await line.call(self._all.next_runs, self._all.anext_runs, key, count)
+
+    anext_runs = next_runs.awaiting
+
+    def _key(self, name: str) -> str:
+        if _BETWEEN in self._scope.home:
+            raise InvalidInput(f"tenant {self._scope.home!r} has a {_BETWEEN} in its name, and can have no schedules")
+        return check_name("the schedule's name, with its tenant's,", self._prefix + check_name("the name", name))
+
+    async def _found(self, line: Line, name: str) -> Schedule:
+        """Read a schedule of the tenant. One that an operator made under its name for others' jobs is not its own."""
+        key = self._key(name)
+        schedule = await line.read(Op(lambda tx: schedules.get_schedule(tx, key)))
+        if not self._is_own(schedule):
+            raise NotFound("schedule", schedule.name)
+        return schedule
+
+    def _listing(self) -> Op[builtins.list[Schedule]]:
+        return Op(lambda tx: schedules.list_schedules(tx, self._prefix))
+
+    def _own_of(self, found: builtins.list[Schedule]) -> builtins.list[Schedule]:
+        return [self._shown(one) for one in found if self._is_own(one)]
+
+    def _is_own(self, schedule: Schedule) -> bool:
+        if _BETWEEN in self._scope.home or not schedule.name.startswith(self._prefix):
+            return False
+        return bool(json.loads(schedule.options).get("tenant") == self._scope.home)
+
+    def _shown(self, schedule: Schedule) -> Schedule:
+        return replace(schedule, name=schedule.name.removeprefix(self._prefix))
+
+    def _own(self, job: JobRequest[Any] | Task[Any, Any]) -> JobRequest[Any] | Task[Any, Any]:
+        options = job.call_options if isinstance(job, Task) else job.options
+        self._scope.of(options.tenant)
+        mine = replace(options, tenant=self._scope.home)
+        if isinstance(job, Task):
+            return job._with(mine)
+        self._check(job)
+        return job.with_options(mine)
 
 
 def _count(count: int) -> int:

@@ -12,7 +12,7 @@ says what it is about, and what lies beyond the scope does not exist, in the sam
 
 Under EVERYTHING the operations are returned as they are: whoever has no tenants pays nothing. A cursor is a place in a
 list that is filtered in SQL, so a foreign one shows nothing of its owner; one that names a job goes through `sees`.
-The view itself is `client/scoped.py`: add the sub-client there. `tests/conformance/test_tenants.py` finds every
+The view itself is `client/tenants.py`: add the sub-client there. `tests/conformance/test_tenants.py` finds every
 public method of the view by itself, and fails until it is told how to call a new one.
 """
 

@@ -16,6 +16,8 @@ from ..rules.tokens import looks_like_token
 from ..storage.ops import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
 from ..transactions import joined
+from .calls import composed, reads, writes
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 logger: Final = logging.getLogger("holdfast")
@@ -35,8 +37,10 @@ class Signals:
         self._scope = scope
         self._limit = limit
 
-    def send(
+    @composed
+    async def send(
         self,
+        line: Line,
         target: Target,
         name: str | None = None,
         payload: object = None,
@@ -53,74 +57,59 @@ class Signals:
         in the caller's own transaction.
         """
         op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        connection, store = joined(self._store, connection), self._store()
-        return _sent(store.write(op) if connection is None else store.within(connection, op))
+        return _sent(await line.join(joined(self._store, connection), op))
 
-    async def asend(
-        self,
-        target: Target,
-        name: str | None = None,
-        payload: object = None,
-        *,
-        key: str | None = None,
-        source: str = "",
-        tenant: str | None = None,
-        connection: object | None = None,
-    ) -> Sent:
-        """The awaiting twin of `send`."""
-        op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        connection, store = joined(self._store, connection), self._store()
-        return _sent(await (store.awrite(op) if connection is None else store.awithin(connection, op)))
+    asend = send.awaiting
 
+    @reads
     def pending(
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
-    ) -> list[Pending]:
+    ) -> Op[list[Pending]]:
         """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
 
         `after` is the last id of the page before.
         """
-        return self._store().read(_pending(job, self._scope.within(tenant), after, limit))
+        n, job_id, whose = _limit(limit), None if job is None else _id(job), self._scope.within(tenant)
+        return Op(lambda tx: waitpoints.pending(tx, tenant=whose, job_id=job_id, after=after, limit=n))
 
-    async def apending(
-        self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
-    ) -> builtins.list[Pending]:
-        return await self._store().aread(_pending(job, self._scope.within(tenant), after, limit))
+    apending = pending.awaiting
 
-    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
+    @reads
+    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> Op[builtins.list[Letter]]:
         """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
-        return self._store().read(self._scope.sees(_id(job), _received(job, before, limit)))
+        n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
+        return self._scope.sees(job_id, Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True))
 
-    async def areceived(self, job: Target, *, before: int | None = None, limit: int = 100) -> builtins.list[Letter]:
-        return await self._store().aread(self._scope.sees(_id(job), _received(job, before, limit)))
+    areceived = received.awaiting
 
+    @writes
     def resume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
+    ) -> Op[None]:
         """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
-        self._store().write(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
+        job_id, text, whose = _id(job), self._text(payload), self._scope.within(tenant)
+        return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=whose))
 
-    async def aresume(
-        self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
-    ) -> None:
-        await self._store().awrite(_resume(job, self._text(payload), self._scope.within(tenant), actor, reason))
+    aresume = resume.awaiting
 
-    def answer(self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = "") -> Sent | None:
-        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
-        return self._store().write(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
-
-    async def aanswer(
+    @writes
+    def answer(
         self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
-    ) -> Sent | None:
-        return await self._store().awrite(_answer(waitpoint, self._text(payload), self._scope.tenant, actor, reason))
+    ) -> Op[Sent | None]:
+        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
+        place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
+        signal = Signal(name="", payload=self._text(payload), source=actor, tenant=self._scope.tenant)
+        return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
 
-    def refused(self) -> int:
-        """How many tokens were refused since the store was made."""
-        self._scope.whole("the count of refused tokens")
-        return self._store().read(Op(signals.refused_tokens, single=True))
+    aanswer = answer.awaiting
 
-    async def arefused(self) -> int:
+    @reads
+    def refused(self) -> Op[int]:
+        """Count the tokens that were refused since the store was made."""
         self._scope.whole("the count of refused tokens")
-        return await self._store().aread(Op(signals.refused_tokens, single=True))
+        return Op(signals.refused_tokens, single=True)
+
+    arefused = refused.awaiting
 
     def _text(self, payload: object) -> str:
         return encode(payload, what="the signal's payload", limit=self._limit())
@@ -147,27 +136,6 @@ def _sent(answer: Sent | None) -> Sent:
         waits_for = ", ".join(map(repr, answer.waits_for))
         logger.warning("job %s waits for %s; signal %d is kept for later", answer.job_id, waits_for, answer.seq)
     return answer
-
-
-def _pending(job: Target | None, tenant: str | None, after: str, limit: int) -> Op[list[Pending]]:
-    n, job_id = _limit(limit), None if job is None else _id(job)
-    return Op(lambda tx: waitpoints.pending(tx, tenant=tenant, job_id=job_id, after=after, limit=n))
-
-
-def _received(job: Target, before: int | None, limit: int) -> Op[list[Letter]]:
-    n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
-    return Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True)
-
-
-def _answer(waitpoint: str, payload: str, tenant: str | None, actor: str, reason: str) -> Op[Sent | None]:
-    place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
-    signal = Signal(name="", payload=payload, source=actor, tenant=tenant)
-    return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
-
-
-def _resume(job: Target, text: str, tenant: str | None, actor: str, reason: str) -> Op[None]:
-    job_id = _id(job)
-    return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=tenant))
 
 
 def _checked(name: str | None, payload: str, key: str | None, source: str, tenant: str | None) -> dict[str, Any]:

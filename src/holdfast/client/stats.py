@@ -10,12 +10,13 @@ from typing import Final
 from ..clock import SYSTEM_CLOCK
 from ..draining import run_blocking
 from ..engine.meter import Meter
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound
 from ..model.stats import (
     COUNTERS,
     LATENCIES,
     MINUTE,
     ErrorGroup,
+    FailedRun,
     HealthPoint,
     LimitStats,
     MetricPoint,
@@ -25,11 +26,13 @@ from ..model.stats import (
     TaskStats,
     WorkerStats,
 )  # fmt: skip
-from ..names import check_queue
+from ..names import check_name, check_queue
+from ..rules.fingerprint import fingerprint as kind_of
 from ..storage.disk import log_bytes
 from ..storage.ops import errors, insight, leadership, rollup, stats
-from ..storage.port import Op, Store, Tx
-from .failures import FailedRuns
+from ..storage.port import Op, Row, Store, Tx
+from .calls import composed, reads
+from .lines import Line
 
 MOST_MINUTES: Final = 2_000
 """What one call reads of a series; further back by `before`."""
@@ -39,11 +42,15 @@ MOST_OF_TASKS: Final = 1_440
 """Minutes that are read of all tasks at once: a day."""
 _MOST_POINTS: Final = 50_000
 _MOST_ERRORS: Final = 1_000
+MOST_RUNS: Final = 1_000
+_REMEMBERED: Final = 20_000
+_LOOKED_AT: Final = 2_000
+"""The newest failed runs of a tenant, whose kinds are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What a queue did in the last closed minutes."""
+    """The work of a queue in the last closed minutes."""
 
     queue: str
     minutes: int
@@ -57,111 +64,150 @@ class Throughput:
 
 
 class Stats:
-    """How the queues, workers and the store of one app fare."""
+    """Numbers of the queues, the workers and the store of one app."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    def queues(self) -> builtins.list[QueueStats]:
+    @reads
+    def queues(self) -> Op[builtins.list[QueueStats]]:
         """Every queue now: counts by label, the oldest due job, slots in use."""
-        return self._store().read(Op(stats.queues))
+        return Op(stats.queues)
 
-    async def aqueues(self) -> builtins.list[QueueStats]:
-        return await self._store().aread(Op(stats.queues))
+    aqueues = queues.awaiting
 
-    def queue(self, name: str) -> QueueStats:
+    @composed
+    async def queue(self, line: Line, name: str) -> QueueStats:
         """One queue now; one that nobody has heard of is empty."""
-        return _pick(self.queues(), check_queue(name))
+        return _pick(await line.read(Op(stats.queues)), check_queue(name))
 
-    async def aqueue(self, name: str) -> QueueStats:
-        return _pick(await self.aqueues(), check_queue(name))
+    aqueue = queue.awaiting
 
-    def throughput(self, minutes: int = 5) -> builtins.list[Throughput]:
-        """What each queue did in the last closed minutes, up to 240."""
-        return self._store().read(_throughput(minutes))
+    @reads
+    def throughput(self, minutes: int = 5) -> Op[builtins.list[Throughput]]:
+        """Return the work of each queue in the last closed minutes, up to 240."""
+        _check_minutes(minutes, MOST_AT_A_GLANCE)
 
-    async def athroughput(self, minutes: int = 5) -> builtins.list[Throughput]:
-        return await self._store().aread(_throughput(minutes))
+        async def run(tx: Tx) -> list[Throughput]:
+            until = await _newest(tx)
+            counted, worst = await rollup.totals(tx, until - minutes * MINUTE, until)
+            queues = sorted({queue for queue, _ in counted} | {point.queue for point in worst})
+            return [
+                Throughput(
+                    queue=queue,
+                    minutes=minutes,
+                    counts={metric: count for (name, metric), count in counted.items() if name == queue},
+                    latencies={point.metric: point for point in worst if point.queue == queue},
+                )
+                for queue in queues
+            ]
 
-    def tasks(self, minutes: int = 60) -> builtins.list[TaskStats]:
-        """What each task did in the last closed minutes, up to 1,440 (a day), by name."""
-        return self._store().read(_tasks(minutes))
+        return Op(run)
 
-    async def atasks(self, minutes: int = 60) -> builtins.list[TaskStats]:
-        return await self._store().aread(_tasks(minutes))
+    athroughput = throughput.awaiting
 
-    def timeline(self, minutes: int = 60) -> builtins.list[MetricPoint]:
+    @reads
+    def tasks(self, minutes: int = 60) -> Op[builtins.list[TaskStats]]:
+        """Return the work of each task in the last closed minutes, up to 1,440 (a day), by name."""
+        _check_minutes(minutes, MOST_OF_TASKS)
+
+        async def run(tx: Tx) -> list[TaskStats]:
+            until = await _newest(tx)
+            return await rollup.task_totals(tx, until - minutes * MINUTE, until)
+
+        return Op(run)
+
+    atasks = tasks.awaiting
+
+    @reads
+    def timeline(self, minutes: int = 60) -> Op[builtins.list[MetricPoint]]:
         """Every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
-        return self._store().read(_timeline(minutes))
+        _check_minutes(minutes, MOST_AT_A_GLANCE)
 
-    async def atimeline(self, minutes: int = 60) -> builtins.list[MetricPoint]:
-        return await self._store().aread(_timeline(minutes))
+        async def run(tx: Tx) -> list[MetricPoint]:
+            until = await _newest(tx)
+            return await rollup.window(tx, until - minutes * MINUTE, until, _MOST_POINTS)
 
+        return Op(run)
+
+    atimeline = timeline.awaiting
+
+    @reads
     def series(
         self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
-    ) -> builtins.list[MetricPoint]:
+    ) -> Op[builtins.list[MetricPoint]]:
         """One metric of one queue, minute by minute, oldest first; minutes in which nothing happened are left out.
 
         `before` is an instant in microseconds, such as the first minute of the last answer, to page back.
         """
-        return self._store().read(_series(queue, metric, minutes, before))
+        name = check_queue(queue)
+        _check_minutes(minutes, MOST_MINUTES)
+        if metric not in (*COUNTERS, *LATENCIES):
+            raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
 
-    async def aseries(
-        self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
-    ) -> builtins.list[MetricPoint]:
-        return await self._store().aread(_series(queue, metric, minutes, before))
+        async def run(tx: Tx) -> list[MetricPoint]:
+            until = before if before is not None else await insight.clock(tx)
+            return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
 
-    def health(self, minutes: int = 60, *, before: int | None = None) -> builtins.list[HealthPoint]:
+        return Op(run)
+
+    aseries = series.awaiting
+
+    @reads
+    def health(self, minutes: int = 60, *, before: int | None = None) -> Op[builtins.list[HealthPoint]]:
         """Return the health of the worker processes and of the database, minute by minute, oldest first.
 
         `before` is an instant in microseconds, to page back. Minutes without a worker are left out.
         """
-        return self._store().read(_health(minutes, before))
+        _check_minutes(minutes, MOST_MINUTES)
 
-    async def ahealth(self, minutes: int = 60, *, before: int | None = None) -> builtins.list[HealthPoint]:
-        return await self._store().aread(_health(minutes, before))
+        async def run(tx: Tx) -> list[HealthPoint]:
+            until = before if before is not None else await insight.clock(tx)
+            return await stats.health_history(tx, until - minutes * MINUTE, until)
 
-    def limits(self) -> builtins.list[LimitStats]:
+        return Op(run)
+
+    ahealth = health.awaiting
+
+    @reads
+    def limits(self) -> Op[builtins.list[LimitStats]]:
         """Every limit and how much of it is in use, the most saturated first."""
-        return self._store().read(Op(stats.limits))
+        return Op(stats.limits)
 
-    async def alimits(self) -> builtins.list[LimitStats]:
-        return await self._store().aread(Op(stats.limits))
+    alimits = limits.awaiting
 
-    def workers(self) -> builtins.list[WorkerStats]:
+    @reads
+    def workers(self) -> Op[builtins.list[WorkerStats]]:
         """Every registered worker, whether it lives, and how its process fares."""
-        return self._store().read(Op(stats.workers))
+        return Op(stats.workers)
 
-    async def aworkers(self) -> builtins.list[WorkerStats]:
-        return await self._store().aread(Op(stats.workers))
+    aworkers = workers.awaiting
 
-    def store(self) -> StoreStats:
+    @composed
+    async def store(self, line: Line) -> StoreStats:
         """The database's health: its size, what could be cleaned, how long claims take."""
-        store = self._store()
-        return _with_wal(*store.read(Op(lambda tx: stats.store(tx, store.backend))))
+        backend = line.store.backend
+        return _with_wal(*await line.read(Op(lambda tx: stats.store(tx, backend))))
 
-    async def astore(self) -> StoreStats:
-        store = self._store()
-        return _with_wal(*await store.aread(Op(lambda tx: stats.store(tx, store.backend))))
+    astore = store.awaiting
 
     def operations(self) -> builtins.list[OperationStats]:
-        """How long each operation of the store took in this process since the store was opened. Reads no database."""
+        """Return the durations of the store's operations in this process since it was opened. Reads no database."""
         return self._store().timings.read()
 
-    def leaders(self) -> dict[str, str]:
-        """Who does what one worker is enough for: the worker's id by role, as long as its lease holds."""
-        return self._store().read(Op(leadership.leaders))
+    @reads
+    def leaders(self) -> Op[dict[str, str]]:
+        """Return the worker that leads each role, by its id, as long as its lease holds."""
+        return Op(leadership.leaders)
 
-    async def aleaders(self) -> dict[str, str]:
-        return await self._store().aread(Op(leadership.leaders))
+    aleaders = leaders.awaiting
 
-    def probe(self) -> None:
+    @composed
+    async def probe(self, line: Line) -> None:
         """Take the store's write lock once and change nothing; raises what stands in the way of a write."""
-        self._store().write(Op(insight.clock, single=True))
+        await line.write(Op(insight.clock, single=True))
 
-    async def aprobe(self) -> None:
-        """The awaiting twin of `probe`."""
-        await self._store().awrite(Op(insight.clock, single=True))
+    aprobe = probe.awaiting
 
     def roll(self) -> None:
         """Roll the minutes that have closed, as workers do by themselves. For tests and scripts that `drain`."""
@@ -174,105 +220,101 @@ class Stats:
             pass
 
 
-class Errors(FailedRuns):
-    """What went wrong, by kind: same task, same exception, same way through the code."""
+class FailedRuns:
+    """The newest runs that failed, of all tenants or of one. Each run's kind is worked out once."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], tenant: str | None = None) -> None:
         self._store = store
+        self._tenant = tenant
+        self._known: dict[tuple[str, int], str] = {}
 
-    def list(self, *, task: str | None = None, since: int | None = None, limit: int = 50) -> builtins.list[ErrorGroup]:
-        """The kinds, the last seen first. `since` is an instant in microseconds."""
-        return self._store().read(_errors(task, since, limit))
+    @composed
+    async def runs(
+        self, line: Line, *, fingerprint: str | None = None, since: int = 0, limit: int = 200
+    ) -> list[FailedRun]:
+        """The newest failed runs, of one kind or of all. Looks at the newest 1,000 since an instant in microseconds."""
+        return self._told(await line.read(self._recent(since)), fingerprint, limit)
 
-    async def alist(
+    aruns = runs.awaiting
+
+    def _recent(self, since: int) -> Op[list[Row]]:
+        return Op(lambda tx: errors.recent(tx, tenant=self._tenant, since=since, n=MOST_RUNS), single=True)
+
+    def _told(self, rows: list[Row], fingerprint: str | None, limit: int) -> list[FailedRun]:
+        if not 1 <= limit <= MOST_RUNS:
+            raise InvalidInput(f"limit is {limit}; use 1 to {MOST_RUNS:,}")
+        runs = [self._run(row) for row in rows]
+        return [run for run in runs if fingerprint in (None, run.fingerprint)][:limit]
+
+    def _run(self, row: Row) -> FailedRun:
+        at, job_id, epoch, task, error, attempt, outcome, state, queue, tenant = row
+        return FailedRun(
+            at=at, job_id=job_id, epoch=epoch, task=task, fingerprint=self._kind(job_id, epoch, task, error),
+            attempt=attempt, outcome=outcome, error=error, state=state, queue=queue, tenant=tenant,
+        )  # fmt: skip
+
+    def _kind(self, job_id: str, epoch: int, task: str, error: str) -> str:
+        known = self._known
+        found = known.get((job_id, epoch))
+        if found is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            found = known[job_id, epoch] = kind_of(task, error).key
+        return found
+
+
+class Errors(FailedRuns):
+    """Errors by kind: same task, same exception, same way through the code."""
+
+    @reads
+    def list(
         self, *, task: str | None = None, since: int | None = None, limit: int = 50
-    ) -> builtins.list[ErrorGroup]:
-        return await self._store().aread(_errors(task, since, limit))
+    ) -> Op[builtins.list[ErrorGroup]]:
+        """The kinds, the last seen first. `since` is an instant in microseconds."""
+        n = _checked_limit(limit)
+        return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=n), single=True)
 
-    def show(self, fingerprint: str) -> ErrorGroup:
+    alist = list.awaiting
+
+    @reads
+    def show(self, fingerprint: str) -> Op[ErrorGroup]:
         """One kind, with the traceback of its newest."""
-        return self._store().read(Op(lambda tx: errors.get_error(tx, fingerprint), single=True))
+        return Op(lambda tx: errors.get_error(tx, fingerprint), single=True)
 
-    async def ashow(self, fingerprint: str) -> ErrorGroup:
-        return await self._store().aread(Op(lambda tx: errors.get_error(tx, fingerprint), single=True))
+    ashow = show.awaiting
+
+
+class TenantErrors(FailedRuns):
+    """Errors of a tenant's jobs, by kind."""
+
+    def __init__(self, store: Callable[[], Store], tenant: str) -> None:
+        super().__init__(store, tenant)
+        self._whose = tenant
+
+    @composed
+    async def list(
+        self, line: Line, *, task: str | None = None, since: int | None = None, limit: int = 50
+    ) -> builtins.list[ErrorGroup]:
+        """The kinds among the newest 2,000 failed runs, the last seen first. `since` is in microseconds."""
+        return _kinds(await line.read(_failures(self._whose, task, since)))[: _checked_limit(limit)]
+
+    alist = list.awaiting
+
+    @composed
+    async def show(self, line: Line, fingerprint: str) -> ErrorGroup:
+        """One kind, with the traceback of its newest."""
+        return _one(await line.read(_failures(self._whose)), fingerprint)
+
+    ashow = show.awaiting
 
 
 def _pick(found: list[QueueStats], name: str) -> QueueStats:
     return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
 
 
-def _throughput(minutes: int) -> Op[list[Throughput]]:
-    _check_minutes(minutes, MOST_AT_A_GLANCE)
-
-    async def run(tx: Tx) -> list[Throughput]:
-        until = await _newest(tx)
-        counted, worst = await rollup.totals(tx, until - minutes * MINUTE, until)
-        queues = sorted({queue for queue, _ in counted} | {point.queue for point in worst})
-        return [
-            Throughput(
-                queue=queue,
-                minutes=minutes,
-                counts={metric: count for (name, metric), count in counted.items() if name == queue},
-                latencies={point.metric: point for point in worst if point.queue == queue},
-            )
-            for queue in queues
-        ]
-
-    return Op(run)
-
-
-def _tasks(minutes: int) -> Op[list[TaskStats]]:
-    _check_minutes(minutes, MOST_OF_TASKS)
-
-    async def run(tx: Tx) -> list[TaskStats]:
-        until = await _newest(tx)
-        return await rollup.task_totals(tx, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _timeline(minutes: int) -> Op[list[MetricPoint]]:
-    _check_minutes(minutes, MOST_AT_A_GLANCE)
-
-    async def run(tx: Tx) -> list[MetricPoint]:
-        until = await _newest(tx)
-        return await rollup.window(tx, until - minutes * MINUTE, until, _MOST_POINTS)
-
-    return Op(run)
-
-
 async def _newest(tx: Tx) -> int:
     """The end of the newest minute that is rolled."""
     return await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
-
-
-def _series(queue: str, metric: str, minutes: int, before: int | None) -> Op[list[MetricPoint]]:
-    name = check_queue(queue)
-    _check_minutes(minutes, MOST_MINUTES)
-    if metric not in (*COUNTERS, *LATENCIES):
-        raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
-
-    async def run(tx: Tx) -> list[MetricPoint]:
-        until = before if before is not None else await insight.clock(tx)
-        return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _health(minutes: int, before: int | None) -> Op[list[HealthPoint]]:
-    _check_minutes(minutes, MOST_MINUTES)
-
-    async def run(tx: Tx) -> list[HealthPoint]:
-        until = before if before is not None else await insight.clock(tx)
-        return await stats.health_history(tx, until - minutes * MINUTE, until)
-
-    return Op(run)
-
-
-def _errors(task: str | None, since: int | None, limit: int) -> Op[list[ErrorGroup]]:
-    if not 1 <= limit <= _MOST_ERRORS:
-        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST_ERRORS:,}")
-    return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=limit), single=True)
 
 
 def _check_minutes(minutes: int, most: int) -> None:
@@ -282,3 +324,25 @@ def _check_minutes(minutes: int, most: int) -> None:
 
 def _with_wal(health: StoreStats, file: str | None) -> StoreStats:
     return health if file is None else replace(health, wal_bytes=log_bytes(file))
+
+
+def _failures(tenant: str, task: str | None = None, since: int | None = None) -> Op[errors.Page]:
+    named = None if task is None else check_name("task", task)
+    return Op(lambda tx: errors.failures_of(tx, tenant, task=named, since=since, n=_LOOKED_AT), single=True)
+
+
+def _kinds(found: errors.Page) -> list[ErrorGroup]:
+    return sorted(errors.grouped(found), key=lambda group: (-group.last_seen, group.fingerprint))
+
+
+def _one(found: errors.Page, fingerprint: str) -> ErrorGroup:
+    for group in _kinds(found):
+        if group.fingerprint == fingerprint:
+            return group
+    raise NotFound("error", fingerprint)
+
+
+def _checked_limit(limit: int) -> int:
+    if not 1 <= limit <= _MOST_ERRORS:
+        raise InvalidInput(f"limit is {limit}; use 1 to {_MOST_ERRORS:,}")
+    return limit

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from ..context import JobInfo, Stop
-from ..errors import BlockingCall, InvalidInput
+from ..errors import BlockingCall, CursorExpired, InvalidCursor, InvalidInput
 from ..handle import Job
 from ..model.job import Ended, JobRecord
-from ..model.stream import MAX_PAGE, Frame, Progress, StreamPage, Stretch, Summary
+from ..model.stream import (
+    END,
+    MAX_PAGE,
+    START,
+    SUPERSEDED,
+    TRIMMED,
+    Cursor,
+    Frame,
+    Progress,
+    StreamPage,
+    Stretch,
+    Summary,
+)
 from ..names import check_name, check_timeout
 from ..options import Seconds
 from ..storage.ops import insight, streams, tenancy
@@ -25,15 +37,24 @@ from ..streams.inline import InlineOutlet
 from ..streams.outlet import Outlet
 from ..telemetry import is_run_of, refuse_on_event_loop
 from . import watch
+from .calls import composed
 from .jobs import first_reason
-from .looks import SharedLooks
+from .lines import AwaitingLine, BlockingLine, Line, each
 from .scope import EVERYTHING, Scope
-from .tail import Tail
 
 Target: TypeAlias = "str | Job[Any]"
 
 # Frames may have 64 KiB each.
 _PAGE: Final = 500
+
+# Seconds. On SQLite any commit of another process rings: one look in so long is enough for a stream.
+_BETWEEN_LOOKS: Final = 0.004
+_AFTER_NOTHING: Final = 0.05
+# A ring may be lost; then a look finds what came. While much is said, a silence is suspicious.
+_FIRST_SILENCE: Final = 0.05
+_LONGEST_SILENCE: Final = 2.0
+
+_Look: TypeAlias = "Callable[[], Coroutine[Any, Any, Stretch]]"
 
 
 class Streams:
@@ -49,8 +70,10 @@ class Streams:
         )
         self._inline: dict[str, InlineOutlet] = {}
 
-    def read(
+    @composed
+    async def read(
         self,
+        line: Line,
         job: Target,
         *,
         after: str | None = None,
@@ -64,19 +87,9 @@ class Streams:
         are read.
         """
         tail = _tail(job, after, limit, best_effort, until)
-        return tail.take(self._look(tail))
+        return tail.take(await self._look(line, tail))
 
-    async def aread(
-        self,
-        job: Target,
-        *,
-        after: str | None = None,
-        until: str | None = None,
-        limit: int = 1_000,
-        best_effort: bool = True,
-    ) -> StreamPage:
-        tail = _tail(job, after, limit, best_effort, until)
-        return tail.take(await self._alook(tail))
+    aread = read.awaiting
 
     def follow(
         self, job: Target, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
@@ -87,7 +100,7 @@ class Streams:
         """
         tail, patience = _tail(job, after, _PAGE, best_effort), check_timeout(timeout)
         self._refuse_to_block(tail, patience, "async for frame in app.astream(job)")
-        return (frame for page in self._pages(tail, patience) for frame in page.frames)
+        return each(self._frames(BlockingLine(self._store), tail, patience))
 
     def afollow(
         self,
@@ -98,57 +111,50 @@ class Streams:
         best_effort: bool = True,
         at_once: int = _PAGE,
     ) -> AsyncIterator[Frame]:
-        """The awaiting twin of `follow`: `async for frame in …`. At most `at_once` frames are in memory."""
-        return self._frames(_tail(job, after, at_once, best_effort), check_timeout(timeout))
+        """Every frame, as `follow` gives them: `async for frame in …`. At most `at_once` frames are in memory."""
+        tail, patience = _tail(job, after, at_once, best_effort), check_timeout(timeout)
+        return self._frames(AwaitingLine(self._store), tail, patience)
 
-    def tail(
-        self, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
+    @composed
+    async def tail(
+        self, line: Line, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
     ) -> StreamPage:
         """One page: what is there after a cursor, or what comes within so many seconds, or nothing."""
         tail, patience = _tail(job, after, _PAGE, best_effort), check_timeout(timeout)
-        self._refuse_to_block(tail, patience, "await app.streams.atail(job)")
-        return next(self._pages(tail, patience), tail.nothing())
-
-    async def atail(
-        self, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
-    ) -> StreamPage:
-        tail = _tail(job, after, _PAGE, best_effort)
-        pages = self._apages(tail, check_timeout(timeout))
+        if isinstance(line, BlockingLine):
+            self._refuse_to_block(tail, patience, "await app.streams.atail(job)")
+        pages = self._pages(line, tail, patience)
         try:
             return await anext(pages, tail.nothing())
         finally:
             await pages.aclose()
 
-    def progress(self, job: Target) -> Progress:
-        """How far a job says it is."""
+    atail = tail.awaiting
+
+    @composed
+    async def progress(self, line: Line, job: Target) -> Progress:
+        """Return the progress that a job has reported."""
         job_id = _id(job)
         if (kept := self._inline.get(job_id)) is not None:
             return kept.progress
-        return self._store().read(self._scope.sees(job_id, _progress(job_id)))
+        return await line.read(self._scope.sees(job_id, Op(lambda tx: streams.progress_of(tx, job_id), single=True)))
 
-    async def aprogress(self, job: Target) -> Progress:
-        job_id = _id(job)
-        if (kept := self._inline.get(job_id)) is not None:
-            return kept.progress
-        return await self._store().aread(self._scope.sees(job_id, _progress(job_id)))
+    aprogress = progress.awaiting
 
-    def summary(self, job: Target) -> Summary:
+    @composed
+    async def summary(self, line: Line, job: Target) -> Summary:
         """The document that a job keeps about itself; an empty one of version 0 before its first word."""
         job_id = _id(job)
         if (kept := self._inline.get(job_id)) is not None:
             return kept.summary
-        return self._store().read(self._scope.sees(job_id, _summary(job_id)))
+        return await line.read(self._scope.sees(job_id, Op(lambda tx: streams.summary_of(tx, job_id), single=True)))
 
-    async def asummary(self, job: Target) -> Summary:
-        job_id = _id(job)
-        if (kept := self._inline.get(job_id)) is not None:
-            return kept.summary
-        return await self._store().aread(self._scope.sees(job_id, _summary(job_id)))
+    asummary = summary.awaiting
 
     # -- for the contexts of running jobs
 
     def outlet(self, info: JobInfo, stop: Stop) -> Outlet | InlineOutlet:
-        """Where a run says what it has to say. Of two threads that ask at once both get the same."""
+        """Return the writing end of a run's stream. Two threads that ask at once get the same one."""
         self._scope.whole("the writing end of a stream")
         with self._desk.lock:
             if stop.outlet is None and info.worker:
@@ -162,8 +168,6 @@ class Streams:
         """The stream of an inline job, in memory."""
         return self._inline.setdefault(info.id, InlineOutlet(info))
 
-    # -- the two colours of reading
-
     def _refuse_to_block(self, tail: Tail, patience: float | None, instead: str) -> None:
         """Raise BlockingCall in a task, whose slot the reader would hold, and on an event loop."""
         if patience == 0 or tail.job_id in self._inline:
@@ -175,13 +179,13 @@ class Streams:
             )
         refuse_on_event_loop("a blocking read of a stream", instead)
 
-    def _pages(self, tail: Tail, patience: float | None) -> Iterator[StreamPage]:
+    async def _pages(self, line: Line, tail: Tail, patience: float | None) -> AsyncGenerator[StreamPage, None]:
         """Pages with frames in them, and the last one in any case."""
         with self._listening(tail) as listener:
             since, is_slow = time.monotonic(), _once_slow()
             while True:
                 looked = time.monotonic()
-                page = tail.take(self._look(tail))
+                page = tail.take(await self._look(line, tail))
                 if page.frames or page.closed:
                     yield page
                     since = time.monotonic()
@@ -190,29 +194,10 @@ class Streams:
                 if page.closed or (silence := _silence(tail, since, patience)) is None:
                     return
                 if is_slow(since):
-                    self._ends.warn(tail.job_id)
-                listener.wait(silence)
+                    await line.call(self._ends.warn, self._ends.awarn, tail.job_id)
+                await line.hear(listener, silence)
                 if (rest := looked + tail.pause - time.monotonic()) > 0:
-                    time.sleep(rest)
-
-    async def _apages(self, tail: Tail, patience: float | None) -> AsyncGenerator[StreamPage, None]:
-        with self._listening(tail) as listener:
-            since, is_slow = time.monotonic(), _once_slow()
-            while True:
-                looked = time.monotonic()
-                page = tail.take(await self._alook(tail))
-                if page.frames or page.closed:
-                    yield page
-                    since = time.monotonic()
-                if tail.may_be_more:
-                    continue
-                if page.closed or (silence := _silence(tail, since, patience)) is None:
-                    return
-                if is_slow(since):
-                    await self._ends.awarn(tail.job_id)
-                await listener.await_ring(silence)
-                if (rest := looked + tail.pause - time.monotonic()) > 0:
-                    await asyncio.sleep(rest)
+                    await line.sleep(rest)
 
     @contextmanager
     def _listening(self, tail: Tail) -> Iterator[Listener]:
@@ -228,8 +213,8 @@ class Streams:
             forget()
             listener.close()
 
-    async def _frames(self, tail: Tail, patience: float | None) -> AsyncIterator[Frame]:
-        pages = self._apages(tail, patience)
+    async def _frames(self, line: Line, tail: Tail, patience: float | None) -> AsyncGenerator[Frame, None]:
+        pages = self._pages(line, tail, patience)
         try:
             async for page in pages:
                 for frame in page.frames:
@@ -237,16 +222,115 @@ class Streams:
         finally:
             await pages.aclose()
 
-    def _look(self, tail: Tail) -> Stretch:
+    async def _look(self, line: Line, tail: Tail) -> Stretch:
         if (kept := self._inline.get(tail.job_id)) is not None:
             return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort, until=tail.until)
-        return self._store().read(self._scope.sees(tail.job_id, _read(tail)))
+        op = self._scope.sees(tail.job_id, _read(tail))
+        if isinstance(line, BlockingLine):
+            return await line.read(op)
+        return await self._looks.look(tail.place, lambda: line.read(op))
 
-    async def _alook(self, tail: Tail) -> Stretch:
-        if (kept := self._inline.get(tail.job_id)) is not None:
-            return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort, until=tail.until)
-        store, op = self._store(), self._scope.sees(tail.job_id, _read(tail))
-        return await self._looks.look(tail.place, lambda: store.aread(op))
+
+class Tail:
+    """A reader's place in one stream."""
+
+    def __init__(
+        self, job_id: str, after: str | None, limit: int, *, best_effort: bool, until: str | None = None
+    ) -> None:
+        self.job_id: Final = job_id
+        self.limit: Final = limit
+        self.best_effort: Final = best_effort
+        self.until: Final = END if until is None else Cursor.read(until)
+        self.cursor = START if after is None else Cursor.read(after)
+        self.may_be_more = False
+        """The last page was full: there may be another behind it."""
+        self._is_new = True
+        self._is_resumed = after is not None
+        self._empty = 0
+
+    @property
+    def topic(self) -> str:
+        return f"stream:{self.job_id}"
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The place of a reader: all readers at the same place see the same."""
+        return (self.job_id, self.cursor, self.limit, self.best_effort, self.until)
+
+    def take(self, found: Stretch) -> StreamPage:
+        """Return the page of what was found, and move on behind it."""
+        lost = self._lost(found)
+        frames = [frame for frame in found.frames if self._concerns(frame)]
+        self.may_be_more = len(found.frames) == self.limit
+        if lost:
+            frames.insert(0, _trimmed(self.cursor, found, lost))
+        if found.frames:
+            self.cursor = Cursor.read(found.frames[-1].cursor)
+        elif lost:
+            self.cursor = Cursor(self.cursor.seq, found.trimmed)
+        self._empty = 0 if frames else self._empty + 1
+        self._is_new = False
+        closed = found.ended and not self.may_be_more and (self.until is END or self.cursor >= found.head)
+        return StreamPage(tuple(frames), str(self.cursor), closed)
+
+    def nothing(self) -> StreamPage:
+        return StreamPage((), str(self.cursor), False)
+
+    @property
+    def pause(self) -> float:
+        """Seconds to leave the store alone after a look, even if it rings."""
+        return min(_BETWEEN_LOOKS * (1 << min(self._empty, 8)), _AFTER_NOTHING)
+
+    @property
+    def silence(self) -> float:
+        """Seconds to wait for a ring."""
+        return min(_FIRST_SILENCE * (1 << min(self._empty, 6)), _LONGEST_SILENCE)
+
+    def _lost(self, found: Stretch) -> int:
+        """Count the best-effort frames that it has missed; an error where it came with a cursor from before."""
+        if self._is_new and (self.cursor.seq > found.head.seq or self.cursor.live > found.head.live):
+            raise InvalidCursor(f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it anew")
+        lost = found.trimmed - self.cursor.live
+        if not self.best_effort or lost <= 0 or (self._is_new and not self._is_resumed):
+            return 0
+        if self._is_new:
+            resume = Cursor(self.cursor.seq, found.trimmed)
+            raise CursorExpired(
+                f"{lost:,} best-effort frames after {self.cursor} are gone; {resume} loses nothing else", str(resume)
+            )
+        return lost
+
+    def _concerns(self, frame: Frame) -> bool:
+        """That frames were superseded is news to those alone who were beyond the first of them."""
+        return not frame.control or frame.kind != SUPERSEDED or self.cursor.seq >= frame.data["first"]
+
+
+def _trimmed(place: Cursor, found: Stretch, lost: int) -> Frame:
+    at = found.frames[0] if found.frames else None
+    return Frame(
+        cursor=str(Cursor(place.seq, found.trimmed)), seq=found.trimmed, kind=TRIMMED, data={"lost": lost},
+        attempt=at.attempt if at else 0, step=None, at=at.at if at else 0, best_effort=True, control=True,
+    )  # fmt: skip
+
+
+class SharedLooks:
+    """Looks that are about to begin."""
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, asyncio.Task[Stretch]] = {}
+
+    async def look(self, place: Hashable, look: _Look) -> Stretch:
+        """Join a look that has not begun: one that has may be too old to show what woke this reader."""
+        key = (asyncio.get_running_loop(), place)
+        task = self._next.get(key)
+        if task is None or task.done():
+            task = self._next[key] = asyncio.create_task(self._begin(key, look))
+        # One reader that goes away does not take the look from the others.
+        return await asyncio.shield(task)
+
+    async def _begin(self, key: Hashable, look: _Look) -> Stretch:
+        self._next.pop(key, None)
+        return await look()
 
 
 class _Deaf:
@@ -268,14 +352,6 @@ def _read(tail: Tail) -> Op[Stretch]:
     return Op(lambda tx: streams.read(tx, job_id, cursor, n, best_effort=best_effort, until=until), single=True)
 
 
-def _progress(job_id: str) -> Op[Progress]:
-    return Op(lambda tx: streams.progress_of(tx, job_id), single=True)
-
-
-def _summary(job_id: str) -> Op[Summary]:
-    return Op(lambda tx: streams.summary_of(tx, job_id), single=True)
-
-
 def _tail(job: Target, after: str | None, limit: int, best_effort: bool, until: str | None = None) -> Tail:
     if isinstance(limit, bool) or not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit is {limit!r}; use 1 to {MAX_PAGE:,}")
@@ -287,7 +363,7 @@ def _id(job: Target) -> str:
 
 
 def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
-    """How long to wait now; None if it has lasted too long."""
+    """Return the seconds to wait now; None if the silence has lasted too long."""
     left = tail.silence if patience is None else since + patience - time.monotonic()
     return min(left, tail.silence) if left > 0 else None
 

@@ -21,6 +21,8 @@ from ..storage.forking import renew_after_fork
 from ..storage.hire import hire
 from ..storage.port import Listener, Op, Store
 from ..telemetry import current_job, refuse_on_event_loop, refuse_wait_in_task
+from .calls import composed
+from .lines import Line
 
 logger: Final = logging.getLogger("holdfast")
 
@@ -33,7 +35,7 @@ _EXPECTED: Final = frozenset({"running", "claimable", "due_later"})
 
 
 class Named(Protocol):
-    """Whose end is told, by its id."""
+    """Something whose end is reported, by its id."""
 
     @property
     def id(self) -> str: ...
@@ -205,7 +207,7 @@ class Watch(Generic[E]):
             return list(self._waiting)
 
     def _hand_over(self) -> None:
-        """Whatever ends this thread, somebody who still waits has another."""
+        """Start another thread, if somebody still waits when this one ends."""
         with self._lock:
             if self._thread is threading.current_thread():
                 self._thread = None
@@ -243,33 +245,26 @@ class Watch(Generic[E]):
     def _look(self, ids: list[str]) -> list[E]:
         return self._store().read(self._ended(ids))
 
-    def _reason(self, id: str) -> Reason | None:
+    @composed
+    async def _reason(self, line: Line, id: str) -> Reason | None:
         if self._why is None:
             return None
         try:
-            return self._store().read(self._why(id))
+            return await line.read(self._why(id))
         except HoldfastError:
             return None  # It has just been deleted, or the store is away: the wait itself says so.
 
-    async def _areason(self, id: str) -> Reason | None:
-        if self._why is None:
-            return None
-        try:
-            return await self._store().aread(self._why(id))
-        except HoldfastError:
-            return None
+    _areason = _reason.awaiting
 
-    def warn(self, id: str) -> None:
+    @composed
+    async def warn(self, line: Line, id: str) -> None:
         """Log what holds one that has not ended for a while, unless that is usual."""
-        self._warn(id, self._reason(id))
-
-    async def awarn(self, id: str) -> None:
-        self._warn(id, await self._areason(id))
-
-    def _warn(self, id: str, reason: Reason | None) -> None:
+        reason = await line.call(self._reason, self._areason, id)
         # A task that waits may itself hold the slot which the other one needs.
         if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job.get())):
             logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
+
+    awarn = warn.awaiting
 
     def _late(self, timeout: float | None, id: str, reason: Reason | None) -> ResultTimeout:
         text = f"{self._kind} {id} has not ended after {timeout:g} s; it is still pending and was not cancelled"

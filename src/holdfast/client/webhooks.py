@@ -1,26 +1,37 @@
-"""Webhooks: `app.webhooks`. Each method has an awaiting twin, what acts is audited."""
+"""Webhooks: `app.webhooks`. Each method has an awaiting twin, and what acts is audited."""
 
 from __future__ import annotations
 
 import builtins
+import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from ..clock import SYSTEM_CLOCK, Clock
+from ..errors import Conflict, InvalidInput
+from ..ids import ids
 from ..model.webhook import Delivery, Endpoint, Health
+from ..names import check_duration, check_id, check_instant, check_limit, check_name, check_tags
 from ..options import Seconds
-from ..outbound.policy import Policy
+from ..outbound.policy import Policy, parse
+from ..rules.signing import key_of, new_secret
+from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
+from ..storage.ops import endpoints, webhook_health, webhooks
+from ..storage.ops.audit import audit
 from ..storage.ops.endpoints import CONCURRENCY
-from ..storage.port import Op, Store
-from . import webhookops as ops
+from ..storage.port import Op, Store, Tx
+from .calls import composed, reads, writes
+from .lines import Line
 from .scope import EVERYTHING, Scope
 
 OVERLAP: Final = 86_400.0
+MOST: Final = 1_000
 
 
 class Webhooks:
-    """Who is told of what happens, and what became of telling them."""
+    """Endpoints that are told of events, and the deliveries to them."""
 
     def __init__(
         self,
@@ -34,6 +45,7 @@ class Webhooks:
         self._clock = clock
         self._scope = scope
 
+    @writes
     def add(
         self,
         url: str,
@@ -46,7 +58,7 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Endpoint:
+    ) -> Op[Endpoint]:
         """Tell this URL of what happens from now on; the answer has the secret that signs.
 
         `events` are kinds or their beginnings, such as "job.failed", "job" or "flow"; None is all that is told of jobs.
@@ -54,54 +66,73 @@ class Webhooks:
         most `concurrency` deliveries are under way at once. A repeated call with the same `id` and URL makes nothing
         new: its answer is the endpoint that is there.
         """
-        return self._store().write(self._adding(**_given(locals())))
+        parse(url, self._policy())
+        whose, key, own = _whose(self._scope, tenant), _secret(secret), ids.new() if id is None else check_id(id)
+        kinds = None if events is None else check_kinds(events)
+        wanted = None if tags is None else check_tags(tags)
+        most = check_limit("concurrency", concurrency)
 
-    async def aadd(
-        self,
-        url: str,
-        *,
-        id: str | None = None,
-        events: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        tenant: str | None = None,
-        concurrency: int = CONCURRENCY,
-        secret: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Endpoint:
-        return await self._store().awrite(self._adding(**_given(locals())))
+        async def run(tx: Tx) -> Endpoint:
+            new = await endpoints.add(
+                tx, id=own, tenant=whose, url=url, secret=key, events_wanted=kinds, tags=wanted, concurrency=most
+            )
+            endpoint = await endpoints.get(tx, own, secret=True)
+            if new:
+                after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
+                await audit(tx, actor=actor, action="webhook.add", target=own, reason=reason, after=after, tenant=whose)
+            elif (endpoint.url, endpoint.tenant) != (url, whose):
+                # Another tenant's is not handed out: only that the id is taken is said.
+                raise Conflict(f"webhook {own} exists with another URL or tenant; choose another id")
+            return endpoint
 
-    def for_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
+        return Op(run)
+
+    aadd = add.awaiting
+
+    @writes
+    def for_calls(self, url: str, *, tenant: str | None = None) -> Op[Endpoint]:
         """The endpoint that jobs with `webhook=url` name, with its secret; made if it is not there yet.
 
         It is one for all URLs of the same host, so that a URL may be made for a single job.
         """
-        return self._store().write(ops.calling(self._scope, self._policy(), url, tenant))
+        parse(url, self._policy())
+        whose, key = _whose(self._scope, tenant), _secret(None)
+        id = called_endpoint(whose, url)
 
-    async def afor_calls(self, url: str, *, tenant: str | None = None) -> Endpoint:
-        return await self._store().awrite(ops.calling(self._scope, self._policy(), url, tenant))
+        async def run(tx: Tx) -> Endpoint:
+            await endpoints.add(tx, id=id, tenant=whose, url=origin_of(url), secret=key, called=True)
+            return await endpoints.get(tx, id, whose, secret=True)
 
-    def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
+        return Op(run)
+
+    afor_calls = for_calls.awaiting
+
+    @reads
+    def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> Op[builtins.list[Endpoint]]:
         """Every endpoint, in the order of their ids. `after` is the last of the page before, or its id."""
-        return self._store().read(ops.listing(self._scope, after, limit))
+        start, n = after if isinstance(after, str) else "" if after is None else after.id, _page(limit)
+        return Op(lambda tx: endpoints.list_endpoints(tx, self._scope.tenant, start, n), single=True)
 
-    async def alist(self, *, after: Endpoint | str | None = None, limit: int = 500) -> builtins.list[Endpoint]:
-        return await self._store().aread(ops.listing(self._scope, after, limit))
+    alist = list.awaiting
 
-    def get(self, endpoint_id: str) -> Endpoint:
+    @reads
+    def get(self, endpoint_id: str) -> Op[Endpoint]:
         """One endpoint; NotFound if there is none."""
-        return self._store().read(ops.getting(self._scope, endpoint_id))
+        return Op(lambda tx: endpoints.get(tx, endpoint_id, self._scope.tenant), single=True)
 
-    async def aget(self, endpoint_id: str) -> Endpoint:
-        return await self._store().aread(ops.getting(self._scope, endpoint_id))
+    aget = get.awaiting
 
-    def health(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
-        """How each of these endpoints fares, by the newest `limit` deliveries to it."""
-        return self._store().read(ops.health(self._scope, ids, limit))
+    @reads
+    def health(self, ids: Sequence[str], *, limit: int = 20) -> Op[dict[str, Health]]:
+        """Return the health of each of these endpoints, by the newest `limit` deliveries to it."""
+        n, asked = _page(limit), [check_name("the endpoint's id", id) for id in ids]
+        if len(asked) > MOST:
+            raise InvalidInput(f"{len(asked):,} endpoints are asked for; ask for at most {MOST:,} at once")
+        return Op(lambda tx: webhook_health.health_of(tx, asked, self._scope.tenant, n))
 
-    async def ahealth(self, ids: Sequence[str], *, limit: int = 20) -> dict[str, Health]:
-        return await self._store().aread(ops.health(self._scope, ids, limit))
+    ahealth = health.awaiting
 
+    @writes
     def rotate(
         self,
         endpoint_id: str,
@@ -110,109 +141,161 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Endpoint:
+    ) -> Op[Endpoint]:
         """A new secret, which the answer has. For `overlap` seconds the old one signs as well."""
-        return self._store().write(ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason))
+        key, both = _secret(secret), check_duration("overlap", overlap)
 
-    async def arotate(
-        self,
-        endpoint_id: str,
-        *,
-        overlap: Seconds = OVERLAP,
-        secret: str | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Endpoint:
-        return await self._store().awrite(ops.rotating(self._scope, endpoint_id, overlap, secret, actor, reason))
+        async def run(tx: Tx) -> Endpoint:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            await endpoints.rotate(tx, endpoint_id, key, both)
+            said = {"action": "webhook.rotate", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, tenant=endpoint.tenant)
+            return replace(endpoint, secret=key)
 
-    def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
+        return Op(run)
+
+    arotate = rotate.awaiting
+
+    @writes
+    def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it nothing any more; False if that was so. What waits for it fails, and can be replayed."""
-        return self._store().write(ops.switching(self._scope, endpoint_id, False, actor, reason))
+        return self._switching(endpoint_id, False, actor, reason)
 
-    async def adisable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.switching(self._scope, endpoint_id, False, actor, reason))
+    adisable = disable.awaiting
 
-    def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Tell it again of what happens from now on; False if that was so. `recover` sends what it has missed."""
-        return self._store().write(ops.switching(self._scope, endpoint_id, True, actor, reason))
+        return self._switching(endpoint_id, True, actor, reason)
 
-    async def aenable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.switching(self._scope, endpoint_id, True, actor, reason))
+    aenable = enable.awaiting
 
-    def delete(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
+    @composed
+    async def delete(self, line: Line, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
         """Forget an endpoint and cancel what waits for it."""
-        store = self._store()
-        store.write(ops.switching(self._scope, endpoint_id, False, actor, reason))
-        while store.write(ops.cancelling(endpoint_id)):
+        await line.write(self._switching(endpoint_id, False, actor, reason))
+        while await line.write(Op(lambda tx: webhooks.cancel_page(tx, endpoint_id))):
             pass
-        store.write(ops.deleting(self._scope, endpoint_id, actor, reason))
+        await line.write(self._deleting(endpoint_id, actor, reason))
 
-    async def adelete(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
-        store = self._store()
-        await store.awrite(ops.switching(self._scope, endpoint_id, False, actor, reason))
-        while await store.awrite(ops.cancelling(endpoint_id)):
-            pass
-        await store.awrite(ops.deleting(self._scope, endpoint_id, actor, reason))
+    adelete = delete.awaiting
 
     # -- deliveries
 
-    def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
+    @writes
+    def test(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[Delivery]:
         """Send a test message, of the type webhook.test."""
-        return self._store().write(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
+        message, now = f"msg_{ids.new()}", (self._clock() or SYSTEM_CLOCK).now()
 
-    async def atest(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Delivery:
-        return await self._store().awrite(ops.testing(self._scope, endpoint_id, self._now(), actor, reason))
+        async def run(tx: Tx) -> Delivery:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            spec = webhooks.delivery_job(endpoint, message, trial_message(message, endpoint_id, now))
+            about = {"endpoint": endpoint_id, "message": message, "kind": "webhook.test", "job": None}
+            await webhooks.send(tx, [(spec, about)])
+            said = {"action": "webhook.test", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, after={"delivery": spec.id}, tenant=endpoint.tenant)
+            return await webhooks.delivery(tx, spec.id, None)
 
-    def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> builtins.list[Delivery]:
+        return Op(run)
+
+    atest = test.awaiting
+
+    @reads
+    def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> Op[builtins.list[Delivery]]:
         """The deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""
-        return self._store().read(ops.logging(self._scope, endpoint_id, before, limit))
+        n = _page(limit)
 
-    async def alog(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> builtins.list[Delivery]:
-        return await self._store().aread(ops.logging(self._scope, endpoint_id, before, limit))
+        async def run(tx: Tx) -> builtins.list[Delivery]:
+            await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            return await webhooks.log(tx, endpoint_id, before, n)
 
-    def delivery(self, delivery_id: str) -> Delivery:
+        return Op(run)
+
+    alog = log.awaiting
+
+    @reads
+    def delivery(self, delivery_id: str) -> Op[Delivery]:
         """One delivery, with each try that failed."""
-        return self._store().read(ops.reading(self._scope, delivery_id))
+        return Op(lambda tx: webhooks.delivery(tx, delivery_id, self._scope.tenant))
 
-    async def adelivery(self, delivery_id: str) -> Delivery:
-        return await self._store().aread(ops.reading(self._scope, delivery_id))
+    adelivery = delivery.awaiting
 
-    def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> bool:
+    @writes
+    def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Send a message again, or now if it waits, under the same id; False where it is being sent."""
-        return self._store().write(ops.replaying(self._scope, delivery_id, actor, reason))
 
-    async def areplay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> bool:
-        return await self._store().awrite(ops.replaying(self._scope, delivery_id, actor, reason))
+        async def run(tx: Tx) -> bool:
+            replayed = await webhooks.replay(tx, delivery_id, self._scope.tenant)
+            if replayed:
+                # The delivery is a job, and its tenant is the job's.
+                await audit(tx, actor=actor, action="job.replay", target=delivery_id, reason=reason)
+            return replayed
 
+        return Op(run)
+
+    areplay = replay.awaiting
+
+    @writes
     def recover(
         self,
         endpoint_id: str,
         *,
         since: datetime | None = None,
-        limit: int = ops.MOST,
+        limit: int = MOST,
         actor: str = "app",
         reason: str = "",
-    ) -> builtins.list[str]:
+    ) -> Op[builtins.list[str]]:
         """Send again up to `limit` messages that were given up, the oldest first; their deliveries' ids."""
-        return self._store().write(ops.recovering(self._scope, endpoint_id, since, limit, actor, reason))
+        start, n = 0 if since is None else check_instant("since", since), _page(limit)
 
-    async def arecover(
-        self,
-        endpoint_id: str,
-        *,
-        since: datetime | None = None,
-        limit: int = ops.MOST,
-        actor: str = "app",
-        reason: str = "",
-    ) -> builtins.list[str]:
-        return await self._store().awrite(ops.recovering(self._scope, endpoint_id, since, limit, actor, reason))
+        async def run(tx: Tx) -> builtins.list[str]:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            sent = await webhooks.recover(tx, endpoint_id, start, n)
+            if sent:
+                said = {"action": "webhook.recover", "target": endpoint_id, "reason": reason}
+                await audit(tx, actor=actor, **said, after={"deliveries": len(sent)}, tenant=endpoint.tenant)
+            return sent
 
-    def _adding(self, url: str, **given: Any) -> Op[Endpoint]:
-        return ops.adding(self._scope, self._policy(), url, **given)
+        return Op(run)
 
-    def _now(self) -> int:
-        return (self._clock() or SYSTEM_CLOCK).now()
+    arecover = recover.awaiting
+
+    def _switching(self, endpoint_id: str, on: bool, actor: str, reason: str) -> Op[bool]:
+        async def run(tx: Tx) -> bool:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            if on:
+                changed = await endpoints.enable(tx, endpoint_id)
+            else:
+                changed = await endpoints.disable(tx, endpoint_id, reason or "operator")
+            if changed:
+                action = "webhook.enable" if on else "webhook.disable"
+                await audit(tx, actor=actor, action=action, target=endpoint_id, reason=reason, tenant=endpoint.tenant)
+            return changed
+
+        return Op(run)
+
+    def _deleting(self, endpoint_id: str, actor: str, reason: str) -> Op[None]:
+        async def run(tx: Tx) -> None:
+            endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
+            await endpoints.delete(tx, endpoint_id)
+            said = {"action": "webhook.delete", "target": endpoint_id, "reason": reason}
+            await audit(tx, actor=actor, **said, before={"url": endpoint.url}, tenant=endpoint.tenant)
+
+        return Op(run)
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != "self"}
+def _whose(scope: Scope, tenant: str | None) -> str:
+    return scope.of(None if tenant is None else check_name("tenant", tenant)) or ""
+
+
+def _secret(given: str | None) -> str:
+    if given is None:
+        return new_secret(secrets.token_bytes(endpoints.SECRET_BYTES))
+    key_of(given)
+    return given
+
+
+def _page(limit: int) -> int:
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit is {limit}; use 1 to {MOST:,}")
+    return limit

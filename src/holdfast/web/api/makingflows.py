@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from ...client.scoped import Scoped
+from ...client.tenants import Scoped
 from ...errors import BeyondScope, InvalidFlow
 from ...flows.flow import Flow as FlowBuilder
 from ...model.flow import Edge, Policy

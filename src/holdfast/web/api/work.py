@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from ...client.leases import Leases
+from ...client.remote import Leases
 from ...model.lease import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Caller
 from ...shapes.work import (
     Beat,

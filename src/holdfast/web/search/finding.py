@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...client.jobs import LOOKED_AT as STORE_LOOKS
 from ...client.jobs import Jobs
-from ...client.searching import LOOKED_AT as STORE_LOOKS
 from ...model.answers import JobFilter
 from ...model.job import JobRecord
 from .meaning import filter_of, is_exact, matches

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from starlette.requests import Request
 
 from ...app import App
-from ...client.scoped import Scoped
+from ...client.tenants import Scoped
 from ...errors import BeyondScope
 from ...model.access import Identity
 from ..settings import WebSettings

@@ -19,7 +19,7 @@ from ..storage.ops import lending
 from ..storage.ops.grants import expire_grants
 from ..storage.ops.lookout import Lookout, look
 from ..storage.port import Op
-from .lease_reach import Line
+from .lines import Line
 
 _SHORTEST: Final = 0.05
 _MOST_ROUNDS: Final = 100
@@ -107,7 +107,7 @@ class _Claiming:
         return view
 
     async def take(self, *, renew: bool) -> list[Ready]:
-        """What may start now. Those that are over a limit, or end before they begin, do not hide those behind them."""
+        """Claim jobs that may start now. Those over a limit, or that end before they begin, do not hide the others."""
         for _ in range(_MOST_ROUNDS):
             lent = await self._lend(renew=renew)
             ready, refused = await self._prepare(lent.jobs, lent.now)

@@ -1,4 +1,4 @@
-"""What a worker elsewhere says of itself and asks for, checked."""
+"""Checks of what a remote worker says of itself and asks for."""
 
 from __future__ import annotations
 

@@ -20,13 +20,15 @@ from .enqueuer import Enqueuer
 from .events import Events
 from .flows import Flows
 from .jobs import Jobs
-from .outboxes import Outboxes
+from .limits import TenantLimits
+from .outbox import Outboxes
+from .queues import TenantQueues
 from .quotas import Quotas
+from .schedules import TenantSchedules
 from .scope import Scope
 from .signals import Signals
+from .stats import TenantErrors
 from .streams import Streams
-from .tenantschedules import TenantSchedules
-from .tenantviews import TenantErrors, TenantLimits, TenantQueues
 from .webhooks import Webhooks
 
 if TYPE_CHECKING:
