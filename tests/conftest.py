@@ -32,6 +32,24 @@ def _serves(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file that is only copied."""
+    from holdfast.storage.sqlite import SqliteStore
+
+    path = tmp_path_factory.mktemp("template") / "jobs.db"
+    store = SqliteStore(path)
+    store.migrate()
+    store.close()
+    return path
+
+
+@pytest.fixture
+def sqlite_path(sqlite_template: Path, tmp_path: Path) -> str:
+    """A fresh migrated file."""
+    return str(shutil.copy(sqlite_template, tmp_path))
+
+
+@pytest.fixture(scope="session")
 def postgres_databases() -> Iterator[Databases]:
     """The server of this run. It starts when the first test asks for it."""
     with running_server() as dsn:

@@ -14,9 +14,9 @@ from tests.acceptance.fleet import LONG_LEASE, Fleet, fleet
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
-        return str(tmp_path / "jobs.db")
+        return str(request.getfixturevalue("sqlite_path"))
     return url_of(request.getfixturevalue("postgres_dsn"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -17,9 +16,9 @@ from .kit import Run
 
 
 @pytest.fixture(params=["file", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest) -> str:
     if request.param == "file":
-        return str(tmp_path / "jobs.db")
+        return str(request.getfixturevalue("sqlite_path"))
     given = conninfo_to_dict(request.getfixturevalue("postgres_dsn"))
     return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,11 @@ from .web_kit import Site
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     """A migrated store of each kind."""
     if request.param == "postgres":
         return url_of(request.getfixturevalue("postgres_dsn"))
-    return str(tmp_path / "jobs.db")
+    return str(request.getfixturevalue("sqlite_path"))
 
 
 @pytest.fixture
