@@ -1,6 +1,6 @@
 """The matrix: each database, in each of the ways that a caller may run an operation.
 
-Operations are written once for all ways, so `make test` takes each test in one way on each database; the ways take turns.
+Operations are written once for all ways, so `make test` takes each test in one way per database, in turn.
 Stores stay open for the whole run and are emptied before each test; a migrated template is made once per database.
 """
 
