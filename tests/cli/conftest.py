@@ -1,8 +1,9 @@
-"""An app on each store, and its command line."""
+"""An app on each store, and its command line; in `make test` on one of them, in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -11,8 +12,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import App
 from holdfast.cli.main import cli
+from tests.turns import take_turns
 
 from .kit import Run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, Path(__file__).parent, "url", ["file", "postgres"])
 
 
 @pytest.fixture(params=["file", "postgres"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from holdfast.storage.port import Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
 from tests.postgres_server import Databases
+from tests.turns import take_turns
 
 from .lease_kit import Elsewhere
 from .world import ByAwrite, InOwnTransaction, World, by_write
@@ -34,23 +34,13 @@ BACKENDS = ("file", "memory", "postgres")
 # the pages are.
 _ON_SQLITE = [("file", "write"), ("file", "awrite"), ("file", "own"), ("memory", "write")]
 _ON_POSTGRES = [("postgres", "write"), ("postgres", "awrite"), ("postgres", "own")]
-_ALIKE: list[list[Any]] = [_ON_SQLITE, _ON_POSTGRES, ["file", "memory"], ["postgres"]]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of the matrix whose turn it is not."""
-    for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            cases = item.callspec.params
-            case = cases.get("standing") or cases.get("standing_store")
-            if case and not _is_in_turn(case, zlib.crc32(item.originalname.encode())):
-                item.add_marker("thorough")
-
-
-def _is_in_turn(case: object, turn: int) -> bool:
-    alike = next(cases for cases in _ALIKE if case in cases)
-    return case == alike[turn % len(alike)]
+    folder = Path(__file__).parent
+    take_turns(items, folder, "standing", _ON_SQLITE, _ON_POSTGRES)
+    take_turns(items, folder, "standing_store", ["file", "memory"])
 
 
 class Ground:

@@ -1,16 +1,23 @@
-"""A site on each store."""
+"""A site on each store; in `make test` on one of them, in turn."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import holdfast
 from tests.postgres_server import url_of
+from tests.turns import take_turns
 
 from .web_kit import Site
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, Path(__file__).parent, "store_url", ["sqlite", "postgres"])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
