@@ -13,8 +13,8 @@ import pytest
 from tests.postgres_server import Databases, running_server
 
 _MEMORY = Path("/dev/shm")
-_ROOM = 2 << 30
-"""Containers often have 64 MB there, less than a server needs."""
+_ROOM = 4 << 30
+"""Several times what the tests take. Containers often have 64 MB there."""
 
 
 def pytest_configure() -> None:

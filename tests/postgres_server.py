@@ -43,6 +43,7 @@ _SETTINGS = {
     "fsync": "off",
     "max_connections": "200",
     "shared_buffers": "64MB",
+    "max_wal_size": "128MB",
     "unix_socket_permissions": "0777",
 }
 

@@ -147,10 +147,14 @@ def each_store(standing_store: World) -> World:
 
 
 @pytest.fixture(params=["file", "postgres"])
-def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple[World, World]]:
+def two_worlds(
+    request: pytest.FixtureRequest, ground: Ground, postgres_databases: Databases
+) -> Iterator[tuple[World, World]]:
     """Two processes' stores on one new database, with one clock."""
     place = ground.place(request.param)
     with ExitStack() as stack:
+        if request.param == "postgres":
+            stack.callback(postgres_databases.drop, place)
         first = ground.join(place, request.param, until=stack)
         yield first, ground.join(place, request.param, clock=first.clock, until=stack)
 
