@@ -12,14 +12,16 @@ import pytest
 
 def take_turns(items: Sequence[pytest.Item], folder: Path, fixture: str, *alike: Sequence[Any]) -> None:
     """Mark as `thorough` all but one of each group of cases, another one for each test in that folder."""
-    for item in items:
-        if (
-            not isinstance(item, pytest.Function)
-            or not item.path.is_relative_to(folder)
-            or not hasattr(item, "callspec")
-        ):
-            continue
-        case = item.callspec.params.get(fixture)
-        turn = zlib.crc32(item.originalname.encode())
-        if any(case in group and case != group[turn % len(group)] for group in alike):
-            item.add_marker("thorough")
+    cases = [
+        (item, item.originalname, item.callspec.params[fixture])
+        for item in items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and fixture in item.callspec.params
+        if item.path.is_relative_to(folder)
+    ]
+    there = {(item.path, name, case) for item, name, case in cases}
+    for item, name, case in cases:
+        for group in alike:
+            chosen = group[zlib.crc32(name.encode()) % len(group)]
+            # A test that has some of the cases only keeps them.
+            if case in group and case != chosen and (item.path, name, chosen) in there:
+                item.add_marker("thorough")
