@@ -25,10 +25,10 @@ format: .venv/.dev ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: .venv/.dev ## every test that pip alone can serve; ARGS= goes to pytest
-	@$(MAKE) $(ABREAST) MARKS="not extended and not proof"
+test: .venv/.dev ## the tests, in a few minutes, with nothing but pip; ARGS= goes to pytest
+	@$(MAKE) $(ABREAST) MARKS="not thorough and not extended and not proof"
 
-test-all: .venv/.dev chromium pgbouncer ## also those that need a browser or PgBouncer
+test-all: .venv/.dev chromium pgbouncer ## every test, also those that take longer or need a browser or PgBouncer
 	@$(MAKE) $(ABREAST) MARKS="not proof"
 
 # The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.

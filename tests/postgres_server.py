@@ -43,6 +43,7 @@ _SETTINGS = {
     "fsync": "off",
     "max_connections": "200",
     "shared_buffers": "64MB",
+    "max_wal_size": "128MB",
     "unix_socket_permissions": "0777",
 }
 
@@ -139,7 +140,9 @@ class Databases:
         """The DSN of a new database, a copy of the one that `template` names."""
         name = next(self._names)
         source = _name_of(template) if template else "template1"
-        self._run(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(source)))
+        # Without fsync, the copy of the files is several times as fast as the default, which logs every page.
+        command = sql.SQL("create database {} template {} strategy file_copy")
+        self._run(command.format(sql.Identifier(name), sql.Identifier(source)))
         return make_conninfo(self._dsn, dbname=name)
 
     def drop(self, dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""Every acceptance test runs on a SQLite file and on Postgres."""
+"""Every acceptance test runs on a SQLite file and on Postgres; in `make test` on one of them, in turn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from psycopg.conninfo import conninfo_to_dict
 import holdfast
 from tests.acceptance import jobs
 from tests.acceptance.fleet import LONG_LEASE, Fleet, fleet
+from tests.turns import take_turns
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, Path(__file__).parent, "store_url", ["sqlite", "postgres"])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
-        return str(tmp_path / "jobs.db")
+        return str(request.getfixturevalue("sqlite_path"))
     return url_of(request.getfixturevalue("postgres_dsn"))
 
 

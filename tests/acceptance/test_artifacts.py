@@ -22,6 +22,8 @@ from tests.acceptance import artifact_jobs
 from tests.acceptance.artifact_jobs import content
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 WORKER = (
     "-m",
     "holdfast",

@@ -11,6 +11,8 @@ import pytest
 import holdfast
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 OPTIONS = ("--queues", "limited", "--concurrency", "5")
 PROCESSES = 4
 OPEN_FOR = 1.0

@@ -20,6 +20,8 @@ from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 SLOTS = 8
 OPTIONS = ("--queues", "budgets", "--concurrency", str(SLOTS))
 PAIRS = 20

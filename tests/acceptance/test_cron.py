@@ -17,6 +17,8 @@ from holdfast.rules.ticks import ticks_after
 from tests.acceptance.cron_jobs import FileClock, make
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 TICKS = 1_000
 NAMES = ("minutely", "nightly", "beat")
 # The night in which the clocks of Paris are set back, and an hour comes twice.

@@ -12,6 +12,8 @@ from tests.acceptance.conftest import url_of
 from tests.acceptance.fleet import LONG_LEASE, fleet
 from tests.postgres_server import private_server
 
+pytestmark = pytest.mark.thorough
+
 WAYS = ("on_thread", "in_process", "on_loop", "in_a_step")
 
 

@@ -18,6 +18,8 @@ from tests.acceptance.fleet import LONG_LEASE, Fleet, Line, until
 from tests.acceptance.flow_model import Dag, Node, predict, random_dag
 from tests.chaos.check import require
 
+pytestmark = pytest.mark.thorough
+
 OPTIONS = ("--concurrency", "12")
 PROCESSES = 3
 

@@ -16,6 +16,8 @@ import pytest
 import holdfast
 from tests.acceptance.fleet import ROOT, until
 
+pytestmark = pytest.mark.thorough
+
 JOBS = 1_000
 # Seconds. It must run out before the others' jobs are rescued, and not because the machine is busy.
 LEASE = 10

@@ -22,6 +22,8 @@ from tests.acceptance import large_jobs
 from tests.acceptance.fleet import Fleet, until
 from tests.acceptance.large_jobs import RESULT
 
+pytestmark = pytest.mark.thorough
+
 WORKER = ("-m", "holdfast", "worker", "tests.acceptance.large_jobs:app", "--queues", "large", "--concurrency", "2")
 NAMES = ["first", "second", "third"]
 GIVEN = 1_000_000

@@ -11,6 +11,8 @@ import holdfast
 from holdfast import JobFilter
 from tests.acceptance.fleet import Fleet, Line, until
 
+pytestmark = pytest.mark.thorough
+
 OPTIONS = ("--queues", "limited", "--concurrency", "20")
 PROCESSES = 4
 

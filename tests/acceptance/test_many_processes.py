@@ -9,6 +9,8 @@ import pytest
 import holdfast
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 PRODUCERS = 4
 EACH = 250
 PRODUCE = f"""

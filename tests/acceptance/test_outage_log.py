@@ -13,6 +13,8 @@ from tests.acceptance.conftest import url_of
 from tests.acceptance.fleet import LONG_LEASE, fleet, until
 from tests.postgres_server import private_server
 
+pytestmark = pytest.mark.thorough
+
 OUTAGE = 6.0
 HANDFUL = 6
 

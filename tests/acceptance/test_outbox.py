@@ -17,6 +17,8 @@ import pytest
 import holdfast
 from tests.acceptance.fleet import ROOT, Fleet, fleet, until
 
+pytestmark = pytest.mark.thorough
+
 MODULE = "tests.acceptance.outbox_jobs:app"
 
 

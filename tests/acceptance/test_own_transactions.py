@@ -26,6 +26,8 @@ from tests.storage.lenders import sqlalchemy_url
 from tests.storage.test_first_use import make_older
 from tests.storage.test_foreign_django import in_postgres, in_sqlite
 
+pytestmark = pytest.mark.thorough
+
 WAYS = ("option", "within")
 SQLITE_TABLE = "create table if not exists orders (id integer primary key, item text)"
 POSTGRES_TABLE = "create table if not exists orders (id bigserial primary key, item text)"

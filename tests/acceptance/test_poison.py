@@ -8,6 +8,8 @@ import holdfast
 from holdfast.model.worker import Worker
 from tests.acceptance.fleet import Fleet, until
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["exit", "segfault", "oom"])

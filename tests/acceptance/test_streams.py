@@ -14,6 +14,8 @@ from tests.acceptance.fleet import ROOT, Fleet, until
 from tests.acceptance.jobs import FRAME_RATE
 from tests.acceptance.stream_readers import digest
 
+pytestmark = pytest.mark.thorough
+
 OPTIONS = ("--queues", "streams", "--concurrency", "4")
 READERS = 10
 

@@ -21,6 +21,8 @@ from holdfast.storage.statements import sql
 from tests.acceptance import webhook_jobs
 from tests.acceptance.fleet import Fleet, fleet, until
 
+pytestmark = pytest.mark.thorough
+
 MODULE = "tests.acceptance.webhook_jobs:app"
 Told = tuple[str, str, str]
 """To which path, the kind of the event, and of which job."""

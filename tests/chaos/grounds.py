@@ -28,7 +28,6 @@ from .dials import SEED
 from .facts import Facts, Shape, read_facts, shape_of
 from .stage import NOT_SERVED, Stage, furnish, recover
 
-MEMORY = Path("/dev/shm")
 # What operators did is told as often as they do it.
 _UNCOUNTED = {
     f"holdfast_{name}" for name in ("event_mark", "tally", "migration", "audit", "event", "event_inbox", "meta")
@@ -151,7 +150,7 @@ def _census(rows: Dump, facts: Facts) -> dict[str, Any]:
 class SqliteGround(Ground):
     def __init__(self) -> None:
         super().__init__()
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-", dir=MEMORY if MEMORY.is_dir() else None))
+        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
         self._numbers = itertools.count()
         clock = ManualClock()
         store = SqliteStore(self._folder / "base.db", clock=clock, durable=False)

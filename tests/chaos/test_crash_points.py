@@ -103,6 +103,7 @@ def _normal(text: str) -> str:
     return re.sub(r":\w+|\?\d+|each\.column\d+", "?", text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("ground", "name"), [*_some("sqlite", 24), *_some("postgres", 5)], indirect=["ground"])
 def test_an_operation_broken_anywhere_is_done_or_not(ground: Ground, name: str) -> None:
     """At one point, chosen by the seed and the name."""

@@ -21,7 +21,6 @@ from holdfast.storage.step import step
 from .check import require
 from .dials import SEED, Figure, scaled
 from .facts import Facts, Shape, read_facts, rows, shape_of
-from .grounds import MEMORY
 from .scenario import Scenario, Segment, play
 from .stage import NOT_SERVED, recover
 from .wal import Image
@@ -33,7 +32,7 @@ DRAIN_EVERY = 25
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="holdfast-", dir=MEMORY if MEMORY.is_dir() else None))
+    made = Path(tempfile.mkdtemp(prefix="holdfast-"))
     yield made
     shutil.rmtree(made)
 

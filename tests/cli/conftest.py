@@ -1,4 +1,4 @@
-"""An app on each store, and its command line."""
+"""An app on each store, and its command line; in `make test` on one of them, in turn."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import App
 from holdfast.cli.main import cli
+from tests.turns import take_turns
 
 from .kit import Run
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, Path(__file__).parent, "url", ["file", "postgres"])
+
+
 @pytest.fixture(params=["file", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest) -> str:
     if request.param == "file":
-        return str(tmp_path / "jobs.db")
+        return str(request.getfixturevalue("sqlite_path"))
     given = conninfo_to_dict(request.getfixturevalue("postgres_dsn"))
     return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
 

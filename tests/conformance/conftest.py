@@ -1,5 +1,6 @@
 """The matrix: each database, in each of the ways that a caller may run an operation.
 
+Operations are written once for all ways, so `make test` takes each test in one way per database, in turn.
 Stores stay open for the whole run and are emptied before each test; a migrated template is made once per database.
 """
 
@@ -21,12 +22,25 @@ from holdfast.storage.port import Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
 from tests.postgres_server import Databases
+from tests.turns import take_turns
 
 from .lease_kit import Elsewhere
 from .world import ByAwrite, InOwnTransaction, World, by_write
 
 BACKENDS = ("file", "memory", "postgres")
-WAYS = ("write", "awrite", "own")
+
+
+# A database in memory is called in one way only: the others differ by the caller's thread and connection, not by where
+# the pages are.
+_ON_SQLITE = [("file", "write"), ("file", "awrite"), ("file", "own"), ("memory", "write")]
+_ON_POSTGRES = [("postgres", "write"), ("postgres", "awrite"), ("postgres", "own")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    take_turns(items, folder, "standing", _ON_SQLITE, _ON_POSTGRES)
+    take_turns(items, folder, "standing_store", ["file", "memory"])
 
 
 class Ground:
@@ -108,16 +122,7 @@ def ground(
     ground.close()
 
 
-# A database in memory is called in one way only: the others differ by the caller's thread and connection, not by where
-# the pages are.
-_EVERYWHERE = [
-    pytest.param((backend, way), id=f"{backend}-{way}")
-    for backend in BACKENDS
-    for way in (WAYS if backend != "memory" else WAYS[:1])
-]
-
-
-@pytest.fixture(scope="session", params=_EVERYWHERE)
+@pytest.fixture(scope="session", params=[*_ON_SQLITE, *_ON_POSTGRES], ids="-".join)
 def standing(request: pytest.FixtureRequest, ground: Ground) -> World:
     return ground.open(*request.param)
 
@@ -142,10 +147,14 @@ def each_store(standing_store: World) -> World:
 
 
 @pytest.fixture(params=["file", "postgres"])
-def two_worlds(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple[World, World]]:
+def two_worlds(
+    request: pytest.FixtureRequest, ground: Ground, postgres_databases: Databases
+) -> Iterator[tuple[World, World]]:
     """Two processes' stores on one new database, with one clock."""
     place = ground.place(request.param)
     with ExitStack() as stack:
+        if request.param == "postgres":
+            stack.callback(postgres_databases.drop, place)
         first = ground.join(place, request.param, until=stack)
         yield first, ground.join(place, request.param, clock=first.clock, until=stack)
 

@@ -83,11 +83,15 @@ class World:
         """Leave nothing but the schema."""
 
         async def run(tx: Tx) -> None:
-            tables = {name for (name,) in await tx.all(_OUR_TABLES)} - _KEPT
+            found = {name for (name,) in await tx.all(_OUR_TABLES)} - _KEPT
             # What refers to jobs goes before them, what their end leaves after them.
             left = ("holdfast_hop", "holdfast_event", "holdfast_event_inbox", "holdfast_event_mark")
-            for table in sorted(tables, key=lambda name: (name in left, name == "holdfast_job", name)):
-                await tx.one(Statement("wipe", f"delete from {table}", f"delete from {table}"))
+            tables = sorted(found, key=lambda name: (name in left, name == "holdfast_job", name))
+            deletes = [f"delete from {table}" for table in tables]
+            if self.backend == "postgres":
+                deletes = [f"do $$ begin {'; '.join(deletes)}; end $$"]  # in one round trip
+            for delete in deletes:
+                await tx.one(Statement("wipe", delete, delete))
 
         self.store.write(Op(run))
 

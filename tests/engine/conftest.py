@@ -15,9 +15,11 @@ from .worker_kit import Shop
 
 
 @pytest.fixture(params=["file", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def place(request: pytest.FixtureRequest) -> str:
     """Where a fresh store is."""
-    return str(tmp_path / "jobs.db") if request.param == "file" else url_of(request.getfixturevalue("postgres_dsn"))
+    if request.param == "file":
+        return str(request.getfixturevalue("sqlite_path"))
+    return url_of(request.getfixturevalue("postgres_dsn"))
 
 
 @pytest.fixture

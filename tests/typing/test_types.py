@@ -24,6 +24,7 @@ ANNOUNCED = re.compile(r"# error: ([\w\- ]+) / ([\w ]+)$")
 Found = dict[tuple[str, int], frozenset[str]]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_mypy_finds_the_announced_errors_and_no_others() -> None:
     options = ["--strict", "--output=json", "--no-error-summary", "--python-version=3.11"]
@@ -32,6 +33,7 @@ def test_mypy_finds_the_announced_errors_and_no_others() -> None:
     assert _by_line((r["file"], r["line"], r["code"]) for r in reports if r["severity"] == "error") == _announced(0)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_pyright_finds_the_announced_errors_and_no_others() -> None:
     reports: list[dict[str, Any]] = json.loads(_run("pyright", "--outputjson"))["generalDiagnostics"]

@@ -1,4 +1,4 @@
-"""A site on each store."""
+"""A site on each store; in `make test` on one of them, in turn."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ import pytest
 
 import holdfast
 from tests.postgres_server import url_of
+from tests.turns import take_turns
 
 from .web_kit import Site
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, Path(__file__).parent, "store_url", ["sqlite", "postgres"])
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     """A migrated store of each kind."""
     if request.param == "postgres":
         return url_of(request.getfixturevalue("postgres_dsn"))
-    return str(tmp_path / "jobs.db")
+    return str(request.getfixturevalue("sqlite_path"))
 
 
 @pytest.fixture

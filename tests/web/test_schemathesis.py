@@ -55,6 +55,7 @@ def filled(app: holdfast.App) -> holdfast.App:
     return app
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_no_answer_is_a_server_error_and_each_is_as_the_document_says(

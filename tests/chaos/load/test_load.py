@@ -23,7 +23,6 @@ import holdfast
 from tests.chaos.check import require
 from tests.chaos.dials import SEED, Figure
 from tests.chaos.facts import read_facts
-from tests.chaos.grounds import MEMORY
 from tests.chaos.ledger import read
 from tests.chaos.storm.nursery import ROOT, Nursery, nursery
 from tests.postgres_server import private_server, url_of
@@ -60,7 +59,7 @@ BOUNDS = {
 @pytest.fixture
 def ledger() -> Iterator[Path]:
     """In memory: it is no part of what is measured."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-load-", dir=MEMORY if MEMORY.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-load-"))
     (folder / "ledger").touch()
     yield folder / "ledger"
     shutil.rmtree(folder)

@@ -16,6 +16,8 @@ from tests.chaos.dials import SEED, Figure, scaled
 from tests.chaos.odds.clocked import Offset, clock_of, make
 from tests.chaos.odds.crew import Crew, crew, unfinished
 
+pytestmark = pytest.mark.thorough
+
 HOUR = 3600.0
 # Long enough for a busy machine to keep it: nobody may lose it here.
 LEASE = 8.0

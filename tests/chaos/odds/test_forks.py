@@ -13,6 +13,8 @@ from tests.chaos.dials import Figure, scaled
 from tests.chaos.odds.crew import Crew, crew
 from tests.chaos.odds.tasks import producer
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:

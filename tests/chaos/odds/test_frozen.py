@@ -19,6 +19,8 @@ from tests.chaos.facts import Facts, read_facts
 from tests.chaos.odds.crew import unfinished
 from tests.chaos.odds.past import Times, make_and_crash, times
 
+pytestmark = pytest.mark.thorough
+
 ENDS = ("succeeded", "failed", "cancelled", "expired")
 
 

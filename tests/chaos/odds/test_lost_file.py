@@ -9,6 +9,8 @@ import pytest
 from tests.chaos.dials import Figure
 from tests.chaos.odds.mounts import run_scene
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.proof
 @pytest.mark.timeout(0)

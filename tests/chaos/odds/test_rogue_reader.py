@@ -16,6 +16,8 @@ from tests.chaos.dials import Figure, scaled
 from tests.chaos.odds.crew import Crew, crew
 from tests.chaos.odds.tasks import producer
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1024 * 1024
 PADDING = "x" * 200_000
 

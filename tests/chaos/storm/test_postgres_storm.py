@@ -18,6 +18,8 @@ from .outages import Outages, proxy
 from .plan import Diary, Plan
 from .verdict import judge
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.timeout(600)
 def test_jobs_survive_kills_and_freezes_and_a_crash_of_the_server(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import holdfast
 from tests.chaos.dials import SEED, Figure, scaled
-from tests.chaos.grounds import MEMORY
 
 from .fleet import Fleet
 from .nemesis import Nemesis
@@ -27,7 +26,7 @@ LOCK_PATIENCE = 0.06
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """In memory where that can be: a kill takes nothing from the kernel, so a disk would only make it slower."""
-    made = Path(tempfile.mkdtemp(prefix="holdfast-storm-", dir=MEMORY if MEMORY.is_dir() else None))
+    made = Path(tempfile.mkdtemp(prefix="holdfast-storm-"))
     yield made
     shutil.rmtree(made)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from ..grounds import MEMORY
 from .mutant import ROOT, SOURCE
 
 # Plugins that take a second to load and have nothing to do here.
@@ -37,7 +36,7 @@ class Caught:
 @contextmanager
 def build(changed: Mapping[str, str]) -> Iterator[Path]:
     """The folder of a copy of the package in which these files have these texts."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-zoo-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(prefix="holdfast-zoo-") as folder:
         package = Path(folder) / "holdfast"
         shutil.copytree(SOURCE, package)
         for file, text in changed.items():

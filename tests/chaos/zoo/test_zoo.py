@@ -20,7 +20,7 @@ from .mutant import SOURCE, Mutant
 from .table import Table
 
 AT_ONCE = [mutant for mutant in MUTANTS if mutant.name in ("finish without the epoch", "a step without the lease")]
-"""What every run of the tests tries: the least that shows that mutants are still built and caught."""
+"""What `make test-all` tries: the least that shows that mutants are still built and caught."""
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,14 @@ def test_each_mutant_still_fits_into_the_source() -> None:
     assert [wrong for mutant in MUTANTS if (wrong := _misfit(mutant))] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_every_suite_of_the_zoo_is_still_there() -> None:
     done = run(SOURCE.parent, ["--collect-only", *SUITES])
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", AT_ONCE, ids=lambda mutant: mutant.name)
 def test_a_bug_in_the_copy_is_noticed(mutant: Mutant) -> None:

@@ -19,6 +19,15 @@ from .storename import StoreName
 
 FOLDER: Final = Path(__file__).parent.parent / "templates"
 _LIVE: Final = "live_"
+# Shared by all sites of a process: a template is compiled once.
+_ENVIRONMENT: Final = Environment(
+    loader=FileSystemLoader(FOLDER),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters.update(FILTERS)
 
 
 class Templates:
@@ -26,14 +35,6 @@ class Templates:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._environment = Environment(
-            loader=FileSystemLoader(FOLDER),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters.update(FILTERS)
 
     async def render(
         self,
@@ -58,7 +59,7 @@ class Templates:
         }
 
     def _template(self, name: str) -> Template:
-        return self._environment.get_template(name)
+        return _ENVIRONMENT.get_template(name)
 
     def _context(
         self, request: Request, identity: Identity | None, shows: Mapping[str, Any], flash: object
