@@ -1,4 +1,4 @@
-"""What somebody should look at now, the worst first, each with what to do next."""
+"""Problems that need attention, most severe first, each with advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANKS: Final = {"bad": 0, "warn": 1, "info": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """Something to look at."""
+    """A problem that needs attention."""
 
     key: str
     tone: str
@@ -30,9 +30,11 @@ class Matter:
     advice: str
     path: str
     go: str
-    """What the link says."""
+    """The label of the link."""
     at: int | None = None
     """Since when, or until when."""
+    at_label: str = ""
+    """The words before `at`, behind the advice; without it, `at` follows the title."""
 
 
 def attention(
@@ -46,7 +48,7 @@ def attention(
     failing: float | None = None,
     now: int = 0,
 ) -> list[Matter]:
-    """All of it, or as much as anybody reads at once."""
+    """Return the most severe problems, up to a limit."""
     found = [
         *_of_workers(workers, queues),
         *_of_queues(queues, now),
@@ -65,8 +67,8 @@ def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) ->
         yield Matter(
             key="no-worker",
             tone="bad",
-            title="No worker is alive",
-            advice=f"{waiting:,} jobs wait. Start one with: holdfast worker module:app",
+            title="No live workers",
+            advice=f"{waiting:,} jobs are waiting. Start a worker: holdfast worker module:app",
             path="/workers",
             go="Workers",
         )
@@ -76,8 +78,8 @@ def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) ->
                 key=f"lost-{worker.id}",
                 tone="warn",
                 title=f"Worker {worker.name} is lost",
-                advice="Its lease is over. A live worker rescues its jobs by itself; if its process is surely gone, "
-                "mark it dead and they are rescued now.",
+                advice="Its lease has expired. A live worker rescues its jobs; if you are sure the process is gone, "
+                "mark it dead to rescue them now.",
                 path="/workers",
                 go="Workers",
             )
@@ -90,14 +92,14 @@ def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
             continue
         waiting = f"{queue.count('waiting'):,} {'job is' if queue.count('waiting') == 1 else 'jobs are'} due"
         if queue.is_paused:
-            advice = f"{waiting}, and none starts. Resume it when the reason for it is gone."
+            advice = f"{waiting}, but none will start. Resume the queue when it is safe."
             title = f"Queue {queue.name} is {queue.state}"
             yield Matter(
                 key=f"shut-{queue.name}", tone="info", title=title, advice=advice, path=path, go="Queue", at=due
             )
         elif not queue.workers:
-            advice = f"{waiting}, and no live worker takes from it. Start one with --queues {queue.name}."
-            title = f"Nobody serves queue {queue.name}"
+            advice = f"{waiting}, but no live worker serves the queue. Start one with --queues {queue.name}."
+            title = f"No worker serves queue {queue.name}"
             yield Matter(
                 key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due
             )
@@ -110,10 +112,10 @@ def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
 
 def _more_room(queue: QueueStats) -> str:
     if queue.capacity is not None and queue.running >= queue.capacity:
-        return f"Its limit of {queue.capacity} at once is used up: raise it, or wait."
+        return f"Its concurrency limit of {queue.capacity} is reached: raise it, or wait."
     if queue.running >= queue.slots:
         return f"All {queue.slots} slots are busy: add workers, or give them more slots."
-    return "Slots are free: a limit, a rate or a breaker holds its jobs. Explain on a job's page says which."
+    return "Slots are free: a limit, a rate or a breaker holds jobs back. A job's page shows which."
 
 
 def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
@@ -125,9 +127,9 @@ def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
             key=f"breaker-{one.scope}",
             tone="info" if halfway else "warn",
             title=f"Breaker {one.scope} is {'half open' if halfway else 'open'}",
-            advice="One job tries whether the other side is back."
+            advice="A trial job checks whether the service has recovered."
             if halfway
-            else "Jobs that name it wait, and one tries when its time is over. Reset it if the other side is back.",
+            else "Jobs that use it wait; a trial job runs when the time is up. Reset it if the service has recovered.",
             path="/limits#breakers",
             go="Breakers",
             at=None if halfway else one.open_until,
@@ -137,8 +139,8 @@ def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
 def of_budgets(budgets: Iterable[Budget]) -> Iterator[Matter]:
     for one in budgets:
         if one.is_exhausted:
-            waits = f"{one.blocked:,} {'job waits' if one.blocked == 1 else 'jobs wait'} for room. "
-            anew = "Raise it, or wait until it begins anew." if one.next_reset else "Raise it, or reset it."
+            waits = f"{one.blocked:,} {'job is' if one.blocked == 1 else 'jobs are'} waiting. "
+            anew = "Raise it, or wait for the reset." if one.next_reset else "Raise or reset it."
             yield Matter(
                 key=f"budget-{one.tenant}-{one.name}",
                 tone="bad" if one.blocked else "warn",
@@ -158,10 +160,9 @@ def of_approvals(approvals: Sequence[Pending]) -> Iterator[Matter]:
         yield Matter(
             key="approvals",
             tone="info",
-            title=f"{len(awaited):,} {'jobs wait' if many else 'job waits'} for an answer",
-            advice="Somebody has to say yes or no before "
-            + ("they go" if many else "it goes")
-            + (f" on; the next expiry ends {'one' if many else 'it'}." if expiries else " on."),
+            title=f"{len(awaited):,} pending {'approvals' if many else 'approval'}",
+            advice="Waiting for input.",
+            at_label="Next one expires" if many else "It expires",
             path="/approvals",
             go="Approvals",
             at=min(expiries, default=None),
@@ -182,8 +183,8 @@ def _of_runs(failing: float | None) -> Iterator[Matter]:
         yield Matter(
             key="failing",
             tone="warn",
-            title="Many runs fail",
-            advice="Over a quarter of the runs in this window failed. See which kind of error is the most frequent.",
+            title="High failure rate",
+            advice="Over a quarter of the runs in this window failed. Check the most frequent errors.",
             path="/errors?window=1h",
             go="Errors",
         )

@@ -1,4 +1,4 @@
-"""A percentile of several minutes or queues, of which only some percentiles each are known. It is close, not exact."""
+"""Approximate percentiles over several minutes or queues, from the percentiles known of each."""
 
 from __future__ import annotations
 
