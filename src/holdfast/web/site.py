@@ -1,4 +1,4 @@
-"""The site put together: the guard, and behind it the API, the pages, what they follow, and their static files."""
+"""The composed site: the guard, and behind it the API, the pages, live updates and static files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def build(app: App, settings: WebSettings) -> ASGIApp:
 
 
 class _Parts:
-    """Hands a request to the part below whose path it lies, and all others to the pages."""
+    """Routes a request to the part whose path prefix matches, otherwise to the pages."""
 
     def __init__(self, parts: Mapping[str, ASGIApp], pages: ASGIApp) -> None:
         self._parts = parts

@@ -78,7 +78,7 @@ def filter_of(call: Call, wanted: Wanted, before: str | None = None) -> JobFilte
         raise Refused(
             403,
             "forbidden",
-            f"text is searched in arguments; this needs the scope 'payload', which {call.identity.name} has not",
+            "Missing scope: payload (text is searched in arguments)",
         )
     said: dict[str, Any] = {
         name: value for name, value in msgspec.structs.asdict(wanted).items() if name not in ("state", "after")

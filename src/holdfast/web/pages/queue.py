@@ -58,7 +58,7 @@ class StateCount:
     about: bool
     path: str
     parts: list[tuple[str, int, str]]
-    """What ready jobs wait for, with links to the lists."""
+    """Reasons for which ready jobs wait, with links to the lists."""
 
 
 @group.get("/queues/{queue}", needs="read")
