@@ -1,4 +1,4 @@
-"""`holdfast demo`: see it work, on a file of its own or on a store that is named."""
+"""`holdfast demo`: a demonstration on a temporary file or a given store."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.option(
-    "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there."
+    "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs are kept there."
 )
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
-@click.option("--serve", is_flag=True, help="Show a studio at work on the dashboard instead, until interrupted.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Of the dashboard. [default: 8787]")
+@click.option("--serve", is_flag=True, help="Start the dashboard with live sample data instead, until interrupted.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Port of the dashboard. [default: 8787]")
 @json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def demo(store: str | None, keep: bool, serve: bool, port: int, as_json: bool, debug: bool) -> None:
-    """Run 2,000 jobs over three queues with a real worker process, which is killed on the way.
+    """Run 2,000 jobs over three queues with a real worker process, which is killed midway.
 
-    Priorities, delays, a dedupe key, retries that succeed, a job that fails for good, one that is cancelled while it
-    runs, and one whose worker is killed and that is rescued by the next. It then checks that every job is accounted
-    for, and ends with code 1 and a list of what is wrong if not. --store brings that store's schema up to date.
+    Shows priorities, delays, a dedupe key, retries that succeed, a job that fails, one that is cancelled while it
+    runs, and one that is rescued after its worker is killed. It then checks that every job is accounted for; if not,
+    it lists the problems and exits with code 1. --store brings that store's schema up to date.
     """
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     use_store(store or str(folder / "demo.db"))
@@ -65,7 +65,7 @@ def _serve(port: int, console: Console) -> None:
 
 
 def _play(folder: Path, console: Console) -> Summary:
-    # Not before the store is known: the demo's app reads it when it is made.
+    # Only after the store is known: the demo's app reads it when it is created.
     from ..demo import audit
     from ..demo.driver import Driver
     from ..demo.screen import Screen
@@ -86,5 +86,5 @@ def _play(folder: Path, console: Console) -> Summary:
         for fault in faults:
             console.print(f"wrong: {fault}", style="red")
     else:
-        console.print("checked: every job is accounted for, in its right state, with its work done.", style="green")
+        console.print("checked: every job is accounted for, in the right state, with its work done.", style="green")
     return summary
