@@ -45,9 +45,15 @@ def bulk_options(command: F) -> F:
     for option in (
         click.option("--dry-run", is_flag=True, help="Preview only; change nothing."),
         click.option("--all", "everything", is_flag=True, help="Every job in the store."),
-        click.option("--older-than", type=Duration(), metavar="DURATION", help="Jobs finished longer ago than this, such as 30d."),
         click.option(
-            "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help="Jobs that match, instead of IDs; repeatable."
+            "--older-than", type=Duration(), metavar="DURATION", help="Jobs finished longer ago than this, such as 30d."
+        ),
+        click.option(
+            "--filter",
+            "filters",
+            metavar="FIELD=VALUE",
+            multiple=True,
+            help="Jobs that match, instead of IDs; repeatable.",
         ),
         click.argument("ids", metavar="[ID]...", nargs=-1),
     ):
@@ -117,7 +123,9 @@ def _standing(app: App, job_id: str) -> str:
 
 
 def _phrase(fate: Fate) -> str:
-    return {Fate.NOT_REQUEUED: "not retried: a newer job has the same dedupe key"}.get(fate, str(fate).replace("_", " "))
+    return {Fate.NOT_REQUEUED: "not retried: a newer job has the same dedupe key"}.get(
+        fate, str(fate).replace("_", " ")
+    )
 
 
 def _command(name: str, text: str, *extra: Callable[[Any], Any]) -> click.Command:

@@ -112,9 +112,7 @@ def check_facts(facts: Facts) -> Iterator[Check]:
     if _number(facts, "connections") > 0.8 * _number(facts, "max_connections", 1e9):
         yield Check("postgres", "note", f"{facts['connections']} of {facts['max_connections']} connections are in use")
     if _number(facts, "notify_queue_usage") > 0.5:
-        yield Check(
-            "postgres", "note", "the NOTIFY queue is more than half full: a listener is not reading"
-        )
+        yield Check("postgres", "note", "the NOTIFY queue is more than half full: a listener is not reading")
 
 
 def check_file(file: Path | None) -> Iterator[Check]:

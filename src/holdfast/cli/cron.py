@@ -140,7 +140,9 @@ def _timing_options(command: F) -> F:
         click.option("--queue", metavar="NAME"),
         click.option("--args", "arguments", metavar="JSON", help="Arguments as a JSON object by name."),
         click.option("--zone", metavar="ZONE", help="For example Europe/Paris."),
-        click.option("--every", type=Duration(), metavar="DURATION", help="Interval instead of an expression: 90, 15m."),
+        click.option(
+            "--every", type=Duration(), metavar="DURATION", help="Interval instead of an expression: 90, 15m."
+        ),
         click.option("--cron", metavar="EXPRESSION", help="For example '0 3 * * MON-FRI'."),
     ):
         command = option(command)

@@ -19,7 +19,9 @@ def events() -> None:
 
 
 @events.command(cls=Command)
-@click.option("--after", metavar="CURSOR", help='Resume after this event; "start" reads all stored events. [default: now]')
+@click.option(
+    "--after", metavar="CURSOR", help='Resume after this event; "start" reads all stored events. [default: now]'
+)
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="For example job.failed, job, flow, operator.")
 @click.option("--job", metavar="ID")
 @click.option("--task", metavar="NAME")
@@ -27,7 +29,9 @@ def events() -> None:
 @click.option("--flow", metavar="ID")
 @click.option("--tenant", metavar="NAME")
 @click.option("--tag", metavar="TAG")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without an event.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without an event."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many events.")
 @json_option
 @target_options

@@ -21,7 +21,9 @@ from .output import instant, plain, print_json, print_table
 @click.command(cls=Command)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--worker", required=True, metavar="NAME", help="The worker's name, as in `workers list`.")
-@click.option("--expires", type=Duration(), default="30", metavar="DURATION", help="Duration of the grant. [default: 30 s]")
+@click.option(
+    "--expires", type=Duration(), default="30", metavar="DURATION", help="Duration of the grant. [default: 30 s]"
+)
 @actor_option
 @reason_option
 @json_option

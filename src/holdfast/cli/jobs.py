@@ -51,11 +51,15 @@ def jobs() -> None:
 @click.option("--tenant", metavar="NAME")
 @click.option("--affinity", metavar="NAME", help="Only jobs with this affinity, such as a model.")
 @click.option("--tag", metavar="TAG", help="For example invoice, or order=4711.")
-@click.option("--created-by", metavar="NAME", help="The actor that enqueued it, such as token:shop or schedule:nightly.")
+@click.option(
+    "--created-by", metavar="NAME", help="The actor that enqueued it, such as token:shop or schedule:nightly."
+)
 @click.option(
     "--ended-since", type=Duration(), metavar="DURATION", help="Finished within this time, such as 1h; latest first."
 )
-@click.option("--ended-before", type=Duration(), metavar="DURATION", help="Finished longer ago than this; latest first.")
+@click.option(
+    "--ended-before", type=Duration(), metavar="DURATION", help="Finished longer ago than this; latest first."
+)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
 @click.option("--before", metavar="NEXT", help="Only jobs after this position: the `next` of the previous page.")
 @json_option

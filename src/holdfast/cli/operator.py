@@ -36,7 +36,11 @@ class Duration(click.ParamType[Any]):
 def actor_option(command: F) -> F:
     """Adds `--actor`."""
     return click.option(
-        "--actor", envvar="HOLDFAST_ACTOR", default=whoami, metavar="NAME", help="The actor to record. [default: you, this host]"
+        "--actor",
+        envvar="HOLDFAST_ACTOR",
+        default=whoami,
+        metavar="NAME",
+        help="The actor to record. [default: you, this host]",
     )(command)
 
 

@@ -105,14 +105,21 @@ _switch("disable", "Start no jobs, and reject new ones.")
 @click.argument("name", metavar="QUEUE")
 @click.option("--retry", metavar="JSON", help='A retry policy, such as {"kind":"fixed","initial":5}, or "default".')
 @click.option("--timeout", type=Duration(default=True), default=..., help="Timeout of one run.")
-@click.option("--keep-succeeded", type=Duration(default=True), default=..., help="How long to keep succeeded jobs; 0 deletes them.")
-@click.option("--keep-failed", type=Duration(default=True), default=..., help="How long to keep failed jobs.")
-@click.option("--keep-cancelled", type=Duration(default=True), default=..., help="How long to keep cancelled jobs.")
-@click.option("--keep-expired", type=Duration(default=True), default=..., help="How long to keep expired jobs.")
-@click.option("--keep-skipped", type=Duration(default=True), default=..., help="How long to keep skipped jobs.")
+@click.option(
+    "--keep-succeeded",
+    type=Duration(default=True),
+    default=...,
+    help="Retention of succeeded jobs; 0 deletes them.",
+)
+@click.option("--keep-failed", type=Duration(default=True), default=..., help="Retention of failed jobs.")
+@click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Retention of cancelled jobs.")
+@click.option("--keep-expired", type=Duration(default=True), default=..., help="Retention of expired jobs.")
+@click.option("--keep-skipped", type=Duration(default=True), default=..., help="Retention of skipped jobs.")
 @click.option("--cap", metavar="N", help='Maximum number of finished jobs to keep; "default" is unlimited.')
 @click.option("--events", metavar="LEVEL", help='Events to log: off, outcomes, all, or "default".')
-@click.option("--keep-result", type=Duration(default=True), default=..., help="How long to keep results of succeeded jobs.")
+@click.option(
+    "--keep-result", type=Duration(default=True), default=..., help="Retention of results."
+)
 @actor_option
 @reason_option
 @json_option

@@ -72,7 +72,9 @@ def _state(queue: QueueStats) -> str:
 
 
 def _workers(view: View, most: int) -> Table:
-    table = _table("worker", "state", "queues", "running#", "slots#", "cpu#", "memory#", "claim p99#", "last heartbeat#")
+    table = _table(
+        "worker", "state", "queues", "running#", "slots#", "cpu#", "memory#", "claim p99#", "last heartbeat#"
+    )
     for worker in view.workers[:most]:
         cpu, memory, claim = worker_vitals(worker)
         slots = (str(worker.running), str(worker.slots))

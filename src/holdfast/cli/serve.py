@@ -18,9 +18,7 @@ from .locate import find_app
     type=click.Choice(["required", "off"]),
     help="Require a token, or not. [default: off on loopback under its own name, else required]",
 )
-@click.option(
-    "--allow-host", "hosts", multiple=True, metavar="NAME", help="An allowed host name; repeatable."
-)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="An allowed host name; repeatable.")
 @click.option(
     "--allow-origin",
     "origins",
@@ -31,7 +29,9 @@ from .locate import find_app
 @click.option(
     "--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="TLS certificate, for HTTPS."
 )
-@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Private key of the certificate.")
+@click.option(
+    "--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Private key of the certificate."
+)
 @click.option("--behind-proxy", is_flag=True, help="A trusted proxy terminates HTTPS and forwards client addresses.")
 @click.option(
     "--chores/--no-chores",

@@ -30,7 +30,9 @@ _NOTHING: Final = "no data: nothing ran, or no worker recorded statistics"
 
 
 @click.command(cls=Command)
-@click.option("--by", type=click.Choice(["queue", "task"]), default="queue", help="Group by queue or task. [default: queue]")
+@click.option(
+    "--by", type=click.Choice(["queue", "task"]), default="queue", help="Group by queue or task. [default: queue]"
+)
 @click.option("--queue", metavar="QUEUE", help="Only this queue.")
 @click.option(
     "--minutes",
@@ -129,7 +131,9 @@ def state_of(queue: QueueStats) -> str:
 
 def _show_rates(rates: list[Throughput], minutes: int) -> None:
     console = console_for()
-    console.print(f"\nper minute, over the last {minutes} complete minutes; latencies of the worst minute", style="bold")
+    console.print(
+        f"\nper minute, over the last {minutes} complete minutes; latencies of the worst minute", style="bold"
+    )
     rows = [
         (
             queue_name(rate.queue),

@@ -20,7 +20,9 @@ from .shapes import decoded, error_line
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID")
-@click.option("--from", "from_step", required=True, metavar="STEP", help="Name of the step, NAME#2, or a key from `jobs show`.")
+@click.option(
+    "--from", "from_step", required=True, metavar="STEP", help="Name of the step, NAME#2, or a key from `jobs show`."
+)
 @actor_option
 @reason_option
 @json_option

@@ -24,7 +24,9 @@ from .output import json_line, plain
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="For example output, stdout, stderr, log.")
 @click.option("--durable", is_flag=True, help="Skip best-effort frames.")
 @click.option("--no-follow", is_flag=True, help="Stop at the end of the current output.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without a frame.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without a frame."
+)
 @json_option
 @target_options
 def tail(

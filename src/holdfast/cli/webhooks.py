@@ -22,7 +22,11 @@ def webhooks() -> None:
 @webhooks.command(cls=Command)
 @click.argument("url")
 @click.option(
-    "--event", "events", multiple=True, metavar="KIND", help="Event kind or prefix, such as job.failed or flow. [default: all job events]"
+    "--event",
+    "events",
+    multiple=True,
+    metavar="KIND",
+    help="Event kind or prefix, such as job.failed or flow. [default: all job events]",
 )
 @click.option("--tag", "tags", multiple=True, help="Only jobs with one of these tags; repeatable.")
 @click.option("--concurrency", type=int, default=4, show_default=True, help="Concurrent deliveries.")
@@ -66,7 +70,9 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
 
 @webhooks.command(cls=Command)
 @click.argument("endpoint")
-@click.option("--overlap", type=Duration(), default="1d", show_default=True, help="Time for which the old secret stays valid.")
+@click.option(
+    "--overlap", type=Duration(), default="1d", show_default=True, help="Time for which the old secret stays valid."
+)
 @actor_option
 @reason_option
 @json_option

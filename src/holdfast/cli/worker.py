@@ -25,13 +25,18 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 @click.command(cls=Command)
 @click.argument("where", metavar="MODULE:APP", required=False)
-@click.option("--queues", metavar="A,B", help="Queues to serve, in order of preference. [default: those of the app's tasks]")
+@click.option(
+    "--queues", metavar="A,B", help="Queues to serve, in order of preference. [default: those of the app's tasks]"
+)
 @click.option("--weights", metavar="A=3,B=1", help="Queues to serve, by weight.")
 @click.option("--capabilities", metavar="A,B", help="Capability for jobs that require it, such as gpu.")
 @click.option("--resident", metavar="A,B", help="Affinities that are already loaded.")
 @click.option("--residents", type=int, metavar="N", help="Number of affinities it can hold loaded. [default: 1]")
 @click.option(
-    "--affinity-wait", type=float, metavar="S", help="Maximum seconds that jobs of other affinities wait. [default: unlimited]"
+    "--affinity-wait",
+    type=float,
+    metavar="S",
+    help="Maximum seconds that jobs of other affinities wait. [default: unlimited]",
 )
 @click.option("--concurrency", type=int, metavar="N", help="Concurrency per process. [default: 20]")
 @click.option(
@@ -43,11 +48,12 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
     help="Worker processes; with more than one, a supervisor restarts crashed workers. [default: 1]",
 )
 @click.option(
-    "--lease", type=float, metavar="S", help="Seconds without a heartbeat until the worker is marked lost. [default: 30]"
+    "--lease",
+    type=float,
+    metavar="S",
+    help="Seconds without a heartbeat until the worker is marked lost. [default: 30]",
 )
-@click.option(
-    "--grace", type=float, metavar="S", help="Seconds for running jobs to finish on shutdown. [default: 25]"
-)
+@click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to finish on shutdown. [default: 25]")
 @click.option(
     "--metrics-port",
     callback=as_ports,

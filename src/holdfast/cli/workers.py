@@ -46,7 +46,18 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         )
         for worker in found
     ]
-    columns = ("name", "state", "queues…", "slots#", "running#", "oldest job", "started", "last heartbeat", "version", "id")
+    columns = (
+        "name",
+        "state",
+        "queues…",
+        "slots#",
+        "running#",
+        "oldest job",
+        "started",
+        "last heartbeat",
+        "version",
+        "id",
+    )
     print_table(columns, rows, empty="no workers")
 
 
@@ -64,7 +75,9 @@ def dead(
     if as_json:
         print_json({"worker": done.worker, "rescued": done.rescued, "again": done.again})
     else:
-        click.echo(f"{worker_id} was already marked dead" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued")
+        click.echo(
+            f"{worker_id} was already marked dead" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued"
+        )
 
 
 @workers.command(cls=Command)

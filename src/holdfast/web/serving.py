@@ -50,17 +50,21 @@ def settings_for(
     local = is_loopback(host)
     chosen: Auth = auth or ("off" if local and not hosts and not behind_proxy else "required")
     if chosen == "off" and not local:
-        raise ConfigError(f"{host} can be reached from other machines, so auth cannot be off; create a token: holdfast tokens create NAME")
+        raise ConfigError(
+            f"other machines can reach {host}, so auth must be on; create a token: holdfast tokens create NAME"
+        )
     if chosen == "off" and behind_proxy:
-        raise ConfigError("a proxy forwards requests from other machines, so auth cannot be off; create a token: holdfast tokens create NAME")
+        raise ConfigError(
+            "other machines come through the proxy, so auth must be on; create a token: holdfast tokens create NAME"
+        )
     if chosen == "off" and "*" in hosts:
         raise ConfigError("without auth any web page could act on this site; list the hosts instead of *")
     if not local and not hosts:
-        raise ConfigError(f"say under which names {host or 'it'} is called, such as --allow-host jobs.example.com")
+        raise ConfigError(f"give the host names of {host or 'the site'}, such as --allow-host jobs.example.com")
     if not local and not behind_proxy and not encrypted:
         raise ConfigError(
-            "tokens would cross the network in the clear; give --cert and --key, or have a proxy speak HTTPS before"
-            " it and say --behind-proxy"
+            "tokens would cross the network unencrypted; give --cert and --key, or put an HTTPS proxy in front"
+            " and use --behind-proxy"
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
@@ -118,7 +122,7 @@ def serve(
 
 
 def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
-    """Have the system close connections whose peers read nothing, and which would block a place.
+    """Have the system close connections whose peers read nothing, to free their places.
 
     A socket is closed only after the peer has taken what was sent: one that reads nothing would keep it open for ever.
     """

@@ -17,7 +17,9 @@ from ..wire.failures import Refused
 from ..wire.operation import Group
 from .types import Acting, Cursor, Name, PageSize, Reason
 
-group = Group("Budgets", "Limits on spending of tokens, money or anything else, and the amounts spent. Amounts are exact.")
+group = Group(
+    "Budgets", "Limits on spending of tokens, money or anything else, and the amounts spent. Amounts are exact."
+)
 
 Amount = (
     Annotated[int, msgspec.Meta(ge=0, le=10**12)]

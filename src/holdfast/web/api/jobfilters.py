@@ -20,9 +20,7 @@ _Prefix: TypeAlias = Annotated[
 ]
 _Text: TypeAlias = Annotated[
     str,
-    msgspec.Meta(
-        min_length=1, max_length=256, pattern=STORABLE, description="Text in the stored arguments or error."
-    ),
+    msgspec.Meta(min_length=1, max_length=256, pattern=STORABLE, description="Text in the stored arguments or error."),
 ]
 _Label: TypeAlias = Annotated[
     Literal["delayed", "retrying", "throttled"],
@@ -32,7 +30,10 @@ _Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES
 _Creator: TypeAlias = Annotated[
     str,
     msgspec.Meta(
-        min_length=1, max_length=CREATOR_BYTES, pattern=STORABLE, description="The actor that enqueued it, such as token:shop."
+        min_length=1,
+        max_length=CREATOR_BYTES,
+        pattern=STORABLE,
+        description="The actor that enqueued it, such as token:shop.",
     ),
 ]
 _Tries: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]

@@ -19,7 +19,9 @@ from .newflows import NewFlow, fill
 from .newjobs import NewJob, request_of
 from .types import Acting, Name
 
-group = Group("Make flows", "Create flows whole or step by step; in the latter case no member runs before the flow is applied.")
+group = Group(
+    "Make flows", "Create flows whole or step by step; in the latter case no member runs before the flow is applied."
+)
 
 _STRETCH: Final = 500
 """The number of members validated before yielding to the event loop."""

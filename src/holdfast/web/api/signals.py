@@ -78,7 +78,10 @@ async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
     except InvalidToken:
         if wait := _MISSES.take(caller_of(call.request)):
             raise Refused(
-                429, "rate_limited", "too many invalid tokens; try again in a moment", {"retry-after": str(int(wait) + 1)}
+                429,
+                "rate_limited",
+                "too many invalid tokens; try again in a moment",
+                {"retry-after": str(int(wait) + 1)},
             ) from None
         raise
 

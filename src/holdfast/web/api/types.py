@@ -13,7 +13,9 @@ LONGEST: Final = 10 * 365 * 86_400.0
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=_VISIBLE)]
 """A name or an id."""
 QueueName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x20\x7f,]+$")]
-Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=500, pattern=_TEXT, description="Reason; kept in the audit log.")]
+Reason: TypeAlias = Annotated[
+    str, msgspec.Meta(max_length=500, pattern=_TEXT, description="Reason; kept in the audit log.")
+]
 Cursor: TypeAlias = Annotated[
     str, msgspec.Meta(min_length=1, max_length=2048, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of a page.")
 ]
@@ -23,7 +25,10 @@ PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
 
 
 ResultKey: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$", description="As returned by the enqueue call.")
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$", description="As returned by the enqueue call."
+    ),
 ]
 
 

@@ -115,8 +115,7 @@ def _middles(layers: Layers, hops: Iterable[Pair], heights: Mapping[str, float])
 
 
 def _apart(layer: Sequence[str], wanted: Sequence[float], heights: Mapping[str, float]) -> list[float]:
-    """Return the positions nearest to those wanted, in this order and without overlap: a least-squares fit by pooling.
-    """
+    """Return the nearest positions in this order and without overlap: a least-squares fit by pooling."""
     offsets, offset = [], 0.0
     for place, node in enumerate(layer):
         if place:

@@ -82,7 +82,9 @@ async def replay(call: Call, flow_id: str, form: ReplayForm) -> Done | Page:
     """Run a job again, whatever its outcome, and its dependents."""
     there = below("flows", flow_id)
     if not form.confirmed:
-        text = "The job runs again, whatever its outcome" + ("." if form.alone else ", and so do the jobs that depend on it.")
+        text = "The job runs again, whatever its outcome" + (
+            "." if form.alone else ", and so do the jobs that depend on it."
+        )
         return ask(call, form, title="Run this job again?", text=text, go="Run again", back=there, page="flows")
     member = await call.client.jobs.aget(form.job, whole=False)
     if member.flow != flow_id:

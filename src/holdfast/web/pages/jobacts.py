@@ -78,7 +78,7 @@ async def cancel(call: Call, job_id: str, form: CancelForm) -> Done | Page:
     answer = await call.client.jobs.acancel(job_id, reason=reason, force=bool(form.force), actor=call.actor)
     say = {
         CancelResult.CANCELLED: "Cancelled.",
-        CancelResult.REQUESTED: "The job is running and was asked to stop. If it succeeds within its grace period, that still counts.",
+        CancelResult.REQUESTED: "Asked to stop. If it succeeds within its grace period, that still counts.",
         CancelResult.FINISHED: "The job had already finished; nothing changed.",
         CancelResult.MOVED: "Another worker runs it now; nothing changed.",
     }[answer]
@@ -92,7 +92,10 @@ async def retry(call: Call, job_id: str, form: RetryForm) -> Done | Page:
     again = await call.client.jobs.aretry(job_id, fresh=bool(form.fresh), actor=call.actor, reason=form.reason)
     if not again:
         return Done(job_path(job_id), "Not retried: an unfinished job has the same dedupe key.", ok=False)
-    return Done(job_path(job_id), "The job runs again, with its attempts reset." + (" All its steps run again." if form.fresh else ""))
+    return Done(
+        job_path(job_id),
+        "The job runs again, with its attempts reset." + (" All its steps run again." if form.fresh else ""),
+    )
 
 
 @group.post("/jobs/{job_id}/run-now", needs="operate")
@@ -130,7 +133,9 @@ async def delete(call: Call, job_id: str, form: ActForm) -> Done | Page:
     if answer is DeleteResult.DELETED:
         return Done("/jobs", f"Job {job_id} deleted.")
     if answer is DeleteResult.REQUESTED:
-        return Done(job_path(job_id), "The job was cancelled or asked to stop instead. Delete it after it has finished.")
+        return Done(
+            job_path(job_id), "The job was cancelled or asked to stop instead. Delete it after it has finished."
+        )
     return Done(job_path(job_id), "Other jobs depend on it, so it is kept until its flow has finished.", ok=False)
 
 
@@ -161,7 +166,7 @@ async def move(call: Call, job_id: str, form: MoveForm) -> Done | Page:
 async def revoke(call: Call, job_id: str, form: ActForm) -> Done | Page:
     """Revoke the lease of its worker."""
     if not form.confirmed:
-        text = "Whatever its worker still does is ignored. The job becomes ready for another worker, without using an attempt."
+        text = "Whatever its worker still does is ignored. The job is ready again, without using an attempt."
         return _asks(job_id, "revoke", "Revoke the lease?", text, "Revoke the lease", form)
     answer = await call.client.jobs.arevoke(job_id, actor=call.actor, reason=form.reason)
     done = isinstance(answer, Revoked)
@@ -173,7 +178,9 @@ async def revoke(call: Call, job_id: str, form: ActForm) -> Done | Page:
 async def fork(call: Call, job_id: str, form: ForkForm) -> Done | Page:
     """Create a new job that runs again from a step."""
     made = await call.client.jobs.afork(job_id, from_step=form.step, actor=call.actor, reason=form.reason)
-    return Done(job_path(made.id), f"Forked from {job_id}: keeps the results before {form.step} and runs the rest again.")
+    return Done(
+        job_path(made.id), f"Forked from {job_id}: keeps the results before {form.step} and runs the rest again."
+    )
 
 
 def _said(job_id: str, done: bool, say: str, otherwise: str) -> Done:

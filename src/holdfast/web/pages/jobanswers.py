@@ -55,7 +55,9 @@ async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
         sent = await call.client.signals.asend(target, form.name, payload, source=call.actor)
     except (Conflict, InvalidInput) as refused:
         return Done(there, f"Not sent: {refused}.", ok=False)
-    return Done(there, f"Resumed by signal {sent.seq}." if sent.effect == "resumed" else f"Stored as signal {sent.seq}.")
+    return Done(
+        there, f"Resumed by signal {sent.seq}." if sent.effect == "resumed" else f"Stored as signal {sent.seq}."
+    )
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate")

@@ -121,8 +121,7 @@ def address(search: Search, **more: str) -> str:
 
 
 def counts_of(search: Search, queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
-    """Return the number of jobs per state and label, and whether it is an estimate. Empty where the index cannot tell.
-    """
+    """Return job counts by state and label, and whether they are estimates. Empty if no index has them."""
     if search.but(state=None, label=None, queue=None) != NOTHING or not queues:
         return {}
     meant = [queue for queue in queues if search.queue in (None, queue.name)]

@@ -100,7 +100,11 @@ def _piece(frame: Frame) -> Piece:
 def text_of(frame: Frame) -> str:
     """Return the text of a frame."""
     if frame.control:
-        return "a new attempt started; the output above is superseded" if frame.kind == "superseded" else "some output was lost"
+        return (
+            "a new attempt started; the output above is superseded"
+            if frame.kind == "superseded"
+            else "some output was lost"
+        )
     if isinstance(frame.data, bytes):
         return f"[{len(frame.data):,} bytes]"
     if isinstance(frame.data, str):

@@ -125,7 +125,9 @@ async def trip(call: Call, form: BreakerForm) -> Done | Page:
     rest = span_of("the time it stays open", form.open_for)
     await breakers.atrip(form.name, rest, actor=call.actor, reason=form.reason)
     again = before.state == "open"
-    return Done("/limits#breakers", f"{form.name} {'was already open; it now stays open longer' if again else 'is open'}.")
+    return Done(
+        "/limits#breakers", f"{form.name} {'was already open; it now stays open longer' if again else 'is open'}."
+    )
 
 
 @group.post("/limits/breakers/reset", needs="operate")

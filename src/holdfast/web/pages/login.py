@@ -44,7 +44,9 @@ async def show(call: Call, query: LoginQuery) -> Page:
 async def log_in(call: Call, form: LoginForm) -> Page | Response:
     caller = caller_of(call.request)
     if wait := _TRIES.take(caller):
-        raise Refused(429, "rate_limited", "too many attempts; try again in a moment", {"retry-after": str(int(wait) + 1)})
+        raise Refused(
+            429, "rate_limited", "too many attempts; try again in a moment", {"retry-after": str(int(wait) + 1)}
+        )
     opened = await call.app.access.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
     if opened is None:
         return Page("login.html", {"next": own_path(form.next), "wrong": True}, status=401)

@@ -59,7 +59,9 @@ async def run(call: Call, name: str, form: ActForm) -> Done | Page:
     ran = await call.client.schedules.arun_now(name, actor=call.actor, reason=form.reason)
     if ran.job_id is None:
         return Done(
-            below("schedules", name), f"No job enqueued: {ran.blocker} is still running, and overlaps are skipped.", ok=False
+            below("schedules", name),
+            f"No job enqueued: {ran.blocker} is still running, and overlaps are skipped.",
+            ok=False,
         )
     return Done(job_path(ran.job_id), f"Enqueued by {name}. The schedule itself is unchanged.")
 
@@ -111,9 +113,7 @@ async def backfill(call: Call, name: str, form: BackfillForm) -> Done | Page:
         more = {"span": {"start": form.start, "end": form.end}, "wrong": words_of(wrong)}
         return Page("schedule.html", await shows(call, name, "backfill", **more), 422)
     if form.confirmed:
-        said = (
-            f"{number(len(done.made))} jobs enqueued." if done.made else "All runs in that period already exist."
-        )
+        said = f"{number(len(done.made))} jobs enqueued." if done.made else "All runs in that period already exist."
         return Done(below("schedules", name), said, ok=bool(done.made))
     span = {"start": form.start, "end": form.end}
     return Page("schedule.html", await shows(call, name, "backfill", span=span, found=done))

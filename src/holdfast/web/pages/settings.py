@@ -123,9 +123,7 @@ async def revoke_token(call: Call, token: str, form: ActForm) -> Done | Page:
 async def rotate_key(call: Call, form: KeyForm) -> Done | Page:
     """Rotate the signing key."""
     if not form.confirmed:
-        text = (
-            "New waitpoints are signed with a new random key. Existing signatures stay valid until they expire."
-        )
+        text = "New waitpoints are signed with a new random key. Existing signatures stay valid until they expire."
         return ask(call, form, title="Rotate the key?", text=text, go="Rotate", back="/settings#keys", page="settings")
     grace = span_of("the grace", form.grace)
     keys = call.whole("the signing keys").keys

@@ -160,9 +160,7 @@ def _postgres(facts: Facts) -> Iterator[Verdict]:
         advice="This server is a standby and refuses writes. Connect to the primary." if standby else "",
     )  # fmt: skip
     fsync, commit = facts.get("fsync") == "on", facts.get("synchronous_commit") != "off"
-    said = (
-        "Every commit survives a crash of the server." if commit else "The last commits before a crash may be lost."
-    )
+    said = "Every commit survives a crash of the server." if commit else "The last commits before a crash may be lost."
     yield Verdict(
         key="durability", name="Durability",
         value=f"fsync = {facts.get('fsync')}, synchronous_commit = {facts.get('synchronous_commit')}",

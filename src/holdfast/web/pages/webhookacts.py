@@ -72,9 +72,7 @@ async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 async def test(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Send a test message."""
     sent = await call.client.webhooks.atest(endpoint, actor=call.actor, reason=form.reason)
-    return Done(
-        f"{below('webhooks', endpoint)}?delivery={sent.id}", "Test sent; the result appears here."
-    )
+    return Done(f"{below('webhooks', endpoint)}?delivery={sent.id}", "Test sent; the result appears here.")
 
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")

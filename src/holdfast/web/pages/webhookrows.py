@@ -11,7 +11,11 @@ from ...rules.webhooks import origin_of
 from .addresses import below
 
 _UNKNOWN: Final = Health()
-_REASONS: Final = {"gone": "the endpoint answered 410 Gone", "failing": "no delivery succeeded for days", "operator": ""}
+_REASONS: Final = {
+    "gone": "the endpoint answered 410 Gone",
+    "failing": "no delivery succeeded for days",
+    "operator": "",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,5 +55,7 @@ def span_of(headers: Mapping[str, str], size: int, etag: str) -> Span | None:
         if last and int(last) < start:
             return None
     if start >= size or start >= end:
-        raise Refused(416, "range_not_satisfiable", f"the artifact has {size:,} bytes", {"content-range": f"bytes */{size}"})
+        raise Refused(
+            416, "range_not_satisfiable", f"the artifact has {size:,} bytes", {"content-range": f"bytes */{size}"}
+        )
     return Span(start, end - start)

@@ -78,13 +78,13 @@ function show(form) {
 
 function tell(form, some, all, here) {
   const { total, noun } = form.dataset;
-  const written = matching(form);
+  const number = total === undefined ? "all" : `all ${matching(form)}`;
   const count = form.querySelector("[data-bulk-count]");
-  const text = all ? `All ${written} matching ${noun} selected` : `${some} selected`;
+  const text = all ? `${number} matching ${noun} selected` : `${some} selected`;
   if (count.textContent !== text) count.textContent = text;
   const every = form.querySelector("[data-bulk-all]");
   every.hidden = all || some === 0 || some < here || (total !== undefined && Number(total) <= here);
-  every.textContent = `Select all ${written} matching`;
+  every.textContent = `Select ${number} matching`;
   form.querySelector("[data-bulk-none]").hidden = some === 0;
   for (const act of form.querySelectorAll("[data-bulk-act]")) act.disabled = some === 0;
   form.querySelector(".toolbar").toggleAttribute("data-some", some > 0);
