@@ -20,7 +20,7 @@ from holdfast.web import Identity, WebSettings, asgi
 from holdfast.web.guard.cookies import session_of
 from holdfast.web.guard.throttle import caller_of
 from holdfast.web.pages.login import _TRIES
-from holdfast.web.serving import _let_go_of_the_deaf, settings_for
+from holdfast.web.serving import _drop_unresponsive_peers, settings_for
 
 from .page_kit import HOSTILE
 from .web_kit import Site
@@ -175,7 +175,7 @@ def test_an_address_of_ipv6_is_a_name_as_browsers_write_it() -> None:
 def test_who_reads_nothing_is_let_go_by_the_system() -> None:
     option = getattr(socket, "TCP_USER_TIMEOUT", None)  # of Linux
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        _let_go_of_the_deaf([listening])
+        _drop_unresponsive_peers([listening])
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
             assert option is None or accepted.getsockopt(socket.IPPROTO_TCP, option) == 60_000
 

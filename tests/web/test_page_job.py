@@ -128,7 +128,7 @@ def test_a_viewer_who_acts_nevertheless_is_refused_and_that_is_on_record(site: S
 
 def test_why_a_job_waits_stands_on_top(site: Site, app: holdfast.App) -> None:
     job_id = enqueue(app)
-    assert "Why it is ready" in words(opened(site, f"/jobs/{job_id}"))
+    assert "Why it hasn't started" in words(opened(site, f"/jobs/{job_id}"))
     app.jobs.hold(job_id)
     said = words(opened(site, f"/jobs/{job_id}"))
     assert "Why it is held" in said and "An operator holds it" in said and "Held by app" in said

@@ -32,7 +32,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     rows = [
         (
             one.scope,
-            how_it_stands(one),
+            describe_state(one),
             f"{one.failures} of {one.threshold}",
             for_people(one.open_for / SECOND),
             one.openings,
@@ -85,7 +85,7 @@ def trip(
 ) -> None:
     """Open a circuit breaker by hand: jobs that use it do not run for a while."""
     breaker = find_app(app_name, store).breakers.trip(scope, open_for, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
 @breakers.command(cls=Command)
@@ -97,10 +97,10 @@ def trip(
 def reset(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Close a circuit breaker by hand, and release the jobs that wait for it."""
     breaker = find_app(app_name, store).breakers.reset(scope, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
-def how_it_stands(breaker: Breaker) -> str:
+def describe_state(breaker: Breaker) -> str:
     """Describe its state."""
     if breaker.state == "open" and breaker.open_until is not None:
         return f"open for {(breaker.open_until - breaker.now) / SECOND:.0f} s"

@@ -101,7 +101,7 @@ def create(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
     """Remove every job and Holdfast's schema. Your own tables are kept, and so is the database itself."""
     with _database(app_name, store) as database:
-        _insist(force, "drop removes every job")
+        _check_force(force, "drop removes every job")
         database.drop()
     if as_json:
         print_json({"dropped": True})
@@ -116,7 +116,7 @@ def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, de
 def reset(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
     """Remove every job and recreate the schema."""
     with _database(app_name, store) as database:
-        _insist(force, "reset removes every job")
+        _check_force(force, "reset removes every job")
         database.drop()
         applied = database.migrate()
     if as_json:
@@ -136,7 +136,7 @@ def _dialect(app_name: str | None, store: str | None) -> Any:
     return dialect_of(load({}))
 
 
-def _insist(force: bool, what: str) -> None:
+def _check_force(force: bool, what: str) -> None:
     if not force:
         raise ConfigError(f"{what}; add --force to confirm")
 

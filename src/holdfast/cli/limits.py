@@ -8,7 +8,7 @@ import click
 
 from ..client.limits import LimitsView
 from ..shapes.limits import of_limits
-from .breakers import how_it_stands
+from .breakers import describe_state
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
@@ -142,7 +142,7 @@ def _rows(view: LimitsView) -> list[tuple[str, ...]]:
         ),
         *((f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()),
         *(
-            (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", how_it_stands(one), one.origin)
+            (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", describe_state(one), one.origin)
             for one in view.breakers
         ),
     ]

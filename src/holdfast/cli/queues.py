@@ -117,9 +117,7 @@ _switch("disable", "Start no jobs, and reject new ones.")
 @click.option("--keep-skipped", type=Duration(default=True), default=..., help="Retention of skipped jobs.")
 @click.option("--cap", metavar="N", help='Maximum number of finished jobs to keep; "default" is unlimited.')
 @click.option("--events", metavar="LEVEL", help='Events to log: off, outcomes, all, or "default".')
-@click.option(
-    "--keep-result", type=Duration(default=True), default=..., help="Retention of results."
-)
+@click.option("--keep-result", type=Duration(default=True), default=..., help="Retention of results.")
 @actor_option
 @reason_option
 @json_option

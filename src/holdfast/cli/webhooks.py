@@ -62,7 +62,7 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
         print_json({"endpoints": [endpoint_data(one) for one in found]})
         return
     rows = [
-        (one.id, one.tenant, one.url, _hears(one), f"{one.state}: {one.reason}" if one.reason else one.state)
+        (one.id, one.tenant, one.url, _events(one), f"{one.state}: {one.reason}" if one.reason else one.state)
         for one in found
     ]
     print_table(("id", "tenant", "url", "events", "state…"), rows, empty="no endpoints")
@@ -205,7 +205,7 @@ def delivery_data(delivery: Delivery) -> dict[str, Any]:
     return plain(of_delivery(delivery))
 
 
-def _hears(endpoint: Endpoint) -> str:
+def _events(endpoint: Endpoint) -> str:
     kinds = "jobs that set this webhook" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
 

@@ -27,7 +27,7 @@ logger: Final = logging.getLogger("holdfast.web")
 
 _Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 _GRACE: Final = 2.0
-_DEAF: Final = 60_000
+_UNRESPONSIVE_MS: Final = 60_000
 """Milliseconds a peer may leave sent data unacknowledged."""
 _BACKLOG: Final = 1_024
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recognise it
@@ -110,7 +110,7 @@ def serve(
         backlog=ACCEPTED_AT_ONCE,
     )
     log_sparingly()
-    beside = [lambda: _keep_house(app)] if chores else []
+    beside = [lambda: _run_maintenance(app)] if chores else []
     server = _Server(config, lambda address: ready(address, settings.auth), beside)
     try:
         server.run()
@@ -121,7 +121,7 @@ def serve(
         raise ConfigError(f"cannot listen on {host}, port {port}; choose another with --host or --port") from failed
 
 
-def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
+def _drop_unresponsive_peers(listening: Sequence[Any]) -> None:
     """Have the system close connections whose peers read nothing, to free their places.
 
     A socket is closed only after the peer has taken what was sent: one that reads nothing would keep it open for ever.
@@ -129,17 +129,17 @@ def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
     option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux only; accepted sockets inherit it from the listening one
     for one in listening if option is not None else ():
         if one.family in (socket.AF_INET, socket.AF_INET6):
-            one.setsockopt(socket.IPPROTO_TCP, option, _DEAF)
+            one.setsockopt(socket.IPPROTO_TCP, option, _UNRESPONSIVE_MS)
 
 
-def _let_many_wait(listening: Sequence[Any]) -> None:
+def _extend_backlog(listening: Sequence[Any]) -> None:
     """Use a longer backlog than the number of connections accepted at a time; asyncio has one number for both."""
     for one in listening:
         with socket.socket(fileno=os.dup(one.fileno())) as same:
             same.listen(_BACKLOG)
 
 
-async def _keep_house(app: App) -> None:
+async def _run_maintenance(app: App) -> None:
     try:
         async with app.keeper(grace=_GRACE):
             await asyncio.Event().wait()
@@ -163,8 +163,8 @@ class _Server(uvicorn.Server):
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)
         await super().startup(sockets)
         for server in self.servers:
-            _let_go_of_the_deaf(server.sockets)
-            _let_many_wait(server.sockets)
+            _drop_unresponsive_peers(server.sockets)
+            _extend_backlog(server.sockets)
         # Not awaited: a site whose store is unavailable responds with an error instead of blocking its callers.
         self._tasks = [asyncio.create_task(work()) for work in self._beside]
         for server in self.servers:

@@ -15,7 +15,7 @@ from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
 from .newjobs import STORABLE, Priority
-from .types import Acting, Name, QueueName, Why
+from .types import Acting, Name, QueueName, ReasonQuery
 
 group = Group("Actions", "Operator actions on jobs. `changed` is false if the job was already in that state.")
 
@@ -100,7 +100,7 @@ async def retry_job(call: Call, job_id: Name, body: RetryJob) -> Acted:
 
 
 @group.delete("/jobs/{job_id}", needs="operate")
-async def delete_job(call: Call, job_id: Name, query: Why) -> Acted:
+async def delete_job(call: Call, job_id: Name, query: ReasonQuery) -> Acted:
     """Delete a job and its history.
 
     The outcome is `deleted`; `cancel_requested` if it is running or others depend on it (delete it again after it has

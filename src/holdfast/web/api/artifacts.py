@@ -35,7 +35,7 @@ async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
     needs="payload",
     media="*/*",
     also=(206,),
-    heeds=("Range", "If-Range", "If-None-Match"),
+    request_headers=("Range", "If-Range", "If-None-Match"),
     besides=((304, "Not modified"), (416, "The range starts after the end")),
 )
 async def read_artifact(call: Call, job_id: Name, name: Name) -> Response:

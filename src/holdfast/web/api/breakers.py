@@ -11,7 +11,7 @@ from ...shapes.limits import Breaker, BreakerMoved, of_breaker
 from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import LONGEST, Acting, Count, Name, Reason, Why
+from .types import LONGEST, Acting, Count, Name, Reason, ReasonQuery
 
 group = Group("Breakers", "Circuit breakers: after repeated failures, the jobs that use one wait.")
 
@@ -55,7 +55,7 @@ async def set_breaker(call: Call, scope: Name, body: NewBreaker) -> Breaker:
 
 
 @group.delete("/breakers/{scope}", needs="operate")
-async def clear_breaker(call: Call, scope: Name, query: Why) -> Changed:
+async def clear_breaker(call: Call, scope: Name, query: ReasonQuery) -> Changed:
     """Delete a circuit breaker. Jobs that use it wait until it is set again."""
     return Changed(changed=await call.whole(_WHAT).breakers.aclear(scope, actor=call.actor, reason=query.reason))
 

@@ -31,19 +31,19 @@ Limits = Annotated[dict[Name, Amount | None], msgspec.Meta(max_length=64)]
 Text = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Whose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TenantQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The tenant; left out, none or the caller's own."""
 
     tenant: Name | None = None
 
 
-class WhoseAndWhy(Whose, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TenantAndReason(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The tenant and a reason."""
 
     reason: Reason = ""
 
 
-class WhoseListing(Whose, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TenantListing(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The tenant, left out for all, and the position in the list."""
 
     limit: PageSize = 100
@@ -80,7 +80,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 @group.get("/budgets", needs="read")
-async def list_budgets(call: Call, query: WhoseListing) -> Page[Budget]:
+async def list_budgets(call: Call, query: TenantListing) -> Page[Budget]:
     """List the budgets with their spending."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _budgets(call, query.tenant).alist(after=after, limit=query.limit)
@@ -88,13 +88,13 @@ async def list_budgets(call: Call, query: WhoseListing) -> Page[Budget]:
 
 
 @group.get("/budgets/{name}", needs="read")
-async def get_budget(call: Call, name: Name, query: Whose) -> Budget:
+async def get_budget(call: Call, name: Name, query: TenantQuery) -> Budget:
     """Get a budget, with its lifetime spending."""
     return of_budget(await _budgets(call, query.tenant).aget(name))
 
 
 @group.put("/budgets/{name}", needs="operate")
-async def set_budget(call: Call, name: Name, query: Whose, body: BudgetTerms) -> BudgetChanged:
+async def set_budget(call: Call, name: Name, query: TenantQuery, body: BudgetTerms) -> BudgetChanged:
     """Create or change a budget. Fields left out are unchanged."""
     budgets = _budgets(call, query.tenant)
     changed = await budgets.aset(
@@ -111,7 +111,7 @@ async def set_budget(call: Call, name: Name, query: Whose, body: BudgetTerms) ->
 
 
 @group.post("/budgets/{name}/raise", needs="operate")
-async def raise_budget(call: Call, name: Name, query: Whose, body: Raise) -> BudgetChanged:
+async def raise_budget(call: Call, name: Name, query: TenantQuery, body: Raise) -> BudgetChanged:
     """Raise limits, and release the waiting jobs that now fit."""
     budgets, limits = _budgets(call, query.tenant), _exact(body.limits)
     before = await budgets.aget(name)
@@ -121,7 +121,7 @@ async def raise_budget(call: Call, name: Name, query: Whose, body: Raise) -> Bud
 
 
 @group.post("/budgets/{name}/reset", needs="operate")
-async def reset_budget(call: Call, name: Name, query: Whose, body: Acting) -> Changed:
+async def reset_budget(call: Call, name: Name, query: TenantQuery, body: Acting) -> Changed:
     """Reset a budget, and release the waiting jobs that now fit.
 
     Its lifetime spending and its reset schedule are unchanged.
@@ -131,14 +131,14 @@ async def reset_budget(call: Call, name: Name, query: Whose, body: Acting) -> Ch
 
 
 @group.delete("/budgets/{name}", needs="operate")
-async def delete_budget(call: Call, name: Name, query: WhoseAndWhy) -> Changed:
+async def delete_budget(call: Call, name: Name, query: TenantAndReason) -> Changed:
     """Delete a budget. Jobs that use it fail from then on."""
     removed = await _budgets(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=removed)
 
 
 @group.post("/budgets/{name}/spend", needs="operate")
-async def spend_budget(call: Call, name: Name, query: Whose, body: Spend) -> Spent:
+async def spend_budget(call: Call, name: Name, query: TenantQuery, body: Spend) -> Spent:
     """Record spending, whatever the limits; returns the limits it crossed."""
     return of_spent(await _budgets(call, query.tenant).aspend(name, _exact(body.amounts), key=body.key))
 

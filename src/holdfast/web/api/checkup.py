@@ -54,7 +54,7 @@ class Checkup:
     last_poll: datetime | None = None
 
 
-class _Looks:
+class _SharedCheck:
     """The last result for each app, and the check in progress."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Looks:
         return found
 
 
-check_up: Final = _Looks().at
+check_up: Final = _SharedCheck().at
 
 
 async def unreachable(app: App) -> Finding | None:

@@ -13,7 +13,7 @@ from ...clock import SYSTEM_CLOCK
 from ...errors import BeyondScope
 from ...model.event import EventFilter, check_kinds
 from ...shapes.events import Event, Events, of_event
-from ..live.telling import telling_of
+from ..live.telling import event_reader
 from ..wire.call import Call
 from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream
@@ -43,7 +43,7 @@ class EventQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tag: Name | None = None
 
 
-@group.get("/events", needs="read", streams=True, heeds=("Last-Event-ID",))
+@group.get("/events", needs="read", streams=True, request_headers=("Last-Event-ID",))
 async def read_events(call: Call, query: EventQuery) -> Events | Response:
     """Read the event log; with `Accept: text/event-stream` also follow new events.
 
@@ -79,7 +79,7 @@ async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
 
 async def _told(call: Call, after: str | None, wanted: EventFilter) -> AsyncIterator[Said | bytes]:
     marked = SYSTEM_CLOCK.monotonic()
-    async for passed in telling_of(call.app).follow(after):
+    async for passed in event_reader(call.app).follow(after):
         told = [event for event in passed.events if wanted.wants(event)]
         for event in told:
             yield Said(msgspec.json.encode(of_event(event)).decode(), event="event", id=event.cursor)

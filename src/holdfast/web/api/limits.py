@@ -11,7 +11,7 @@ from ...shapes.acting import Changed
 from ...shapes.limits import Limits, Most, RateSet, Total, of_limits
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Count, Name, QueueName, Reason, Why
+from .types import Acting, Count, Name, QueueName, Reason, ReasonQuery
 
 group = Group("Limits", "Cluster-wide concurrency limits and rates.")
 
@@ -58,7 +58,7 @@ async def limit_task(call: Call, task: Name, body: NewMost) -> Most:
 
 
 @group.delete("/limits/tasks/{task}", needs="operate")
-async def unlimit_task(call: Call, task: Name, query: Why) -> Changed:
+async def unlimit_task(call: Call, task: Name, query: ReasonQuery) -> Changed:
     """Remove the concurrency limit of a task."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_concurrency(task=task, actor=call.actor, reason=query.reason))
@@ -73,7 +73,7 @@ async def limit_queue(call: Call, queue: QueueName, body: NewMost) -> Most:
 
 
 @group.delete("/limits/queues/{queue}", needs="operate")
-async def unlimit_queue(call: Call, queue: QueueName, query: Why) -> Changed:
+async def unlimit_queue(call: Call, queue: QueueName, query: ReasonQuery) -> Changed:
     """Remove the concurrency limit of a queue."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_concurrency(queue=queue, actor=call.actor, reason=query.reason))
@@ -89,7 +89,7 @@ async def set_rate(call: Call, scope: Name, body: NewRate) -> RateSet:
 
 
 @group.delete("/limits/rates/{scope}", needs="operate")
-async def clear_rate(call: Call, scope: Name, query: Why) -> Changed:
+async def clear_rate(call: Call, scope: Name, query: ReasonQuery) -> Changed:
     """Remove the token bucket of a scope. Jobs that use it wait until it is set again."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_rate(scope, actor=call.actor, reason=query.reason))
@@ -109,7 +109,7 @@ async def set_total(call: Call, queue: QueueName, body: NewTotal) -> Total:
 
 
 @group.delete("/limits/totals/{queue}", needs="operate")
-async def clear_total(call: Call, queue: QueueName, query: Why) -> Changed:
+async def clear_total(call: Call, queue: QueueName, query: ReasonQuery) -> Changed:
     """Remove a queue's total."""
     limits = call.whole(_WHAT).limits
     if queue not in (await limits.ashow()).totals:

@@ -13,7 +13,7 @@ from ...shapes.budgets import Admittance, Quota, QuotaChanged, of_admission, of_
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group
-from .budgets import Whose, WhoseAndWhy, WhoseListing
+from .budgets import TenantAndReason, TenantListing, TenantQuery
 from .types import LONGEST, Count, Name, Reason
 
 group = Group("Quotas", "Cluster-wide limits per time window, and concurrency.")
@@ -37,7 +37,7 @@ class Holder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 @group.get("/quotas", needs="read")
-async def list_quotas(call: Call, query: WhoseListing) -> Page[Quota]:
+async def list_quotas(call: Call, query: TenantListing) -> Page[Quota]:
     """List the quotas with their use."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _quotas(call, query.tenant).alist(after=after, limit=query.limit)
@@ -45,13 +45,13 @@ async def list_quotas(call: Call, query: WhoseListing) -> Page[Quota]:
 
 
 @group.get("/quotas/{name}", needs="read")
-async def get_quota(call: Call, name: Name, query: Whose) -> Quota:
+async def get_quota(call: Call, name: Name, query: TenantQuery) -> Quota:
     """Get a quota with its use."""
     return of_quota(await _quotas(call, query.tenant).aget(name))
 
 
 @group.put("/quotas/{name}", needs="operate")
-async def set_quota(call: Call, name: Name, query: Whose, body: QuotaTerms) -> QuotaChanged:
+async def set_quota(call: Call, name: Name, query: TenantQuery, body: QuotaTerms) -> QuotaChanged:
     """Create or change a quota. Fields left out are unchanged."""
     quotas = _quotas(call, query.tenant)
     fields = msgspec.structs.asdict(body)
@@ -61,14 +61,14 @@ async def set_quota(call: Call, name: Name, query: Whose, body: QuotaTerms) -> Q
 
 
 @group.delete("/quotas/{name}", needs="operate")
-async def delete_quota(call: Call, name: Name, query: WhoseAndWhy) -> Changed:
+async def delete_quota(call: Call, name: Name, query: TenantAndReason) -> Changed:
     """Delete a quota. Jobs that use it fail from then on."""
     removed = await _quotas(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=removed)
 
 
 @group.post("/quotas/{name}/admit", needs="operate")
-async def admit_to_quota(call: Call, name: Name, query: Whose, body: Holder) -> Admittance:
+async def admit_to_quota(call: Call, name: Name, query: TenantQuery, body: Holder) -> Admittance:
     """Admit a key, or explain why not.
 
     It counts as active until it is released or its window ends.
@@ -77,7 +77,7 @@ async def admit_to_quota(call: Call, name: Name, query: Whose, body: Holder) -> 
 
 
 @group.post("/quotas/{name}/release", needs="operate")
-async def release_from_quota(call: Call, name: Name, query: Whose, body: Holder) -> Changed:
+async def release_from_quota(call: Call, name: Name, query: TenantQuery, body: Holder) -> Changed:
     """Release a key, so that it is no longer active."""
     return Changed(changed=await _quotas(call, query.tenant).arelease(name, body.key))
 

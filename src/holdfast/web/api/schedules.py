@@ -27,7 +27,7 @@ from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
 from .newjobs import task_of
-from .types import Acting, Listing, Name, PageSize, QueueName, Reason, Seconds, Why
+from .types import Acting, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
 
 group = Group("Schedules", "Recurring jobs.")
 
@@ -134,7 +134,7 @@ async def edit_schedule(call: Call, name: Name, body: ScheduleEdit) -> ScheduleM
 
 
 @group.delete("/schedules/{name}", needs="operate")
-async def delete_schedule(call: Call, name: Name, query: Why) -> Changed:
+async def delete_schedule(call: Call, name: Name, query: ReasonQuery) -> Changed:
     """Delete a schedule; its jobs are kept.
 
     A schedule declared in code is recreated by the next worker start: pause it instead.

@@ -34,7 +34,7 @@ class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     "/jobs/{job_id}/stream",
     needs="payload",
     streams=True,
-    heeds=("Last-Event-ID",),
+    request_headers=("Last-Event-ID",),
     besides=((204, "The stream has ended; nothing follows"),),
 )
 async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | Response:

@@ -44,7 +44,7 @@ class Acting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reason: Reason = ""
 
 
-class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReasonQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The same as a query, for requests without a body."""
 
     reason: Reason = ""

@@ -21,7 +21,7 @@ from ...shapes.webhooks import (
 )
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Listing, Name, PageSize, Reason, Seconds, Why
+from .types import Acting, Listing, Name, PageSize, Reason, ReasonQuery, Seconds
 
 group = Group("Webhooks", "Signed event notifications, retried until delivered.")
 
@@ -101,7 +101,7 @@ async def get_webhook(call: Call, endpoint: Name) -> Endpoint:
 
 
 @group.delete("/webhooks/{endpoint}", needs="operate")
-async def delete_webhook(call: Call, endpoint: Name, query: Why) -> Changed:
+async def delete_webhook(call: Call, endpoint: Name, query: ReasonQuery) -> Changed:
     """Delete an endpoint and cancel its pending deliveries."""
     await call.client.webhooks.adelete(endpoint, actor=call.actor, reason=query.reason)
     return Changed(changed=True)

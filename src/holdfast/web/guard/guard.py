@@ -15,7 +15,7 @@ from ..wire.seats import SEATS, Seats
 from .cors import allowed_origin, is_preflight, preflight, shared_with
 from .headers import protect
 from .hosts import check_host
-from .identify import Doorman
+from .identify import Authenticator
 from .origins import check_origin
 from .throttle import Throttle
 
@@ -25,12 +25,12 @@ _BY_BROWSER: Final = frozenset({"session", "local", "host"})
 class Guard:
     """Checks host, caller, origin and rate, in this order, and adds the security headers to every response."""
 
-    def __init__(self, inner: ASGIApp, doorman: Doorman, settings: WebSettings) -> None:
+    def __init__(self, inner: ASGIApp, authenticator: Authenticator, settings: WebSettings) -> None:
         self._inner = inner
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._settings = settings
         self._seats = Seats(
-            settings.viewers, doorman.identify, every=settings.recheck, each_alone=settings.identify is not None
+            settings.viewers, authenticator.identify, every=settings.recheck, each_alone=settings.identify is not None
         )
         self._rates = Throttle(burst=max(1.0, settings.rate), per_second=settings.rate) if settings.rate else None
 
@@ -52,7 +52,7 @@ class Guard:
             if origin is not None and is_preflight(scope, connection.headers):
                 await preflight()(scope, receive, send)
                 return
-            identity = await self._doorman.identify(connection)
+            identity = await self._authenticator.identify(connection)
             # An allowed origin may call anonymously or with a token; cookies count only for our own pages.
             if (identity is None and origin is None) or (identity is not None and identity.via in _BY_BROWSER):
                 cookie = identity is not None and identity.via != "local"
@@ -61,7 +61,7 @@ class Guard:
         except Exception as error:
             await error_response(refusal_of(error))(scope, receive, send)
             return
-        scope[IDENTITY], scope[SEATS], scope[FORGET] = identity, self._seats, self._doorman.forget_session
+        scope[IDENTITY], scope[SEATS], scope[FORGET] = identity, self._seats, self._authenticator.forget_session
         await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -24,7 +24,7 @@ _TOKEN: Final = b"token "
 _SESSION: Final = b"session "
 
 
-class Doorman:
+class Authenticator:
     """Identifies callers. Recent ones are cached, so that a busy client costs one lookup in a few seconds."""
 
     def __init__(self, app: App, settings: WebSettings) -> None:

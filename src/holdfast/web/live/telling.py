@@ -21,14 +21,14 @@ _PAGE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class EventBatch:
     """A batch of events in order, and the position after it."""
 
     events: list[Event]
     place: str
 
 
-class Telling:
+class EventReader:
     """Reads the log while there are followers. For one event loop."""
 
     def __init__(self, app: App) -> None:
@@ -41,7 +41,7 @@ class Telling:
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    async def follow(self, after: str | None) -> AsyncIterator[Passed]:
+    async def follow(self, after: str | None) -> AsyncIterator[EventBatch]:
         """Yield every event after a cursor, or from now on, without end."""
         self._followers += 1
         try:
@@ -56,7 +56,7 @@ class Telling:
                     events = self._behind(place)
                     place = self._recent[-1][0] if events else place
                 if events:
-                    yield Passed(events, str(place))
+                    yield EventBatch(events, str(place))
                 else:
                     await news.wait()
         finally:
@@ -110,13 +110,13 @@ class Telling:
         self._recent.clear()
 
 
-_BY_LOOP: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[App, Telling]]] = WeakKeyDictionary()
+_BY_LOOP: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[App, EventReader]]] = WeakKeyDictionary()
 
 
-def telling_of(app: App) -> Telling:
+def event_reader(app: App) -> EventReader:
     """Return the reader of this app and this event loop."""
     by_app = _BY_LOOP.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
     found = by_app.get(app)
     if found is None:
-        found = by_app[app] = Telling(app)
+        found = by_app[app] = EventReader(app)
     return found

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from ...app import App
 from ...model.access import Identity
-from ..pages.frame import HtmlFace, Page
+from ..pages.frame import HtmlRenderer, Page
 from ..pages.mount import mount_of
 from ..settings import WebSettings
 from ..wire.call import Call
@@ -24,13 +24,13 @@ from ..wire.sse import stream
 from .hub import Hub
 
 
-class Watching:
+class LivePages:
     """The route that live pages use."""
 
-    def __init__(self, hub: Hub, pages: Dispatcher, face: HtmlFace, app: App, settings: WebSettings) -> None:
+    def __init__(self, hub: Hub, pages: Dispatcher, renderer: HtmlRenderer, app: App, settings: WebSettings) -> None:
         self._hub = hub
         self._pages = pages
-        self._face = face
+        self._renderer = renderer
         self._app = app
         self._settings = settings
 
@@ -44,7 +44,7 @@ class Watching:
             call = self._call(scope, page, identity)
             given = await read_arguments(operation, call.request, values, 0, 1.0)
             await check_operation(call, operation, given)
-            looked = _Look(self._face, operation, given, call)
+            looked = _RenderedPage(self._renderer, operation, given, call)
             # The content of a page depends on the permissions of its viewer.
             key: Hashable = (mount_of(scope), page, identity.tenant, identity.scopes)
             response = stream(self._hub.watch(key, looked.render))
@@ -72,11 +72,11 @@ class Watching:
         return Call(self._app, Request(asked), identity, self._settings)
 
 
-class _Look:
+class _RenderedPage:
     """A page that is rendered again and again."""
 
-    def __init__(self, face: HtmlFace, operation: Operation, given: Mapping[str, Any], call: Call) -> None:
-        self._face = face
+    def __init__(self, renderer: HtmlRenderer, operation: Operation, given: Mapping[str, Any], call: Call) -> None:
+        self._renderer = renderer
         self._operation = operation
         self._given = given
         self._call = call
@@ -85,7 +85,7 @@ class _Look:
         page = await self._operation.handler(self._call, **self._given)
         if not isinstance(page, Page):
             return {}
-        return self._face.templates.parts(page.template, self._call.request, self._call.identity, page.shows)
+        return self._renderer.templates.parts(page.template, self._call.request, self._call.identity, page.shows)
 
 
 def _known(scope: Scope) -> Identity:

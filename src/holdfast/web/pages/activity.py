@@ -11,7 +11,7 @@ from ...app import App
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...model.stats import LATENCIES, MINUTE, MetricPoint
 from .pooling import pooled
-from .sharing import SharedLook
+from .sharing import SharedRead
 
 WINDOWS: Final = {"15m": 15, "1h": 60, "4h": 240}
 """By name, in minutes."""
@@ -95,7 +95,7 @@ class Timeline:
         return self.queues.get(queue) or Activity(self.whole.starts, self.whole.step, {}, _nothing(self.whole.starts))
 
 
-_timelines: Final = SharedLook[Timeline](8.0)
+_timelines: Final = SharedRead[Timeline](8.0)
 
 
 async def timeline_of(app: App, window: str) -> Timeline:

@@ -20,7 +20,7 @@ group = Group("Approvals", kind="page")
 
 SHOWN: Final = 50
 _LOOKED_AT: Final = 1_000
-_LETTERS: Final = 100
+_RECEIVED: Final = 100
 
 _Text = Annotated[str, msgspec.Meta(max_length=128)]
 _Id = Annotated[str, msgspec.Meta(max_length=257)]
@@ -106,10 +106,10 @@ async def _open(call: Call, job_id: str) -> list[Pending]:
 async def _over(call: Call, waitpoint: str, job_id: str) -> str:
     """Explain why it accepts no answer; usually it has been answered already."""
     try:
-        letters = await call.client.signals.areceived(job_id, limit=_LETTERS)
+        received = await call.client.signals.areceived(job_id, limit=_RECEIVED)
     except (NotFound, InvalidInput):
         return "This waitpoint does not exist or was removed."
-    said = next((letter for letter in letters if waitpoint in (letter.waitpoint, name_id(job_id, letter.name))), None)
+    said = next((one for one in received if waitpoint in (one.waitpoint, name_id(job_id, one.name))), None)
     if said is None:
         return "No longer accepting answers: the waitpoint has expired, or its job has finished."
     return f"Already answered by {said.source or 'someone with the link'}; nothing changed."

@@ -21,7 +21,7 @@ _RANKS: Final = {"bad": 0, "warn": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class Alert:
     """A problem that needs attention."""
 
     key: str
@@ -47,7 +47,7 @@ def attention(
     verdicts: Sequence[Verdict] = (),
     failing: float | None = None,
     now: int = 0,
-) -> list[Matter]:
+) -> list[Alert]:
     """Return the most severe problems, up to a limit."""
     found = [
         *_of_workers(workers, queues),
@@ -58,13 +58,13 @@ def attention(
         *_of_runs(failing),
         *of_approvals(approvals),
     ]
-    return sorted(found, key=lambda matter: _RANKS.get(matter.tone, 3))[:_MOST]
+    return sorted(found, key=lambda alert: _RANKS.get(alert.tone, 3))[:_MOST]
 
 
-def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) -> Iterator[Matter]:
+def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) -> Iterator[Alert]:
     waiting = sum(queue.count("waiting") for queue in queues)
     if waiting and not any(worker.is_live for worker in workers):
-        yield Matter(
+        yield Alert(
             key="no-worker",
             tone="bad",
             title="No live workers",
@@ -74,7 +74,7 @@ def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) ->
         )
     for worker in workers:
         if worker.state == "lost":
-            yield Matter(
+            yield Alert(
                 key=f"lost-{worker.id}",
                 tone="warn",
                 title=f"Worker {worker.name} is lost",
@@ -85,7 +85,7 @@ def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) ->
             )
 
 
-def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
+def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Alert]:
     for queue in queues:
         due, path = due_at(queue, now), queue_path(queue.name)
         if due is None:
@@ -94,18 +94,16 @@ def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
         if queue.is_paused:
             advice = f"{waiting}, but none will start. Resume the queue when it is safe."
             title = f"Queue {queue.name} is {queue.state}"
-            yield Matter(
+            yield Alert(
                 key=f"shut-{queue.name}", tone="info", title=title, advice=advice, path=path, go="Queue", at=due
             )
         elif not queue.workers:
             advice = f"{waiting}, but no live worker serves the queue. Start one with --queues {queue.name}."
             title = f"No worker serves queue {queue.name}"
-            yield Matter(
-                key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due
-            )
+            yield Alert(key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due)
         elif (queue.oldest_due_age or 0.0) > _BEHIND:
             title, advice = f"Queue {queue.name} is behind", f"{waiting}. {_more_room(queue)}"
-            yield Matter(
+            yield Alert(
                 key=f"late-{queue.name}", tone="warn", title=title, advice=advice, path=path, go="Queue", at=due
             )
 
@@ -118,12 +116,12 @@ def _more_room(queue: QueueStats) -> str:
     return "Slots are free: a limit, a rate or a breaker holds jobs back. A job's page shows which."
 
 
-def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
+def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Alert]:
     for one in breakers:
         if one.state == "closed":
             continue
         halfway = one.state == "half_open"
-        yield Matter(
+        yield Alert(
             key=f"breaker-{one.scope}",
             tone="info" if halfway else "warn",
             title=f"Breaker {one.scope} is {'half open' if halfway else 'open'}",
@@ -136,12 +134,12 @@ def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
         )
 
 
-def of_budgets(budgets: Iterable[Budget]) -> Iterator[Matter]:
+def of_budgets(budgets: Iterable[Budget]) -> Iterator[Alert]:
     for one in budgets:
         if one.is_exhausted:
             waits = f"{one.blocked:,} {'job is' if one.blocked == 1 else 'jobs are'} waiting. "
             anew = "Raise it, or wait for the reset." if one.next_reset else "Raise or reset it."
-            yield Matter(
+            yield Alert(
                 key=f"budget-{one.tenant}-{one.name}",
                 tone="bad" if one.blocked else "warn",
                 title=f"Budget {one.name} is exhausted" + (f" ({one.tenant})" if one.tenant else ""),
@@ -152,12 +150,12 @@ def of_budgets(budgets: Iterable[Budget]) -> Iterator[Matter]:
             )
 
 
-def of_approvals(approvals: Sequence[Pending]) -> Iterator[Matter]:
+def of_approvals(approvals: Sequence[Pending]) -> Iterator[Alert]:
     awaited = [one for one in approvals if one.awaited]
     if awaited:
         many = len(awaited) != 1
         expiries = [one.expires_at for one in awaited if one.expires_at is not None]
-        yield Matter(
+        yield Alert(
             key="approvals",
             tone="info",
             title=f"{len(awaited):,} pending {'approvals' if many else 'approval'}",
@@ -169,18 +167,18 @@ def of_approvals(approvals: Sequence[Pending]) -> Iterator[Matter]:
         )
 
 
-def _of_store(verdicts: Iterable[Verdict]) -> Iterator[Matter]:
+def _of_store(verdicts: Iterable[Verdict]) -> Iterator[Alert]:
     for one in verdicts:
         if one.verdict in ("warn", "bad"):
             title = f"Store: {one.name.lower()}"
-            yield Matter(
+            yield Alert(
                 key=f"store-{one.key}", tone=one.verdict, title=title, advice=one.advice, path="/store", go="Store"
             )
 
 
-def _of_runs(failing: float | None) -> Iterator[Matter]:
+def _of_runs(failing: float | None) -> Iterator[Alert]:
     if failing is not None and failing >= _FAILING:
-        yield Matter(
+        yield Alert(
             key="failing",
             tone="warn",
             title="High failure rate",

@@ -46,7 +46,7 @@ class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     force: str = ""
 
 
-class Meant(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The selected jobs: ids, or a filter the store can evaluate."""
 
     ids: list[str] | None = None
@@ -78,30 +78,30 @@ async def act(call: Call, form: BulkForm) -> Page:
     return Page("bulk.html", _asks(form, search, meant, report, wrong), 422 if wrong and form.confirmed else 200)
 
 
-async def _settled(call: Call, form: BulkForm, search: Search) -> Meant:
+async def _settled(call: Call, form: BulkForm, search: Search) -> Selection:
     """Return the jobs selected now; later ones are not included."""
     if form.scope != "matching":
-        return Meant(ids=_ids(form))
+        return Selection(ids=_ids(form))
     now = SYSTEM_CLOCK.now()
     payload = call.may("payload")
     if not is_exact(search):
         ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_MOST)
-        return Meant(ids=ids, complete=complete)
+        return Selection(ids=ids, complete=complete)
     ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_NAMED)
-    return Meant(ids=ids) if complete else Meant(wanted=filter_of(search, now))
+    return Selection(ids=ids) if complete else Selection(wanted=filter_of(search, now))
 
 
-def _again(form: BulkForm, search: Search) -> Meant:
+def _again(form: BulkForm, search: Search) -> Selection:
     if form.scope != "matching" or form.ids:
-        return Meant(ids=_ids(form))
-    return Meant(wanted=filter_of(search, SYSTEM_CLOCK.now()))
+        return Selection(ids=_ids(form))
+    return Selection(wanted=filter_of(search, SYSTEM_CLOCK.now()))
 
 
 def _ids(form: BulkForm) -> list[str]:
     return list(dict.fromkeys([*form.id, *(one for one in form.ids.split(",") if one)]))
 
 
-async def _run(call: Call, form: BulkForm, meant: Meant, *, dry_run: bool) -> BulkReport:
+async def _run(call: Call, form: BulkForm, meant: Selection, *, dry_run: bool) -> BulkReport:
     return await call.client.jobs.abulk(
         form.action,
         **meant.said(),
@@ -135,7 +135,7 @@ def _lacks(form: BulkForm) -> str:
     return ""
 
 
-def _asks(form: BulkForm, search: Search, meant: Meant, report: BulkReport, wrong: str) -> dict[str, Any]:
+def _asks(form: BulkForm, search: Search, meant: Selection, report: BulkReport, wrong: str) -> dict[str, Any]:
     now = iso(SYSTEM_CLOCK.now())
     # Filter by what matched before: jobs that arrived since are not included.
     later = search.until is None and meant.ids is None

@@ -40,7 +40,7 @@ class Done:
     ok: bool = True
 
 
-class HtmlFace:
+class HtmlRenderer:
     """Renders responses as HTML."""
 
     def __init__(self, templates: Templates) -> None:

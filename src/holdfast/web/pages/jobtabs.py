@@ -20,7 +20,7 @@ from .stepbars import bars_of
 Gather: TypeAlias = Callable[[Call, JobRecord, str], Awaitable[dict[str, Any]]]
 
 FRAMES: Final = 500
-_LETTERS: Final = 100
+_RECEIVED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ async def artifacts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
 
 
 async def signals(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
-    pending, letters = await asyncio.gather(
-        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_LETTERS)
+    pending, received = await asyncio.gather(
+        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_RECEIVED)
     )
-    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "letters": letters}
+    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "received": received}
 
 
 async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from .activity import WINDOWS, Timeline, load_chart, timeline_of
 from .attention import attention
 from .frame import Page
 from .queuerows import due_at, rows_of, unfinished
-from .sharing import SharedLook
+from .sharing import SharedRead
 from .storeverdicts import health_verdicts
 
 group = Group("Overview", kind="page")
@@ -49,9 +49,9 @@ class Signs:
     store: StoreStats | None = None
 
 
-_signs: Final = SharedLook[Signs](3.0)
+_signs: Final = SharedRead[Signs](3.0)
 # Minutes close no faster.
-_tasks: Final = SharedLook[list[TaskStats]](8.0)
+_tasks: Final = SharedRead[list[TaskStats]](8.0)
 
 
 @group.get("/", needs="read")
@@ -95,7 +95,7 @@ async def _of_tenant(call: Call, now: int) -> Page:
     shows = {
         "whole": False,
         "rows": rows_of(queues, now, None),
-        "matters": attention((), (), (), budgets, approvals),
+        "alerts": attention((), (), (), budgets, approvals),
         "sums": _sums(queues),
         "approvals": len(approvals),
     }
@@ -111,14 +111,14 @@ def whole_shows(
     slots, running = sum(worker.slots for worker in live), sum(queue.running for queue in queues)
     due = [(at, queue.name) for queue in queues if (at := due_at(queue, now)) is not None and not queue.is_paused]
     verdicts = [] if signs.store is None else health_verdicts(signs.store, None)
-    matters = attention(
+    alerts = attention(
         queues, workers, signs.breakers, signs.budgets, signs.approvals,
         verdicts=verdicts, failing=did.failing(), now=now,
     )  # fmt: skip
     return {
         "whole": True,
         "rows": rows_of(queues, now, timeline),
-        "matters": matters,
+        "alerts": alerts,
         "sums": _sums(queues),
         "oldest": min(due, default=None),
         "did": did,

@@ -17,7 +17,7 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .asking import Nothing
 from .frame import Page
-from .sharing import SharedLook
+from .sharing import SharedRead
 from .storeverdicts import Verdict, fact_verdicts, health_verdicts
 
 group = Group("Store", kind="page")
@@ -43,7 +43,7 @@ class Facts:
     disk: int | None
 
 
-_facts: Final = SharedLook[Facts](10.0)
+_facts: Final = SharedRead[Facts](10.0)
 
 
 @group.get("/store", needs="read")

@@ -25,7 +25,7 @@ class EndpointRow:
     endpoint: Endpoint
     path: str
     url: str
-    hears: str
+    events: str
     health: Health
     tone: str
     label: str
@@ -40,7 +40,7 @@ def row_of(endpoint: Endpoint, health: Mapping[str, Health], *, whole: bool) -> 
         endpoint,
         below("webhooks", endpoint.id),
         endpoint.url if whole else origin_of(endpoint.url),
-        hears_of(endpoint),
+        events_of(endpoint),
         found,
         tone,
         label,
@@ -48,7 +48,7 @@ def row_of(endpoint: Endpoint, health: Mapping[str, Health], *, whole: bool) -> 
     )
 
 
-def hears_of(endpoint: Endpoint) -> str:
+def events_of(endpoint: Endpoint) -> str:
     """Describe the events it receives."""
     kinds = "jobs that set this webhook" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds

@@ -34,7 +34,7 @@ _MOST_SEGMENTS: Final = 32
 _MOST_NOTED: Final = 200
 
 
-class Face(Protocol):
+class Renderer(Protocol):
     """Renders responses and errors of one kind: JSON, or HTML pages."""
 
     async def answer(self, operation: Operation, call: Call, result: Any) -> Response: ...
@@ -42,7 +42,7 @@ class Face(Protocol):
     async def refuse(self, request: Request, refused: Refused) -> Response: ...
 
 
-class JsonFace:
+class JsonRenderer:
     """Renders responses as JSON."""
 
     async def answer(self, operation: Operation, call: Call, result: Any) -> Response:
@@ -60,12 +60,17 @@ class Dispatcher:
     """An ASGI application of operations. The guard in front of it has already identified the caller."""
 
     def __init__(
-        self, app: App, settings: WebSettings, operations: Iterable[Operation], faces: Mapping[Kind, Face], other: Face
+        self,
+        app: App,
+        settings: WebSettings,
+        operations: Iterable[Operation],
+        renderers: Mapping[Kind, Renderer],
+        other: Renderer,
     ) -> None:
         self._app = app
         self._settings = settings
         self._router = Router(operations)
-        self._faces = faces
+        self._renderers = renderers
         self._other = other
         """The application to use where no operation matches."""
 
@@ -79,11 +84,11 @@ class Dispatcher:
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request, including error responses."""
-        face = self._other
+        renderer = self._other
         try:
             methods, values = self._find(request.scope)
             operation = _pick(methods, request.method)
-            face = self._faces[operation.kind]
+            renderer = self._renderers[operation.kind]
             call = Call(self._app, request, await self._admitted(operation, request), self._settings)
             limit = self._limit(operation)
             given = await read_arguments(operation, request, values, limit, self._settings.request_seconds)
@@ -93,9 +98,9 @@ class Dispatcher:
             except (AccessDenied, BadHandle):
                 await self._note(operation, request, call.identity)
                 raise
-            return result if isinstance(result, Response) else await face.answer(operation, call, result)
+            return result if isinstance(result, Response) else await renderer.answer(operation, call, result)
         except Exception as error:
-            return await face.refuse(request, refusal_of(error))
+            return await renderer.refuse(request, refusal_of(error))
 
     def _limit(self, operation: Operation) -> int:
         """Return the maximum size of an operation's body."""

@@ -101,7 +101,8 @@ def _query(operation: Operation, schema_of: dict[str, Any]) -> list[dict[str, An
 
 
 def _headers(operation: Operation) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in operation.heeds]
+    schema = {"type": "string"}
+    return [{"name": n, "in": "header", "required": False, "schema": schema} for n in operation.request_headers]
 
 
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:

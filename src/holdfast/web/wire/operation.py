@@ -61,7 +61,7 @@ class Operation:
     """True if its body holds only names, numbers and a reason, or comes from anonymous callers."""
     also: tuple[int, ...] = ()
     """Other statuses with the same kind of response."""
-    heeds: tuple[str, ...] = ()
+    request_headers: tuple[str, ...] = ()
     """Request headers it uses."""
     confines: bool = False
     """True if it checks the permissions of callers restricted to queues or tasks itself."""
