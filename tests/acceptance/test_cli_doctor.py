@@ -37,7 +37,7 @@ def test_a_person_gets_the_same_in_words(store: str) -> None:
     for title in ("Versions", "Settings", "Store", "Checks"):
         assert f"\n{title}\n" in out
     assert "a write works" in out
-    assert "none is alive" in out
+    assert "no live workers" in out
 
 
 def test_a_live_worker_is_counted(store: str) -> None:

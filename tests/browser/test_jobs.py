@@ -10,7 +10,7 @@ from .shop import Shop
 def test_chosen_jobs_are_held_after_a_count_and_released_by_undo(page: Page, shop: Shop) -> None:
     job_id = shop.enqueue("mail.send", "ada", delay=3600)
     page.goto("/jobs?q=state:ready task:mail.send")
-    page.get_by_role("checkbox", name=f"Choose job {job_id}").check()
+    page.get_by_role("checkbox", name=f"Select job {job_id}").check()
     expect(page.get_by_text("1 chosen", exact=True)).to_be_visible()
     page.get_by_role("button", name="Hold", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 1 job?")

@@ -39,7 +39,7 @@ def test_a_running_job_is_taken_from_its_worker(app: App, run: Run) -> None:
     done = run("jobs", "revoke", job_id, "--owner", "w1", "--epoch", claimed.epoch, "--reason", "stuck", "--json")
     assert answer(done)["results"] == [{"id": job_id, "outcome": "revoked"}]
     assert answer(run("jobs", "revoke", job_id, "--json"))["results"][0]["outcome"] == "no_active_lease"
-    assert "nobody runs it" in run("jobs", "revoke", job_id).output
+    assert "is not running" in run("jobs", "revoke", job_id).output
     (record,) = app.audit.list()
     assert (record.actor, record.action, record.target, record.reason) == ("ada", "job.revoke", job_id, "stuck")
 
@@ -92,8 +92,8 @@ def test_a_repeated_action_says_what_is_so_and_is_recorded_once(app: App, run: R
         ("hold", job_id), ("hold", job_id), ("priority", job_id, "--to", 7), ("priority", job_id, "--to", 7),
         ("release", job_id), ("release", job_id), ("cancel", job_id), ("cancel", job_id),
     )]  # fmt: skip
-    assert said[:4] == ["held", "was held already", "changed", "has that priority already"]
-    assert said[4:] == ["released", "was left alone: nobody holds it", "is cancelled", "had ended already"]
+    assert said[:4] == ["held", "was already held", "changed", "already has that priority"]
+    assert said[4:] == ["released", "is not held; nothing changed", "is cancelled", "had already finished"]
     told = [record.action for record in reversed(app.audit.list())]
     assert told == ["job.hold", "job.priority", "job.release", "job.cancel"]
     assert [event.kind for event in app.events.read(kinds="operator")] == [f"operator.{action}" for action in told]

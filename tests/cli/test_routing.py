@@ -50,7 +50,7 @@ def test_lists_warn_of_jobs_that_nobody_can_run(app: App, run: Run) -> None:
     listed = {job["id"]: job["unrunnable"] for job in answer(run("jobs", "list", "--json"))["jobs"]}
     assert listed[good] is None
     assert listed[bad]["code"] == "capability_missing"
-    assert "1 of these can run nowhere" in run("jobs", "list").output
+    assert "1 of these cannot run" in run("jobs", "list").output
     (stranded,) = answer(run("queues", "list", "--json"))["stranded"]
     assert (stranded["job"], stranded["code"]) == (bad, "capability_missing")
     assert "quantum" in run("queues", "list").output

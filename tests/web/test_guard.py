@@ -155,7 +155,7 @@ def test_behind_a_proxy_and_under_another_name_everybody_is() -> None:
     [
         ("127.0.0.1", "off", (), True, "by the proxy"),
         ("127.0.0.1", "off", ("*",), False, "instead of"),
-        ("0.0.0.0", "off", ("a.example",), False, "others can reach"),
+        ("0.0.0.0", "off", ("a.example",), False, "other machines can reach"),
         ("0.0.0.0", None, (), False, "under which names"),
         ("", None, (), False, "under which names it"),
         ("0.0.0.0", None, ("a.example",), False, "in the clear"),

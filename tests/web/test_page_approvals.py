@@ -61,7 +61,7 @@ def result(app: holdfast.App, job: str) -> Any:
 
 
 def test_where_nobody_waits_the_page_says_how_a_job_would(site: Site, app: holdfast.App) -> None:
-    assert "Nobody waits for you" in page(site, "/approvals")
+    assert "No pending approvals" in page(site, "/approvals")
 
 
 def test_a_yes_or_no_is_two_buttons_with_who_asks_and_until_when(site: Site, app: holdfast.App) -> None:
@@ -79,7 +79,7 @@ def test_a_yes_or_no_is_two_buttons_with_who_asks_and_until_when(site: Site, app
 def test_an_answer_lets_the_job_go_on_and_is_audited(site: Site, app: holdfast.App) -> None:
     job, place = waiting(app)
     operator = site.as_role("operator")
-    assert "the job goes on" in said(submit(operator, f"/approvals/{place}", job=job, value="yes", reason="fine"))
+    assert "the job resumes" in said(submit(operator, f"/approvals/{place}", job=job, value="yes", reason="fine"))
     assert result(app, job) is True
     entry = next(entry for entry in app.audit.list() if entry.action == "job.answer")
     assert (entry.actor, entry.target, entry.reason) == ("token:operator-all", job, "fine")
@@ -99,7 +99,7 @@ def test_a_job_that_waits_for_a_name_is_answered_like_one_with_a_waitpoint(site:
         assert ">Approve<" in text.replace("</svg>Approve", ">Approve")
         assert "never" in text
         path = f"/approvals/{quote(f'{job},{name}', safe='')}"
-        assert "the job goes on" in said(submit(operator, path, job=job, value="yes", reason="fine"))
+        assert "the job resumes" in said(submit(operator, path, job=job, value="yes", reason="fine"))
         assert result(app, job) is True
         assert "answered already, by token:operator-all" in said(submit(operator, path, job=job, value="no"))
 
@@ -192,7 +192,7 @@ def test_a_tenant_answers_its_own_alone(site: Site, app: holdfast.App) -> None:
     assert other not in text
     assert "There is no such waitpoint" in said(submit(acme, f"/approvals/{other}", job=theirs, value="yes"))
     assert len(app.signals.pending(theirs)) == 1
-    assert "the job goes on" in said(submit(acme, f"/approvals/{place}", job=job, value="yes"))
+    assert "the job resumes" in said(submit(acme, f"/approvals/{place}", job=job, value="yes"))
 
 
 def test_what_waits_is_listed_page_by_page(site: Site, app: holdfast.App) -> None:

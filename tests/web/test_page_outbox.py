@@ -68,13 +68,13 @@ def test_a_drain_counts_by_kind_first(site: Site, cloud: holdfast.App) -> None:
         cloud.outbox("cloud").put({"n": 1}, kind="bad")
     cloud.drain()
     dry = submit(site, "/outbox/cloud/drain", older_than="")
-    assert "Nothing was changed yet" in dry.text
+    assert "nothing has been changed yet" in dry.text
     assert ">bad<" in dry.text
     assert "Try 3 again" in dry.text
     assert counts(cloud) == (0, 3, 0)
     none = submit(site, "/outbox/cloud/drain", older_than="30d")
-    assert "Nothing of that age is abandoned" in none.text
-    assert "3 entries of cloud are tried again" in act(site, "/outbox/cloud/drain")
+    assert "No entries of that age are abandoned" in none.text
+    assert "3 entries of cloud will be retried" in act(site, "/outbox/cloud/drain")
     assert counts(cloud) == (3, 0, 0)
     assert "abandoned any more" in act(site, "/outbox/cloud/drain")
     assert {entry.action for entry in cloud.audit.list()} >= {"outbox.drain"}
