@@ -56,7 +56,7 @@ def test_a_signal_of_another_name_says_what_the_job_waits_for(app: App, run: Run
 
     job = waits.enqueue()
     app.drain()
-    assert "the job waits for approval; this signal is kept" in run("signals", "send", job.id, "--name", "aproval").output
+    assert "waits for approval; this signal is kept" in run("signals", "send", job.id, "--name", "aproval").output
     sent = answer(run("signals", "send", job.id, "--name", "aproval", "--json"))
     assert sent["waits_for"] == ["approval"]
 
