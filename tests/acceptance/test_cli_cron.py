@@ -67,7 +67,7 @@ def test_pause_edit_resume_and_delete_are_done_and_audited(shop: holdfast.App) -
     assert call("cron", "resume", "nightly").code == 0
     for wrong in (["--cron", "rubbish"], ["--zone", "Mars/Base"], ["--args", "[1]"], ["--args", "{"], ["--every", "0"]):
         assert call("cron", "edit", "nightly", *wrong).code == 2, wrong
-    assert "comes back" in call("cron", "delete", "beat").out
+    assert "recreates it" in call("cron", "delete", "beat").out
     assert call("cron", "delete", "beat").code == 3
     records = shop.audit.list(target_kind="schedule")
     assert [record.action for record in records][-1:] == ["schedule.pause"]

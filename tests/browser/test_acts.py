@@ -76,7 +76,7 @@ def test_a_schedule_runs_now_and_pauses(page: Page, shop: Shop) -> None:
     page.goto("/schedules/nightly")
     press(page, "Run now")
     confirm(page, "the night was lost")
-    told(page, "nightly made this job now.")
+    told(page, "Enqueued by nightly.")
     job = page.url.rpartition("/")[2]
     assert shop.ask(lambda app: app.jobs.get(job).task) == "nightly"
     page.goto("/schedules/nightly")
@@ -99,8 +99,8 @@ def test_an_approval_lets_a_report_go_on_and_is_given_once(context: BrowserConte
     told(first, "Answered; the job resumes.")
     shop.run("reports")
     assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "approved"
-    press(second.locator(form), "Refuse")
-    told(second, "It was answered already")
+    press(second.locator(form), "Reject")
+    told(second, "Already answered")
 
 
 def test_an_answer_is_given_on_the_page_of_the_job(page: Page, shop: Shop) -> None:
@@ -176,7 +176,7 @@ def test_a_worker_is_declared_dead(page: Page, shop: Shop) -> None:
         page.goto("/workers")
         press(menu(page, "Actions on stoker"), "Mark dead …")
         confirm(page, "it burns")
-        told(page, "It is dead")
+        told(page, "Marked dead")
         found = shop.ask(lambda app: {one.id: one.state for one in app.workers.list()})
         assert found.get(worker.id, "dead") == "dead"
         (act, *_) = shop.ask(lambda app: app.audit.list(target_kind="worker"))

@@ -64,7 +64,7 @@ def test_retrying_a_failed_job_makes_it_ready(page: Page, shop: Shop) -> None:
     job = shop.failed()
     page.goto(f"/jobs/{job}")
     press(page, "Retry")
-    told(page, "It runs again")
+    told(page, "The job runs again")
     assert shop.state(job) == "ready"
 
 
@@ -83,7 +83,7 @@ def test_run_now_makes_a_delayed_job_due(page: Page, shop: Shop) -> None:
     (job,) = shop.some(1, delay=3600)
     page.goto(f"/jobs/{job}")
     press(page, "Run now")
-    told(page, "It is due")
+    told(page, "The job is due")
     due = shop.ask(lambda app: app.jobs.get(job))
     assert due.not_before < due.created_at + 3600 * SECOND
 
@@ -134,7 +134,7 @@ def test_a_job_runs_again_with_other_arguments(page: Page, shop: Shop) -> None:
     expect(page.locator(".field-error")).to_contain_text("count")
     page.get_by_label("Arguments, as JSON").fill('{"to": "ada@example.com", "count": 9007199254740993}')
     press(page, "Enqueue new job")
-    told(page, "This is the new job.")
+    told(page, "New job, created from")
     new = page.url.rpartition("/")[2]
     assert shop.ask(lambda app: app.jobs.get(new).payload) == '{"to":"ada@example.com","count":9007199254740993}'
     expect(page.locator("main")).to_contain_text("9007199254740993")

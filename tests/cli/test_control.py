@@ -77,9 +77,9 @@ def test_what_cannot_be_held_or_released_is_told_why_and_what_to_do(app: App, ru
     start(app)
     refused = run("jobs", "hold", job_id)
     assert (refused.exit_code, refused.stdout) == (4, "")
-    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. One that runs can")
+    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. Cancel")
     app.jobs.cancel(job_id, force=True)
-    assert f"error: job {job_id} is cancelled (cancelled); only a job that an" in run("jobs", "release", job_id).stderr
+    assert f"error: job {job_id} is cancelled (cancelled); only a held job" in run("jobs", "release", job_id).stderr
     missing = run("jobs", "hold", "nobody")
     assert (missing.exit_code, missing.stderr.partition(";")[0]) == (3, "error: no job 'nobody'")
     assert run("jobs", "hold", "nobody", job_id).exit_code == 3, "that of the first"

@@ -37,7 +37,7 @@ def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     sent = answer(run("signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k", "--json"))
     assert sent == {"job_id": job_id, "seq": 1, "effect": "resumed", "again": False, "waits_for": []}
-    assert "had it already" in run(
+    assert "already stored as" in run(
         "signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k"
     ).output  # fmt: skip
     assert app.jobs.get(job_id).state is JobState.READY
@@ -118,7 +118,7 @@ def test_keys_are_seeded_rotated_revoked_and_listed_without_secrets(
     assert "already exists" in run("keys", "seed", "one", "--secret-file", secret).output
     assert run("keys", "revoke", "one").exit_code == 4
     assert answer(run("keys", "rotate", "two", "--grace", "48h", "--json")) == {"kid": "two"}
-    assert "verifies nothing" in run("keys", "revoke", "one", "--reason", "leaked").output
+    assert "key one revoked" in run("keys", "revoke", "one", "--reason", "leaked").output
     listed = run("keys", "list", "--json")
     assert [(key["kid"], key["state"]) for key in answer(listed)["keys"]] == [("one", "revoked"), ("two", "active")]
     for output in (listed.output, run("keys", "list").output, run("audit", "list").output):

@@ -87,7 +87,7 @@ def test_an_origin_that_is_not_ours_or_cannot_be_read_is_refused(site: Site, ori
 
 @pytest.mark.parametrize("name", ["", "jobs.example.com:80", "http://jobs.example.com", "a b", "*.", "jobs.*", "a/b"])
 def test_what_is_no_name_of_a_host_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(ConfigError, match="no name of a host"):
+    with pytest.raises(ConfigError, match="is not a host name"):
         WebSettings(hosts=(name,))
 
 
@@ -153,12 +153,12 @@ def test_behind_a_proxy_and_under_another_name_everybody_is() -> None:
 @pytest.mark.parametrize(
     ("host", "auth", "hosts", "behind_proxy", "why"),
     [
-        ("127.0.0.1", "off", (), True, "by the proxy"),
+        ("127.0.0.1", "off", (), True, "through the proxy"),
         ("127.0.0.1", "off", ("*",), False, "instead of"),
         ("0.0.0.0", "off", ("a.example",), False, "other machines can reach"),
-        ("0.0.0.0", None, (), False, "under which names"),
-        ("", None, (), False, "under which names it"),
-        ("0.0.0.0", None, ("a.example",), False, "in the clear"),
+        ("0.0.0.0", None, (), False, "give the host names"),
+        ("", None, (), False, "host names of the site"),
+        ("0.0.0.0", None, ("a.example",), False, "unencrypted"),
     ],
 )
 def test_what_would_let_others_in_unasked_is_refused(

@@ -68,7 +68,7 @@ def test_a_yes_or_no_is_two_buttons_with_who_asks_and_until_when(site: Site, app
     job, place = waiting(app, tenant="acme")
     text = shown(site, "/approvals")
     assert ">Approve<" in text.replace("</svg>Approve", ">Approve")
-    assert "Refuse" in text
+    assert "Reject" in text
     assert f'action="/approvals/{place}"' in text
     assert f"/jobs/{job}" in text
     assert '{"kind":"bool","name":"approval"}' in text
@@ -101,7 +101,7 @@ def test_a_job_that_waits_for_a_name_is_answered_like_one_with_a_waitpoint(site:
         path = f"/approvals/{quote(f'{job},{name}', safe='')}"
         assert "the job resumes" in said(submit(operator, path, job=job, value="yes", reason="fine"))
         assert result(app, job) is True
-        assert "answered already, by token:operator-all" in said(submit(operator, path, job=job, value="no"))
+        assert "Already answered by token:operator-all" in said(submit(operator, path, job=job, value="no"))
 
 
 def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app: holdfast.App) -> None:
@@ -109,7 +109,7 @@ def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app:
     first, second = site.as_role("operator"), site.as_role("admin")
     submit(first, f"/approvals/{place}", job=job, value="no")
     answer = said(submit(second, f"/approvals/{place}", job=job, value="yes"))
-    assert "answered already, by token:operator-all" in answer
+    assert "Already answered by token:operator-all" in answer
     assert '"ok": false' in answer
     assert len(app.signals.received(job)) == 1
     assert result(app, job) is False
@@ -151,9 +151,9 @@ def test_a_form_gives_the_job_what_its_type_asks_for(
         ("bool", {"value": "perhaps"}, "choose yes or no"),
         ("grade", {"value": "9"}, "choose one of gold, tin"),
         ("amount", {"value": "a lot"}, "whole number"),
-        ("any", {"raw": "{"}, "not JSON"),
+        ("any", {"raw": "{"}, "not valid JSON"),
         ("review", {"value": ["0", "", "yes", "", ""]}, "amount"),
-        ("review", {"value": ["0", "1"]}, "does not fit"),
+        ("review", {"value": ["0", "1"]}, "expected input has changed"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_said_beside_the_form_and_the_waitpoint_stays_open(
@@ -190,7 +190,7 @@ def test_a_tenant_answers_its_own_alone(site: Site, app: holdfast.App) -> None:
     text = page(acme, "/approvals")
     assert place in text
     assert other not in text
-    assert "There is no such waitpoint" in said(submit(acme, f"/approvals/{other}", job=theirs, value="yes"))
+    assert "waitpoint does not exist" in said(submit(acme, f"/approvals/{other}", job=theirs, value="yes"))
     assert len(app.signals.pending(theirs)) == 1
     assert "the job resumes" in said(submit(acme, f"/approvals/{place}", job=job, value="yes"))
 

@@ -151,7 +151,9 @@ def test_cancelling_asks_first_then_cancels_and_says_so_the_second_time(
     assert asked.status_code == 200
     assert "Cancel pending jobs?" in asked.text
     assert state_of(app, flow) == "running"
-    assert "not started is cancelled" in act(operator, f"/flows/{flow}/cancel", policy="cancel_pending", reason="oops")
+    assert "not started were cancelled" in act(
+        operator, f"/flows/{flow}/cancel", policy="cancel_pending", reason="oops"
+    )
     entry = next(entry for entry in app.audit.list() if entry.action == "flow.cancel")
     assert (entry.actor, entry.reason, entry.target) == ("token:operator-all", "oops", flow)
     again = act(operator, f"/flows/{flow}/cancel")
@@ -165,7 +167,7 @@ def test_the_failed_part_is_run_again(site: Site, app: holdfast.App, make: Make)
     assert "Retry failed jobs" in page(site, f"/flows/{flow}")
     assert "3 jobs run again" in said(submit(site, f"/flows/{flow}/retry"))
     assert state_of(app, flow) == "running"
-    assert "runs again already" in said(submit(site, f"/flows/{flow}/retry"))
+    assert "already running again" in said(submit(site, f"/flows/{flow}/retry"))
 
 
 def test_a_member_is_replayed_with_all_behind_it_or_alone(site: Site, app: holdfast.App, make: Make) -> None:
@@ -182,7 +184,7 @@ def test_a_job_of_another_flow_is_not_replayed_here(site: Site, app: holdfast.Ap
     flow, other = make(), make("other")
     app.drain()
     job = app.flows.graph(other).members[0].id
-    assert "no member of this flow" in act(site, f"/flows/{flow}/replay", job=job)
+    assert "not part of this flow" in act(site, f"/flows/{flow}/replay", job=job)
     assert state_of(app, other) == "succeeded"
 
 

@@ -242,13 +242,13 @@ def test_a_waitpoint_is_answered_by_a_button(site: Site, app: holdfast.App) -> N
     assert "Resumed by" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
     app.drain()
     assert app.jobs.get(job_id).result == '"approved"'
-    assert "not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
+    assert "Not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
 
 
 def test_an_answer_that_does_not_fit_is_refused_with_the_reason(site: Site, app: holdfast.App) -> None:
     job_id = waiting_report(app)
-    assert "not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer='"maybe"')[1]
-    assert "not JSON" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer="{")[1]
+    assert "Not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer='"maybe"')[1]
+    assert "not valid JSON" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer="{")[1]
     assert app.jobs.get(job_id).state is JobState.SUSPENDED
 
 
@@ -282,7 +282,7 @@ def test_a_job_is_run_again_with_other_arguments(site: Site, app: holdfast.App) 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [('{"n": "four"}', "n"), ("{", "not JSON"), ("4", "object"), ('{"m": 1}', "m"), ('{"n": NaN}', "NaN")],
+    [('{"n": "four"}', "n"), ("{", "not valid JSON"), ("4", "object"), ('{"m": 1}', "m"), ('{"n": NaN}', "NaN")],
 )
 def test_arguments_that_the_task_does_not_take_are_refused_in_the_form(
     site: Site, app: holdfast.App, arguments: str, named: str
@@ -295,7 +295,7 @@ def test_arguments_that_the_task_does_not_take_are_refused_in_the_form(
 
 def test_a_task_that_this_program_does_not_know_is_not_run_again(site: Site, app: holdfast.App) -> None:
     job_id = app.elsewhere("foreign").enqueue().id
-    assert "does not know the task" in words(opened(site, f"/jobs/{job_id}?tab=again"))
+    assert "Unknown task" in words(opened(site, f"/jobs/{job_id}?tab=again"))
     posted(site, f"/jobs/{job_id}/again", 422, arguments="{}")
     acted(site.with_settings(any_task=True), f"/jobs/{job_id}/again", arguments="{}")
 

@@ -115,7 +115,7 @@ def test_how_many_run_at_once_is_set_and_removed(site: Site, app: holdfast.App) 
     send(site, "/queues/mail/at-once", kind="most", n="4", reason="slow relay")
     assert [(lane.key, lane.capacity) for lane in app.limits.show().lanes] == [("queue:mail", 4)]
     assert "queue:mail" in open_page(site, "/queues/mail")
-    assert "no limit any more" in send(site, "/queues/mail/at-once", kind="most", n="")[1]
+    assert "Limit removed" in send(site, "/queues/mail/at-once", kind="most", n="")[1]
     assert "nothing changed" in send(site, "/queues/mail/at-once", kind="most", n="")[1]
     send(site, "/queues/mail/at-once", kind="total", n="6")
     assert app.limits.show().totals == {"mail": 6}

@@ -92,7 +92,7 @@ def test_pause_and_resume_say_so_where_nothing_changes(site: Site, app: holdfast
 
 def test_run_now_makes_a_job_and_leads_to_it(site: Site, app: holdfast.App, nightly: str) -> None:
     answer = submit(site, f"/schedules/{nightly}/run", confirmed="yes")
-    assert "made this job now" in said(answer)
+    assert "Enqueued by" in said(answer)
     job = answer.headers["location"].rpartition("/")[2]
     assert app.jobs.get(job).task == "double"
 
@@ -158,8 +158,8 @@ def test_a_backfill_counts_first_and_leaves_ticks_alone_that_have_a_job(
     assert app.schedules.ticks(nightly) == []
     assert "5 jobs enqueued" in act(site, f"/schedules/{nightly}/backfill", **span)
     assert len(app.schedules.ticks(nightly)) == 5
-    assert "5 ticks have one already" in submit(site, f"/schedules/{nightly}/backfill", **span).text
-    assert "had a job already" in act(site, f"/schedules/{nightly}/backfill", **span)
+    assert "5 runs already exist" in submit(site, f"/schedules/{nightly}/backfill", **span).text
+    assert "already exist" in act(site, f"/schedules/{nightly}/backfill", **span)
 
 
 def test_a_backfill_of_too_much_or_of_nonsense_is_refused(site: Site, app: holdfast.App, nightly: str) -> None:

@@ -144,7 +144,7 @@ def test_a_test_is_sent_and_what_came_of_it_is_shown(site: Site, app: holdfast.A
     app.outbound = Policy(allow_http=True, allow_private=True, ports=(int(listening.rpartition(":")[2].split("/")[0]),))
     endpoint = app.webhooks.add(listening).id
     answer = submit(site, f"/webhooks/{endpoint}/test")
-    assert "on its way" in said(answer)
+    assert "Test sent" in said(answer)
     app.drain()
     text = shown(site, answer.headers["location"])
     assert "webhook.test" in text
@@ -159,14 +159,14 @@ def test_what_was_given_up_is_sent_again_one_by_one_or_all(site: Site, app: hold
     delivery = given_up(app, endpoint)
     assert "Failed" in page(site, f"/webhooks/{endpoint}")
     assert "No failed attempts" not in page(site, f"/webhooks/{endpoint}?delivery={delivery}")
-    assert "sent again" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
+    assert "Sending again" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
     assert app.webhooks.delivery(delivery).state == "ready"
-    assert "due already" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
+    assert "Already due" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
     app.webhooks.disable(endpoint)
     app.drain()
     app.webhooks.enable(endpoint)
     assert "Retry failed deliveries?" in submit(site, f"/webhooks/{endpoint}/recover", reason="").text
-    assert "1 messages are on their way" in act(site, f"/webhooks/{endpoint}/recover")
+    assert "1 deliveries are being retried" in act(site, f"/webhooks/{endpoint}/recover")
     assert "No failed deliveries" in act(site, f"/webhooks/{endpoint}/recover")
 
 

@@ -69,7 +69,7 @@ def load_app(name: str) -> App:
                 f"module {module_name!r} has no {attribute or 'app'!r}; {_apps_of(module_name)}"
             ) from None
     if not isinstance(found, App):
-        raise ConfigError(f"{name!r} is a {type(found).__name__}, not a holdfast.App; name the app itself")
+        raise ConfigError(f"{name!r} is of type {type(found).__name__}, not a holdfast.App; name the app itself")
     return found
 
 

@@ -38,6 +38,8 @@ _DONE_BY: Final = {
     "job.move": ("ready", "Moved to another queue"),
     "job.revoke": ("ready", "Lease revoked"),
     "job.resume": ("running", "Resumed"),
+    "job.answer": ("running", "Answered"),
+    "job.replay": ("ready", "Replayed"),
     "job.fork": ("ready", "Forked"),
     "job.grant": ("ready", "Granted to one worker"),
     "job.withdraw": ("ready", "Grant withdrawn"),

@@ -26,11 +26,11 @@ group = Group("Queue", kind="page")
 
 DURATIONS: Final = (
     ("timeout", "Run timeout", "no timeout"),
-    ("keep_succeeded", "Keep succeeded jobs", "the default"),
-    ("keep_failed", "Keep failed jobs", "the default"),
-    ("keep_cancelled", "Keep cancelled jobs", "the default"),
-    ("keep_expired", "Keep expired jobs", "the default"),
-    ("keep_skipped", "Keep skipped jobs", "the default"),
+    ("keep_succeeded", "Keep succeeded jobs", "default"),
+    ("keep_failed", "Keep failed jobs", "default"),
+    ("keep_cancelled", "Keep cancelled jobs", "default"),
+    ("keep_expired", "Keep expired jobs", "default"),
+    ("keep_skipped", "Keep skipped jobs", "default"),
     ("keep_result", "Keep results", "as long as the job"),
 )
 """Settings that are durations: name, label and default."""
@@ -167,4 +167,4 @@ def _span(micros: int | None) -> str:
 
 def in_words(micros: int | None) -> str:
     """Format a setting for the confirmation message."""
-    return "the default" if micros is None else duration(micros)
+    return "default" if micros is None else duration(micros)
