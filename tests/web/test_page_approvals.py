@@ -113,7 +113,7 @@ def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app:
     assert '"ok": false' in answer
     assert len(app.signals.received(job)) == 1
     assert result(app, job) is False
-    assert "answered already" in said(submit(second, f"/approvals/{place}", job=job, value="yes"))
+    assert "Already answered" in said(submit(second, f"/approvals/{place}", job=job, value="yes"))
 
 
 @pytest.mark.parametrize(

@@ -167,8 +167,8 @@ def test_hold_release_and_run_now_say_what_they_did(site: Site, app: holdfast.Ap
     path = f"/jobs/{job_id}"
     said = [acted(site, f"{path}/{act}")[1] for act in ("hold", "hold", "release", "release", "run-now", "run-now")]
     assert [say.partition(":")[0].partition(",")[0] for say in said] == [
-        "Held", "The job was already held.", "Released.", "The job was not held; nothing changed.", "The job is due",
-        "The job was already due.",
+        "Held", "The job was already held.", "Released.", "The job was not held; nothing changed.",
+        "The job is due and starts as soon as a worker is free.", "The job was already due.",
     ]  # fmt: skip
     assert {record.action for record in app.audit.list()} == {"job.hold", "job.release", "job.run_now"}
 

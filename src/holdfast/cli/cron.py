@@ -244,7 +244,7 @@ def backfill(
         return
     for tick in done.made:
         click.echo(local_time(tick, schedule.zone).isoformat(sep=" "))
-    would = "would enqueue" if given["dry_run"] else "made"
+    would = "would enqueue" if given["dry_run"] else "enqueued"
     click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} already exist")
 
 

@@ -58,7 +58,7 @@ def create(
         return
     until = instant(made.token.expires_at, exact=False)
     # On standard error; the secret alone is on standard output: `TOKEN=$(holdfast tokens create …)`.
-    click.echo(f"token {name}: {_good_for(made.token)}; expires {until or 'never'}", err=True)
+    click.echo(f"token {name}: {_permissions(made.token)}; expires {until or 'never'}", err=True)
     click.echo("its secret, which is not shown again:", err=True)
     click.echo(made.secret)
 
@@ -77,7 +77,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
             token.id,
             token.name,
             token.state,
-            _good_for(token),
+            _permissions(token),
             token.tenant,
             instant(token.created_at, exact=False),
             instant(token.expires_at, exact=False),
@@ -113,7 +113,7 @@ def _all(access: Access) -> list[Token]:
     return found
 
 
-def _good_for(token: Token) -> str:
+def _permissions(token: Token) -> str:
     scopes = role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
     return scopes + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")

@@ -1,4 +1,4 @@
-"""Bounds for the connections of `holdfast serve`: their number, and how slowly a client may send and read.
+"""Bounds for the connections of `holdfast serve`: their number, and time limits for slow clients.
 
 uvicorn waits for the rest of a request for as long as its connection stays open, and asyncio logs each connection that
 finds no file descriptor left. So a few hundred half-sent requests would take the site down, without a token.

@@ -119,8 +119,8 @@ def task_of(call: Call, name: str) -> Task[..., Any]:
         return task
     if not call.settings.any_task:
         raise UnknownTask(
-            f"this program has no task {name!r}; GET /api/v1/tasks lists those it has. One that is "
-            "implemented elsewhere is made known by app.declare; a site with any_task=True takes every name"
+            f"unknown task {name!r}; GET /api/v1/tasks lists the known ones. Declare a task that is implemented "
+            "elsewhere with app.declare, or serve with any_task=True to accept every name"
         )
     return call.app.elsewhere(name)
 

@@ -1,7 +1,7 @@
 """Forms for answers to waitpoints, built from their JSON schemas, and the conversion of input to values.
 
-A yes or no, one of a few, a number, a text, or an object of such fields. Anything else is asked for as JSON: the schema
-is checked again where the answer is stored, so a form may be simpler than it.
+Supported are booleans, choices, numbers, texts, and objects of such fields. Anything else is entered as JSON: the store
+validates the answer against the schema again, so a form may be simpler.
 """
 
 from __future__ import annotations

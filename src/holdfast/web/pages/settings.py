@@ -71,7 +71,7 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
         "given": [row for row in rows if row[2] != "default"],
         "defaults": [row for row in rows if row[2] == "default"],
         "tokens": [
-            (token, _good_for(token), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
+            (token, _permissions(token), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
         ],
         "keys": [(key, below("settings", "keys", key.kid, "revoke")) for key in reversed(keys)],
         "asked": {**dict.fromkeys(_ASKED, ""), "role": "viewer"},
@@ -157,7 +157,7 @@ def _names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _good_for(token: Token) -> str:
+def _permissions(token: Token) -> str:
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
     return _role(token.scopes) + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")
 

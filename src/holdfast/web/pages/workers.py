@@ -116,7 +116,7 @@ async def mark_dead(call: Call, worker_id: str, form: ActForm) -> Done | Page:
     if not form.confirmed or not form.reason.strip():
         text = (
             "Its jobs are rescued now, and it can no longer record results. If the process "
-            "still runs, it stops what it does and goes on under a new identity."
+            "is still running, it stops its jobs and continues under a new identity."
         )
         return ask(
             call, form, title="Mark this worker dead?", text=text, go="Mark dead", back="/workers",

@@ -1,6 +1,6 @@
-"""The language of the search line: `queue:mail state:failed tag:x "some text"`. Text in, `Search` out, and back.
+"""The search syntax: `queue:mail state:failed tag:x "some text"`. Parses text into a `Search`, and formats it back.
 
-A term is a word, a text in quotes, or a qualifier with a value. Whatever cannot be meant is named in the error.
+A term is a word, a text in quotes, or a qualifier with a value. Errors name the invalid term.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Server-sent events: lines of text that a browser reads as they come, and asks for again by the last id it saw.
+"""Server-sent events: a stream of text that a browser resumes by the last id it received.
 
-Whoever asks for such an answer takes a seat, loses it when he is no longer who he was, and is let go when he does not
-read: of what was said to him, no more is in memory than one event and what the network holds.
+Each stream takes a seat, loses it when its caller is no longer authenticated, and ends when the client does not read:
+no more than one event and the network's buffers are held in memory.
 """
 
 from __future__ import annotations
