@@ -172,7 +172,7 @@ def retry(
 @click.option("--force", is_flag=True, help="End running jobs immediately, without waiting for their handlers.")
 @click.option("--owner", metavar="WORKER", help="Only if this worker runs it.")
 @click.option("--epoch", type=int, metavar="N", help="Only under this epoch.")
-@click.option("--reason", default="cancelled", metavar="TEXT", help="Kept on the job. [default: cancelled]")
+@click.option("--reason", default="cancelled", metavar="TEXT", help="Reason; kept on the job. [default: cancelled]")
 @actor_option
 @json_option
 @target_options

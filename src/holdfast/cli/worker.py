@@ -93,8 +93,10 @@ def worker(
     is unavailable.
 
     \b
-    Exit codes that ask for a restart, which --processes does: 70: the event loop was blocked for several leases;
-    71: an internal error, see the log; 75: too many threads hang in handlers that do not end.
+    Exit codes that ask for a restart, which --processes does:
+      70  the event loop was blocked for several leases
+      71  an internal error stopped the worker; see the log
+      75  too many threads hang in handlers that do not end
     """  # fmt: skip
     from ..running import run_worker, run_workers
 
