@@ -100,7 +100,7 @@ def test_a_tenant_sees_and_drains_its_own_entries_alone(site: Site, cloud: holdf
     cloud.drain()
     assert "of that age" not in page(site.as_role("viewer", tenant="globex"), "/outbox")
     acme = site.as_role("operator", tenant="acme")
-    assert "Try 1 again" in submit(acme, "/outbox/cloud/drain", older_than="").text
+    assert "Retry 1" in submit(acme, "/outbox/cloud/drain", older_than="").text
     act(acme, "/outbox/cloud/drain")
     assert counts(cloud) == (1, 1, 0)
 

@@ -125,7 +125,7 @@ def test_an_edit_from_an_expression_to_an_interval(site: Site, app: holdfast.App
         ({"cron": "61 * * * *"}, "not valid"),
         ({"every": "30m"}, "not both"),
         ({"zone": "Middle/Earth"}, "no time zone"),
-        ({"arguments": "{"}, "not JSON"),
+        ({"arguments": "{"}, "not valid JSON"),
         ({"arguments": '{"m": 1}'}, "m"),
         ({"priority": "high"}, "whole number"),
         ({"missed": "perhaps"}, "missed"),
