@@ -145,7 +145,7 @@ def test_a_chosen_few_are_counted_held_and_let_go_again(page: Page, shop: Shop) 
     page.goto("/jobs?q=tag:chosen")
     for job in jobs[:2]:
         page.locator(f'tr[data-key="{job}"] [data-pick]').check()
-    expect(page.locator("[data-bulk-count]")).to_have_text("2 chosen")
+    expect(page.locator("[data-bulk-count]")).to_have_text("2 selected")
     press(page, "Hold")
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 2 jobs?")
     assert [shop.state(job) for job in jobs] == ["ready"] * 3, "nothing happens before the answer"
