@@ -64,7 +64,7 @@ def test_something_that_is_not_an_app_is_refused(folder: Path) -> None:
     module(folder, "shopb", "app = 5\n")
     answer = call("jobs", "list", "--app", "shopb:app", "--json")
     assert (answer.code, answer.data["error"]["code"]) == (2, "config")
-    assert "not a holdfast.App but of type int" in answer.data["error"]["message"]
+    assert "of type int, not a holdfast.App" in answer.data["error"]["message"]
 
 
 def test_a_path_in_place_of_a_module_is_explained() -> None:

@@ -166,7 +166,7 @@ def test_top_prints_one_frame(shop: holdfast.App) -> None:
     age_everything(shop, 90)
     keep_numbers(shop)
     frame = call("top", "--once").out
-    assert [word in frame for word in ("holdfast top", "mail", "no workers", "ValueError", "not served")] == [True] * 5
+    assert [word in frame for word in ("holdfast top", "mail", "no workers", "ValueError", "no worker")] == [True] * 5
     assert {"queues", "throughput", "workers", "errors", "store"} == call("top", "--json").data.keys()
 
 

@@ -33,7 +33,7 @@ def test_pausing_a_paused_queue_says_so(context: BrowserContext, shop: Shop) -> 
     confirm(first)
     told(first, "reports")
     confirm(second)
-    told(second, "reports was paused already; nothing was changed.")
+    told(second, "reports is already paused; nothing changed.")
     shop.ask(lambda app: app.queues.resume("reports"))
 
 
@@ -43,7 +43,7 @@ def test_a_budget_is_raised(page: Page, shop: Shop) -> None:
     inside.get_by_label("New limit").fill("25000")
     inside.get_by_label("Reason").fill("month end")
     press(inside, "Raise")
-    told(page, "research may spend 25000 tokens now.")
+    told(page, "research: new limit of 25000 tokens.")
     (line,) = shop.ask(lambda app: app.budgets.get("research").lines)
     assert line.limit == 25_000
 
@@ -66,9 +66,9 @@ def test_a_rate_is_made(page: Page, shop: Shop) -> None:
     inside = menu(page, "New rate")
     inside.get_by_label("Name").fill("letters")
     inside.get_by_label("Per second").fill("2")
-    inside.get_by_label("At once").fill("10")
-    press(inside, "Make it")
-    told(page, "letters: 2 a second, up to 10 at once.")
+    inside.get_by_label("Burst").fill("10")
+    press(inside, "Create")
+    told(page, "letters: 2 per second, burst of 10.")
     assert "letters" in [rate.scope for rate in shop.ask(lambda app: app.limits.show().buckets)]
 
 
@@ -76,7 +76,7 @@ def test_a_schedule_runs_now_and_pauses(page: Page, shop: Shop) -> None:
     page.goto("/schedules/nightly")
     press(page, "Run now")
     confirm(page, "the night was lost")
-    told(page, "nightly made this job now.")
+    told(page, "Enqueued by nightly.")
     job = page.url.rpartition("/")[2]
     assert shop.ask(lambda app: app.jobs.get(job).task) == "nightly"
     page.goto("/schedules/nightly")
@@ -96,11 +96,11 @@ def test_an_approval_lets_a_report_go_on_and_is_given_once(context: BrowserConte
         page.goto("/approvals")
     form = f'form[action="/approvals/{place.id}"]'
     press(first.locator(form), "Approve")
-    told(first, "Answered; the job goes on.")
+    told(first, "Answered; the job resumes.")
     shop.run("reports")
     assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "approved"
-    press(second.locator(form), "Refuse")
-    told(second, "It was answered already")
+    press(second.locator(form), "Reject")
+    told(second, "Already answered")
 
 
 def test_an_answer_is_given_on_the_page_of_the_job(page: Page, shop: Shop) -> None:
@@ -108,7 +108,7 @@ def test_an_answer_is_given_on_the_page_of_the_job(page: Page, shop: Shop) -> No
     page.goto(f"/jobs/{job}")
     page.get_by_role("link", name="Answer").click()
     press(page, "No")
-    told(page, "The job goes on.")
+    told(page, "Resumed by signal 1.")
     shop.run("reports")
     assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "refused"
 
@@ -132,17 +132,17 @@ def test_a_webhook_is_disabled_and_enabled(page: Page, shop: Shop) -> None:
     expect(page.get_by_role("button", name="Enable")).to_be_visible()
     assert str(shop.ask(lambda app: app.webhooks.get(endpoint.id).state)) == "disabled"
     press(page, "Enable")
-    expect(page.get_by_role("button", name="Send a test").first).to_be_visible()
+    expect(page.get_by_role("button", name="Send test").first).to_be_visible()
     assert str(shop.ask(lambda app: app.webhooks.get(endpoint.id).state)) == "active"
 
 
 def test_a_webhook_is_added_and_its_secret_is_shown_once(page: Page, shop: Shop) -> None:
     page.goto("/webhooks?make=yes")
     page.locator("main").get_by_label("URL").fill("https://hooks.example.com/other")
-    press(page, "Add the endpoint")
+    press(page, "Add endpoint")
     expect(page.locator("main")).to_contain_text("whsec_")
     assert "https://hooks.example.com/other" in [one.url for one in shop.ask(lambda app: app.webhooks.list())]
-    page.get_by_role("link", name="To the endpoint").click()
+    page.get_by_role("link", name="Go to endpoint").click()
     assert "whsec_" not in page.content()
 
 
@@ -158,7 +158,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(page: Page, shop: Shop) -> 
     page.goto("/settings")
     card = page.locator("#new-token")
     card.get_by_label("Name").fill("ci-deploys")
-    press(card, "Make the token")
+    press(card, "Create token")
     secret = page.locator(".secret code").inner_text()
     known = shop.ask(lambda app: app.access.identify(secret))
     assert known is not None
@@ -167,7 +167,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(page: Page, shop: Shop) -> 
     assert secret not in page.content()
     press(page.locator("#tokens").locator("tr", has_text="ci-deploys"), "Revoke")
     confirm(page, "it leaked")
-    told(page, "It is revoked.")
+    told(page, "Token revoked.")
     assert shop.ask(lambda app: app.access.identify(secret)) is None
 
 
@@ -176,7 +176,7 @@ def test_a_worker_is_declared_dead(page: Page, shop: Shop) -> None:
         page.goto("/workers")
         press(menu(page, "Actions on stoker"), "Mark dead …")
         confirm(page, "it burns")
-        told(page, "It is dead")
+        told(page, "Marked dead")
         found = shop.ask(lambda app: {one.id: one.state for one in app.workers.list()})
         assert found.get(worker.id, "dead") == "dead"
         (act, *_) = shop.ask(lambda app: app.audit.list(target_kind="worker"))

@@ -66,7 +66,7 @@ def test_a_stranger_logs_in_and_comes_to_where_he_wanted(context: BrowserContext
     assert "/login?next=" in page.url
     page.get_by_label("Token").fill("hf_" + "A" * 43)
     page.get_by_role("button", name="Log in").click()
-    expect(page.locator(".field-error")).to_contain_text("not known")
+    expect(page.locator(".field-error")).to_contain_text("revoked token")
     secret = shop.ask(lambda app: app.access.create("a stranger", role="viewer").secret)
     page.get_by_label("Token").fill(secret)
     page.get_by_role("button", name="Log in").click()

@@ -13,4 +13,4 @@ def test_the_first_page_opens_without_complaint(page: Page) -> None:
 def test_a_page_that_is_not_there_says_what_to_do(page: Page) -> None:
     answer = page.request.get("/nowhere")
     assert answer.status == 404
-    assert "There is nothing here" in answer.text()
+    assert "Not found" in answer.text()

@@ -46,7 +46,7 @@ def test_a_second_click_says_that_it_was_done(context: BrowserContext, shop: Sho
     confirm(first)
     told(first, "Cancelled.")
     confirm(second)
-    told(second, "It had ended already; nothing was changed.")
+    told(second, "The job had already finished; nothing changed.")
 
 
 def test_an_open_question_stays_about_what_it_asked(page: Page, shop: Shop) -> None:
@@ -56,7 +56,7 @@ def test_an_open_question_stays_about_what_it_asked(page: Page, shop: Shop) -> N
     shop.run("mail")
     expect(page.locator("[data-live-id=acts]")).to_contain_text("Run again")
     confirm(page)
-    told(page, "It had ended already; nothing was changed.")
+    told(page, "The job had already finished; nothing changed.")
     assert shop.state(job) == "succeeded"
 
 
@@ -64,7 +64,7 @@ def test_retrying_a_failed_job_makes_it_ready(page: Page, shop: Shop) -> None:
     job = shop.failed()
     page.goto(f"/jobs/{job}")
     press(page, "Retry")
-    told(page, "It runs again")
+    told(page, "The job runs again")
     assert shop.state(job) == "ready"
 
 
@@ -83,7 +83,7 @@ def test_run_now_makes_a_delayed_job_due(page: Page, shop: Shop) -> None:
     (job,) = shop.some(1, delay=3600)
     page.goto(f"/jobs/{job}")
     press(page, "Run now")
-    told(page, "It is due")
+    told(page, "The job is due")
     due = shop.ask(lambda app: app.jobs.get(job))
     assert due.not_before < due.created_at + 3600 * SECOND
 
@@ -94,7 +94,7 @@ def test_changing_priority_and_queue(page: Page, shop: Shop) -> None:
     inside = menu(page, "More actions")
     inside.get_by_label("Priority").fill("7")
     press(inside, "Set")
-    told(page, "Its priority is 7 now.")
+    told(page, "Priority set to 7.")
     inside = menu(page, "More actions")
     inside.get_by_label("Queue").fill("reports")
     press(inside, "Move")
@@ -108,7 +108,7 @@ def test_deleting_removes_a_job_for_good(page: Page, shop: Shop) -> None:
     page.goto(f"/jobs/{job}")
     press(menu(page, "More actions"), "Delete")
     confirm(page)
-    told(page, "is deleted")
+    told(page, "deleted")
     with pytest.raises(NotFound):
         shop.state(job)
 
@@ -116,9 +116,9 @@ def test_deleting_removes_a_job_for_good(page: Page, shop: Shop) -> None:
 def test_revoking_takes_a_film_from_its_worker(page: Page, shop: Shop) -> None:
     film = shop.film("Sherlock Jr.")
     page.goto(f"/jobs/{film}")
-    press(menu(page, "More actions"), "Revoke its lease")
+    press(menu(page, "More actions"), "Revoke lease")
     confirm(page)
-    told(page, "Its lease is revoked.")
+    told(page, "Lease revoked.")
     assert last_act(shop, film)[0] == "job.revoke"
     page.goto(f"/jobs/{film}")
     press(page, "Cancel")
@@ -130,11 +130,11 @@ def test_a_job_runs_again_with_other_arguments(page: Page, shop: Shop) -> None:
     (job,) = shop.some(1)
     page.goto(f"/jobs/{job}?tab=again")
     page.get_by_label("Arguments, as JSON").fill('{"to": "ada@example.com", "count": "many"}')
-    press(page, "Enqueue the new job")
+    press(page, "Enqueue new job")
     expect(page.locator(".field-error")).to_contain_text("count")
     page.get_by_label("Arguments, as JSON").fill('{"to": "ada@example.com", "count": 9007199254740993}')
-    press(page, "Enqueue the new job")
-    told(page, "This is the new job.")
+    press(page, "Enqueue new job")
+    told(page, "New job, created from")
     new = page.url.rpartition("/")[2]
     assert shop.ask(lambda app: app.jobs.get(new).payload) == '{"to":"ada@example.com","count":9007199254740993}'
     expect(page.locator("main")).to_contain_text("9007199254740993")
@@ -145,7 +145,7 @@ def test_a_chosen_few_are_counted_held_and_let_go_again(page: Page, shop: Shop) 
     page.goto("/jobs?q=tag:chosen")
     for job in jobs[:2]:
         page.locator(f'tr[data-key="{job}"] [data-pick]').check()
-    expect(page.locator("[data-bulk-count]")).to_have_text("2 chosen")
+    expect(page.locator("[data-bulk-count]")).to_have_text("2 selected")
     press(page, "Hold")
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 2 jobs?")
     assert [shop.state(job) for job in jobs] == ["ready"] * 3, "nothing happens before the answer"
@@ -174,7 +174,7 @@ def test_all_that_match_are_counted_first_and_only_they_are_cancelled(page: Page
 
 def test_many_get_another_priority_and_another_queue(page: Page, shop: Shop) -> None:
     jobs = shop.some(2, tags=["both"])
-    for label, field, value in (("Priority …", "New priority", "-3"), ("Move …", "To the queue", "etl")):
+    for label, field, value in (("Priority …", "New priority", "-3"), ("Move …", "Target queue", "etl")):
         page.goto("/jobs?q=tag:both")
         page.locator("[data-pick-all]").check()
         press(page, label)
@@ -190,7 +190,7 @@ def test_retrying_all_failures_of_a_kind(page: Page, shop: Shop) -> None:
     shop.ask(lambda app: app.stats.roll())
     kind = shop.ask(lambda app: app.errors.list(task="billing.charge")[0].fingerprint)
     page.goto(f"/errors/{kind}")
-    press(page, "Retry all of these …")
+    press(page, "Retry all …")
     page.locator("main form button[type=submit]").first.click()
     page.get_by_role("heading", name="Retried").wait_for()
     assert shop.state(job) == "ready"

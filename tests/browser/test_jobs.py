@@ -10,8 +10,8 @@ from .shop import Shop
 def test_chosen_jobs_are_held_after_a_count_and_released_by_undo(page: Page, shop: Shop) -> None:
     job_id = shop.enqueue("mail.send", "ada", delay=3600)
     page.goto("/jobs?q=state:ready task:mail.send")
-    page.get_by_role("checkbox", name=f"Choose job {job_id}").check()
-    expect(page.get_by_text("1 chosen", exact=True)).to_be_visible()
+    page.get_by_role("checkbox", name=f"Select job {job_id}").check()
+    expect(page.get_by_text("1 selected", exact=True)).to_be_visible()
     page.get_by_role("button", name="Hold", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 1 job?")
     page.get_by_role("button", name="Hold 1 job").click()
@@ -67,6 +67,6 @@ def test_the_list_is_walked_by_the_keyboard_alone(page: Page) -> None:
     expect(row).to_have_count(1)
     href = row.get_attribute("data-href")
     page.keyboard.press("x")
-    expect(page.get_by_text("1 chosen", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 selected", exact=True)).to_be_visible()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{href}")

@@ -78,9 +78,9 @@ def test_rows_are_chosen_by_key_and_escape_lets_go(page: Page, shop: Shop) -> No
     alive(page)
     for key in "jxjx":
         page.keyboard.press(key)
-    expect(page.locator("[data-bulk-count]")).to_have_text("2 chosen")
+    expect(page.locator("[data-bulk-count]")).to_have_text("2 selected")
     page.keyboard.press("Escape")
-    expect(page.locator("[data-bulk-count]")).to_have_text("None chosen")
+    expect(page.locator("[data-bulk-count]")).to_have_text("0 selected")
 
 
 def test_letters_lead_to_pages_and_help_tells_them(page: Page, address: str) -> None:

@@ -39,7 +39,7 @@ def test_a_running_job_is_taken_from_its_worker(app: App, run: Run) -> None:
     done = run("jobs", "revoke", job_id, "--owner", "w1", "--epoch", claimed.epoch, "--reason", "stuck", "--json")
     assert answer(done)["results"] == [{"id": job_id, "outcome": "revoked"}]
     assert answer(run("jobs", "revoke", job_id, "--json"))["results"][0]["outcome"] == "no_active_lease"
-    assert "nobody runs it" in run("jobs", "revoke", job_id).output
+    assert "is not running" in run("jobs", "revoke", job_id).output
     (record,) = app.audit.list()
     assert (record.actor, record.action, record.target, record.reason) == ("ada", "job.revoke", job_id, "stuck")
 
@@ -77,9 +77,9 @@ def test_what_cannot_be_held_or_released_is_told_why_and_what_to_do(app: App, ru
     start(app)
     refused = run("jobs", "hold", job_id)
     assert (refused.exit_code, refused.stdout) == (4, "")
-    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. One that runs can")
+    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. Cancel")
     app.jobs.cancel(job_id, force=True)
-    assert f"error: job {job_id} is cancelled (cancelled); only a job that an" in run("jobs", "release", job_id).stderr
+    assert f"error: job {job_id} is cancelled (cancelled); only a held job" in run("jobs", "release", job_id).stderr
     missing = run("jobs", "hold", "nobody")
     assert (missing.exit_code, missing.stderr.partition(";")[0]) == (3, "error: no job 'nobody'")
     assert run("jobs", "hold", "nobody", job_id).exit_code == 3, "that of the first"
@@ -92,8 +92,8 @@ def test_a_repeated_action_says_what_is_so_and_is_recorded_once(app: App, run: R
         ("hold", job_id), ("hold", job_id), ("priority", job_id, "--to", 7), ("priority", job_id, "--to", 7),
         ("release", job_id), ("release", job_id), ("cancel", job_id), ("cancel", job_id),
     )]  # fmt: skip
-    assert said[:4] == ["held", "was held already", "changed", "has that priority already"]
-    assert said[4:] == ["released", "was left alone: nobody holds it", "is cancelled", "had ended already"]
+    assert said[:4] == ["held", "was already held", "changed", "already has that priority"]
+    assert said[4:] == ["released", "is not held; nothing changed", "is cancelled", "had already finished"]
     told = [record.action for record in reversed(app.audit.list())]
     assert told == ["job.hold", "job.priority", "job.release", "job.cancel"]
     assert [event.kind for event in app.events.read(kinds="operator")] == [f"operator.{action}" for action in told]

@@ -110,7 +110,7 @@ def test_a_join_is_changed_while_its_member_waits(app: App, run: Run) -> None:
     with app.flow("votes") as flow:
         flow.add(work.job(1), name="last", after=[flow.add(work.job(1)), flow.add(work.job(0))])
     words = ("flows", "set-join", flow.id, "last", "--needs", "quorum", "--needed", "1")
-    assert run(*words).output == "member last now needs 1 of 2 upstreams; it is blocked\n"
+    assert run(*words).output == "member last now needs 1 of 2 dependencies; it is blocked\n"
     assert answer(run(*words, "--json")) == {
         "id": flow.id, "job": flow["last"].id, "needs": "quorum", "needed": 1, "rest": "run", "upstreams": 2,
         "state": "blocked", "changed": False,

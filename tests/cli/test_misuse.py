@@ -56,7 +56,7 @@ def test_a_signal_of_another_name_says_what_the_job_waits_for(app: App, run: Run
 
     job = waits.enqueue()
     app.drain()
-    assert "it waits for approval; this one is kept" in run("signals", "send", job.id, "--name", "aproval").output
+    assert "waits for approval; this signal is kept" in run("signals", "send", job.id, "--name", "aproval").output
     sent = answer(run("signals", "send", job.id, "--name", "aproval", "--json"))
     assert sent["waits_for"] == ["approval"]
 
@@ -115,7 +115,7 @@ def test_a_limit_for_a_task_that_the_app_does_not_have_is_warned_of(
 def test_an_option_in_front_of_its_command_is_sent_behind_it(words: tuple[str, ...]) -> None:
     misplaced = CliRunner().invoke(cli, words)
     assert misplaced.exit_code == 2
-    assert "put --store behind the command, such as: holdfast jobs list --store …" in misplaced.stderr
+    assert "put --store after the command, for example: holdfast jobs list --store …" in misplaced.stderr
 
 
 def test_a_queue_that_is_not_there_cannot_be_shown(app: App, run: Run) -> None:

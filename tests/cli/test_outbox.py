@@ -30,8 +30,8 @@ def test_drain_shows_and_only_with_apply_revives(app: App, run: Run) -> None:
     _abandon(app)
     shown = answer(run("outbox", "drain", "cloud", "--json"))
     assert shown == {"outbox": "cloud", "applied": False, "kinds": {"bill": 1, "note": 2}, "left": 0}
-    assert "repeat with --older-than 0 --apply" in run("outbox", "drain", "cloud").output
-    assert "repeat with --apply" in run("outbox", "drain", "cloud", "--older-than", "0").output
+    assert "add --older-than 0 --apply" in run("outbox", "drain", "cloud").output
+    assert "add --apply" in run("outbox", "drain", "cloud", "--older-than", "0").output
     assert answer(run("outbox", "drain", "cloud", "--older-than", "30d", "--json"))["kinds"] == {}
     assert app.outbox.list()[0].abandoned == 3
     refused = run("outbox", "drain", "cloud", "--apply")

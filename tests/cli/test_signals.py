@@ -37,7 +37,7 @@ def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     sent = answer(run("signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k", "--json"))
     assert sent == {"job_id": job_id, "seq": 1, "effect": "resumed", "again": False, "waits_for": []}
-    assert "had it already" in run(
+    assert "already stored as" in run(
         "signals", "send", job_id, "--name", "approval", "--payload", "true", "--key", "k"
     ).output  # fmt: skip
     assert app.jobs.get(job_id).state is JobState.READY
@@ -49,7 +49,7 @@ def test_a_signal_by_name_resumes_a_job(app: App, run: Run) -> None:
 def test_a_token_is_read_from_standard_input(app: App, run: Run) -> None:
     job_id, place = suspend(app)
     done = CliRunner().invoke(cli, ["signals", "send", "-", "--payload", '{"ok": true}'], input=place.token + "\n")
-    assert (done.exit_code, done.output) == (0, f"job {job_id} goes on, as signal 1\n")
+    assert (done.exit_code, done.output) == (0, f"job {job_id}: resumed by signal 1\n")
     again = run("signals", "send", place.token, "--json")
     assert (again.exit_code, "invalid_token" in again.output) == (2, True)
 
@@ -62,7 +62,7 @@ def test_pending_waitpoints_are_shown_without_tokens(app: App, run: Run) -> None
     for output in (result.output, run("signals", "pending", job_id).output):
         assert place.token.rpartition(".")[2] not in output
     assert "approval" in run("signals", "pending").output
-    assert "nothing is pending" in run("signals", "pending", "--tenant", "other").output
+    assert "nothing pending" in run("signals", "pending", "--tenant", "other").output
 
 
 def test_a_name_that_a_job_waits_for_is_pending_and_answered_by_its_name(app: App, run: Run) -> None:
@@ -75,14 +75,14 @@ def test_a_name_that_a_job_waits_for_is_pending_and_answered_by_its_name(app: Ap
     (one,) = answer(run("signals", "pending", "--json"))["waitpoints"]
     assert (one["id"], one["name"], one["expires_at"]) == (f"{job.id},go", "go", None)
     assert "never" in run("signals", "pending").output
-    assert "goes on" in run("signals", "send", job.id, "--name", "go").output
-    assert "nothing is pending" in run("signals", "pending").output
+    assert "resumed by signal" in run("signals", "send", job.id, "--name", "go").output
+    assert "nothing pending" in run("signals", "pending").output
 
 
 def test_an_operator_resumes_a_job_and_it_is_recorded(app: App, run: Run) -> None:
     job_id, _ = suspend(app)
     assert (
-        run("signals", "resume", job_id, "--payload", "false", "--reason", "late").output == f"job {job_id} goes on\n"
+        run("signals", "resume", job_id, "--payload", "false", "--reason", "late").output == f"job {job_id} resumed\n"
     )
     records = app.audit.list(action="job.resume")
     assert [(record.actor, record.target, record.reason) for record in records] == [("ada", job_id, "late")]
@@ -115,10 +115,10 @@ def test_keys_are_seeded_rotated_revoked_and_listed_without_secrets(
     secret = tmp_path / "secret"
     secret.write_text("ab" * 32 + "\n")
     assert answer(run("keys", "seed", "one", "--secret-file", secret, "--json")) == {"kid": "one", "made": True}
-    assert "was there already" in run("keys", "seed", "one", "--secret-file", secret).output
+    assert "already exists" in run("keys", "seed", "one", "--secret-file", secret).output
     assert run("keys", "revoke", "one").exit_code == 4
     assert answer(run("keys", "rotate", "two", "--grace", "48h", "--json")) == {"kid": "two"}
-    assert "verifies nothing" in run("keys", "revoke", "one", "--reason", "leaked").output
+    assert "key one revoked" in run("keys", "revoke", "one", "--reason", "leaked").output
     listed = run("keys", "list", "--json")
     assert [(key["kid"], key["state"]) for key in answer(listed)["keys"]] == [("one", "revoked"), ("two", "active")]
     for output in (listed.output, run("keys", "list").output, run("audit", "list").output):

@@ -28,7 +28,7 @@ def test_a_token_is_made_listed_and_revoked_and_it_is_recorded(app: App, run: Ru
     assert listed["last_used_at"] is not None
     assert answer(run("tokens", "revoke", "ci", "--reason", "it leaked", "--json")) == {"revoked": True}
     assert answer(run("tokens", "revoke", made["id"], "--json")) == {"revoked": False}
-    assert "it was revoked already" in run("tokens", "revoke", "ci").output
+    assert "the token was already revoked" in run("tokens", "revoke", "ci").output
     assert app.access.identify(made["secret"]) is None
 
     records = app.audit.list(target_kind="token", target=made["id"])
@@ -44,7 +44,7 @@ def test_the_secret_is_alone_on_standard_output(app: App, run: Run) -> None:
     caller = app.access.identify(made.stdout.removesuffix("\n"))
     assert caller is not None
     assert caller.scopes == {"work", "read"}
-    assert "gpu is good for read, work, until it is revoked" in made.stderr
+    assert "gpu: read, work; expires never" in made.stderr
 
 
 def test_no_secret_is_listed_audited_logged_or_stored(app: App, run: Run, caplog: pytest.LogCaptureFixture) -> None:

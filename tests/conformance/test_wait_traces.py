@@ -19,13 +19,13 @@ from .world import World
 @pytest.mark.parametrize(
     ("wait", "texts"),
     [
-        (wait_for("approval"), ["it has waited 5 s for the signal 'approval'"]),
-        (wait_for("a", "b", needed=0), ["it has waited 5 s for a signal of each of 'a', 'b'"]),
-        (wait_for("vote", needed=3), ["it has waited 5 s for 3 signals of 'vote'"]),
-        (Wait(key="wait:x#1", reason="operator"), ["it has waited 5 s for an operator"]),
+        (wait_for("approval"), ["waiting 5 s for signal 'approval'"]),
+        (wait_for("a", "b", needed=0), ["waiting 5 s for a signal of each of 'a', 'b'"]),
+        (wait_for("vote", needed=3), ["waiting 5 s for 3 signals of 'vote'"]),
+        (Wait(key="wait:x#1", reason="operator"), ["waiting 5 s for an operator"]),
         (
             wait_for("approval", timeout=60 * SECOND),
-            ["it has waited 5 s for the signal 'approval'", "after 55 s more it is told to fail"],
+            ["waiting 5 s for signal 'approval'", "times out (fails) in 55 s"],
         ),
     ],
 )
@@ -42,7 +42,7 @@ def test_the_place_that_a_suspended_job_waits_at_is_explained(each_store: World)
     job.suspend(wait_for(waitpoints=(job.open("legal"),)))
     send(world, job.id, "gossip")
     texts = [reason.text for reason in world.read(explaining.explain, job.id).reasons]
-    assert "the signal 'legal'" in texts[0]
+    assert "signal 'legal'" in texts[0]
     assert texts[-1] == "1 signals in its mailbox do not end the wait"
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlencode
 import httpx2
 
 from holdfast.model.access import LOCAL
-from holdfast.web.live.watching import Watching, _Look
+from holdfast.web.live.watching import LivePages, _RenderedPage
 from holdfast.web.wire.reading import read_arguments
 
 from .web_kit import Site
@@ -52,12 +52,12 @@ def live_parts(site: Site, path: str) -> int:
         operation, values = watching._find(path)
         call = watching._call({"type": "http", "root_path": ""}, path, LOCAL)
         given = await read_arguments(operation, call.request, values, 0, 1.0)
-        return len(await _Look(watching._face, operation, given, call).render())
+        return len(await _RenderedPage(watching._renderer, operation, given, call).render())
 
     count: int = site.run(render())
     return count
 
 
-def _watching(guard: Any) -> Watching:
-    found: Watching = guard._inner._parts["/live"]
+def _watching(guard: Any) -> LivePages:
+    found: LivePages = guard._inner._parts["/live"]
     return found

@@ -57,4 +57,4 @@ def test_a_token_without_the_word_bearer_is_told_so(site: Site) -> None:
     assert "Authorization: Bearer TOKEN" in bare.json()["error"]["message"]
     assert secret not in bare.text
     wrong = guarded.call("GET", "/api/v1/jobs", headers={"authorization": "Bearer nonsense"})
-    assert "not valid" in wrong.json()["error"]["message"]
+    assert "invalid or expired token" in wrong.json()["error"]["message"]

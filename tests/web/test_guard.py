@@ -20,7 +20,7 @@ from holdfast.web import Identity, WebSettings, asgi
 from holdfast.web.guard.cookies import session_of
 from holdfast.web.guard.throttle import caller_of
 from holdfast.web.pages.login import _TRIES
-from holdfast.web.serving import _let_go_of_the_deaf, settings_for
+from holdfast.web.serving import _drop_unresponsive_peers, settings_for
 
 from .page_kit import HOSTILE
 from .web_kit import Site
@@ -87,7 +87,7 @@ def test_an_origin_that_is_not_ours_or_cannot_be_read_is_refused(site: Site, ori
 
 @pytest.mark.parametrize("name", ["", "jobs.example.com:80", "http://jobs.example.com", "a b", "*.", "jobs.*", "a/b"])
 def test_what_is_no_name_of_a_host_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(ConfigError, match="no name of a host"):
+    with pytest.raises(ConfigError, match="is not a host name"):
         WebSettings(hosts=(name,))
 
 
@@ -153,12 +153,12 @@ def test_behind_a_proxy_and_under_another_name_everybody_is() -> None:
 @pytest.mark.parametrize(
     ("host", "auth", "hosts", "behind_proxy", "why"),
     [
-        ("127.0.0.1", "off", (), True, "by the proxy"),
+        ("127.0.0.1", "off", (), True, "through the proxy"),
         ("127.0.0.1", "off", ("*",), False, "instead of"),
-        ("0.0.0.0", "off", ("a.example",), False, "others can reach"),
-        ("0.0.0.0", None, (), False, "under which names"),
-        ("", None, (), False, "under which names it"),
-        ("0.0.0.0", None, ("a.example",), False, "in the clear"),
+        ("0.0.0.0", "off", ("a.example",), False, "other machines can reach"),
+        ("0.0.0.0", None, (), False, "give the host names"),
+        ("", None, (), False, "host names of the site"),
+        ("0.0.0.0", None, ("a.example",), False, "unencrypted"),
     ],
 )
 def test_what_would_let_others_in_unasked_is_refused(
@@ -175,7 +175,7 @@ def test_an_address_of_ipv6_is_a_name_as_browsers_write_it() -> None:
 def test_who_reads_nothing_is_let_go_by_the_system() -> None:
     option = getattr(socket, "TCP_USER_TIMEOUT", None)  # of Linux
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        _let_go_of_the_deaf([listening])
+        _drop_unresponsive_peers([listening])
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
             assert option is None or accepted.getsockopt(socket.IPPROTO_TCP, option) == 60_000
 

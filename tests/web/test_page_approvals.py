@@ -61,14 +61,14 @@ def result(app: holdfast.App, job: str) -> Any:
 
 
 def test_where_nobody_waits_the_page_says_how_a_job_would(site: Site, app: holdfast.App) -> None:
-    assert "Nobody waits for you" in page(site, "/approvals")
+    assert "No pending approvals" in page(site, "/approvals")
 
 
 def test_a_yes_or_no_is_two_buttons_with_who_asks_and_until_when(site: Site, app: holdfast.App) -> None:
     job, place = waiting(app, tenant="acme")
     text = shown(site, "/approvals")
     assert ">Approve<" in text.replace("</svg>Approve", ">Approve")
-    assert "Refuse" in text
+    assert "Reject" in text
     assert f'action="/approvals/{place}"' in text
     assert f"/jobs/{job}" in text
     assert '{"kind":"bool","name":"approval"}' in text
@@ -79,7 +79,7 @@ def test_a_yes_or_no_is_two_buttons_with_who_asks_and_until_when(site: Site, app
 def test_an_answer_lets_the_job_go_on_and_is_audited(site: Site, app: holdfast.App) -> None:
     job, place = waiting(app)
     operator = site.as_role("operator")
-    assert "the job goes on" in said(submit(operator, f"/approvals/{place}", job=job, value="yes", reason="fine"))
+    assert "the job resumes" in said(submit(operator, f"/approvals/{place}", job=job, value="yes", reason="fine"))
     assert result(app, job) is True
     entry = next(entry for entry in app.audit.list() if entry.action == "job.answer")
     assert (entry.actor, entry.target, entry.reason) == ("token:operator-all", job, "fine")
@@ -99,9 +99,9 @@ def test_a_job_that_waits_for_a_name_is_answered_like_one_with_a_waitpoint(site:
         assert ">Approve<" in text.replace("</svg>Approve", ">Approve")
         assert "never" in text
         path = f"/approvals/{quote(f'{job},{name}', safe='')}"
-        assert "the job goes on" in said(submit(operator, path, job=job, value="yes", reason="fine"))
+        assert "the job resumes" in said(submit(operator, path, job=job, value="yes", reason="fine"))
         assert result(app, job) is True
-        assert "answered already, by token:operator-all" in said(submit(operator, path, job=job, value="no"))
+        assert "Already answered by token:operator-all" in said(submit(operator, path, job=job, value="no"))
 
 
 def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app: holdfast.App) -> None:
@@ -109,11 +109,11 @@ def test_a_second_answer_says_who_was_first_and_changes_nothing(site: Site, app:
     first, second = site.as_role("operator"), site.as_role("admin")
     submit(first, f"/approvals/{place}", job=job, value="no")
     answer = said(submit(second, f"/approvals/{place}", job=job, value="yes"))
-    assert "answered already, by token:operator-all" in answer
+    assert "Already answered by token:operator-all" in answer
     assert '"ok": false' in answer
     assert len(app.signals.received(job)) == 1
     assert result(app, job) is False
-    assert "answered already" in said(submit(second, f"/approvals/{place}", job=job, value="yes"))
+    assert "Already answered" in said(submit(second, f"/approvals/{place}", job=job, value="yes"))
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_form_gives_the_job_what_its_type_asks_for(
         ("bool", {"value": "perhaps"}, "choose yes or no"),
         ("grade", {"value": "9"}, "choose one of gold, tin"),
         ("amount", {"value": "a lot"}, "whole number"),
-        ("any", {"raw": "{"}, "not JSON"),
+        ("any", {"raw": "{"}, "not valid JSON"),
         ("review", {"value": ["0", "", "yes", "", ""]}, "amount"),
-        ("review", {"value": ["0", "1"]}, "does not fit"),
+        ("review", {"value": ["0", "1"]}, "expected input has changed"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_said_beside_the_form_and_the_waitpoint_stays_open(
@@ -190,9 +190,9 @@ def test_a_tenant_answers_its_own_alone(site: Site, app: holdfast.App) -> None:
     text = page(acme, "/approvals")
     assert place in text
     assert other not in text
-    assert "There is no such waitpoint" in said(submit(acme, f"/approvals/{other}", job=theirs, value="yes"))
+    assert "waitpoint does not exist" in said(submit(acme, f"/approvals/{other}", job=theirs, value="yes"))
     assert len(app.signals.pending(theirs)) == 1
-    assert "the job goes on" in said(submit(acme, f"/approvals/{place}", job=job, value="yes"))
+    assert "the job resumes" in said(submit(acme, f"/approvals/{place}", job=job, value="yes"))
 
 
 def test_what_waits_is_listed_page_by_page(site: Site, app: holdfast.App) -> None:

@@ -10,7 +10,7 @@ from .web_kit import Site
 
 
 def test_an_empty_audit_says_what_will_be_there(site: Site) -> None:
-    assert "Nothing was done yet" in open_page(site, "/audit")
+    assert "No records yet" in open_page(site, "/audit")
 
 
 def test_records_show_who_did_what_and_what_was_so_before(site: Site, app: holdfast.App) -> None:
@@ -28,7 +28,7 @@ def test_records_are_found_by_actor_action_target_and_time(site: Site, app: hold
     assert 'data-key="' in open_page(site, "/audit?actor=ada&window=1h")
     assert "media" not in open_page(site, "/audit?actor=ada&window=1h")
     assert "mail" not in open_page(site, "/audit?kind=queue&target=media")
-    assert "No record matches" in open_page(site, "/audit?action=job.cancel")
+    assert "No matching records" in open_page(site, "/audit?action=job.cancel")
 
 
 def test_a_target_needs_a_kind_and_unknown_fields_are_named(site: Site) -> None:

@@ -33,7 +33,7 @@ def test_a_viewer_may_not(site: Site) -> None:
 
 
 def test_a_task_that_this_program_lacks_is_refused_in_the_same_words_everywhere(site: Site, app: holdfast.App) -> None:
-    said = "program has no task 'nobody'; GET /api/v1/tasks lists those it has"
+    said = "task 'nobody'; GET /api/v1/tasks lists the known ones"
     assert said in site.refused("POST", "/jobs", {"task": "nobody"})[1]
     assert said in site.refused("POST", "/schedules", {"name": "s", "task": "nobody", "every": 60})[1]
     assert said in words(posted(site, "/enqueue", 422, task="nobody"))

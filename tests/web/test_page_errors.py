@@ -35,7 +35,7 @@ def kind(app: holdfast.App) -> str:
 
 
 def test_a_store_without_errors_says_so(site: Site) -> None:
-    assert "Nothing has gone wrong" in words(opened(site, "/errors"))
+    assert "No errors" in words(opened(site, "/errors"))
     assert "No errors here" in words(opened(site, "/errors?window=1h&task=x"))
 
 
@@ -88,7 +88,7 @@ def test_the_jobs_of_a_kind_are_found_by_its_link(site: Site, app: holdfast.App)
     (job_id,) = fail(app, "no such card 1")
     fingerprint = kind(app).removeprefix("/errors/")
     assert f'data-key="{job_id}"' in opened(site, f"/jobs?error={fingerprint}")
-    assert "No job matches" in words(opened(site, "/jobs?error=0123456789abcdef"))
+    assert "No matching jobs" in words(opened(site, "/jobs?error=0123456789abcdef"))
 
 
 def test_a_viewer_sees_kinds_and_no_actions(site: Site, app: holdfast.App) -> None:

@@ -51,7 +51,7 @@ def state_of(app: holdfast.App, flow: str) -> str:
 
 def test_without_flows_the_list_says_how_to_make_one(site: Site, app: holdfast.App) -> None:
     assert "No flows yet" in page(site, "/flows")
-    assert "No flow matches" in page(site, "/flows?name=nothing")
+    assert "No matching flows" in page(site, "/flows?name=nothing")
 
 
 def test_the_list_narrows_by_state_name_tenant_and_time(site: Site, app: holdfast.App, make: Make) -> None:
@@ -87,7 +87,7 @@ def test_a_row_shows_how_far_its_members_are(site: Site, app: holdfast.App, make
     make(fails=True)
     app.drain()
     text = shown(site, "/flows")
-    assert "Members of nightly by state: 1 failed, 2 skipped" in text
+    assert "Jobs of nightly by state: 1 failed, 2 skipped" in text
     assert "3 of 3" in text
 
 
@@ -98,8 +98,8 @@ def test_the_graph_can_be_read_without_script(site: Site, app: holdfast.App, mak
     for member in app.flows.graph(flow).members:
         assert f"<title>{member.name} ({member.task}): Succeeded" in text
         assert f'href="/jobs/{member.id}"' in text
-    assert "first gives its result to second" in text
-    assert "second goes before third" in text
+    assert "first passes its result to second" in text
+    assert "second runs before third" in text
     assert live_parts(site, f"/flows/{flow}") == 5
     assert live_parts(site, "/flows") == 1
 
@@ -123,7 +123,7 @@ def test_many_of_one_task_are_one_node_with_counts(site: Site, app: holdfast.App
     assert "40 × gather: 40 ready" in text
     unfolded = draw(app.flows.graph(flow.id), unfold=True)
     assert len(unfolded.nodes) == 41
-    assert "Group equal ones" in page(site, f"/flows/{flow.id}?unfold=true")
+    assert "Group by task" in page(site, f"/flows/{flow.id}?unfold=true")
 
 
 def test_the_table_lists_members_by_state(site: Site, app: holdfast.App, make: Make) -> None:
@@ -149,9 +149,11 @@ def test_cancelling_asks_first_then_cancels_and_says_so_the_second_time(
     flow, operator = make(), site.as_role("operator")
     asked = submit(operator, f"/flows/{flow}/cancel", policy="cancel_pending")
     assert asked.status_code == 200
-    assert "Cancel what has not started?" in asked.text
+    assert "Cancel pending jobs?" in asked.text
     assert state_of(app, flow) == "running"
-    assert "not started is cancelled" in act(operator, f"/flows/{flow}/cancel", policy="cancel_pending", reason="oops")
+    assert "not started were cancelled" in act(
+        operator, f"/flows/{flow}/cancel", policy="cancel_pending", reason="oops"
+    )
     entry = next(entry for entry in app.audit.list() if entry.action == "flow.cancel")
     assert (entry.actor, entry.reason, entry.target) == ("token:operator-all", "oops", flow)
     again = act(operator, f"/flows/{flow}/cancel")
@@ -162,27 +164,27 @@ def test_cancelling_asks_first_then_cancels_and_says_so_the_second_time(
 def test_the_failed_part_is_run_again(site: Site, app: holdfast.App, make: Make) -> None:
     flow = make(fails=True)
     app.drain()
-    assert "Retry the failed part" in page(site, f"/flows/{flow}")
-    assert "3 members run again" in said(submit(site, f"/flows/{flow}/retry"))
+    assert "Retry failed jobs" in page(site, f"/flows/{flow}")
+    assert "3 jobs run again" in said(submit(site, f"/flows/{flow}/retry"))
     assert state_of(app, flow) == "running"
-    assert "runs again already" in said(submit(site, f"/flows/{flow}/retry"))
+    assert "already running again" in said(submit(site, f"/flows/{flow}/retry"))
 
 
 def test_a_member_is_replayed_with_all_behind_it_or_alone(site: Site, app: holdfast.App, make: Make) -> None:
     flow = make()
     app.drain()
     second = next(member.id for member in app.flows.graph(flow).members if member.name == "second")
-    assert "Run this member again?" in submit(site, f"/flows/{flow}/replay", job=second).text
-    assert "2 members run again" in act(site, f"/flows/{flow}/replay", job=second)
+    assert "Run this job again?" in submit(site, f"/flows/{flow}/replay", job=second).text
+    assert "2 jobs run again" in act(site, f"/flows/{flow}/replay", job=second)
     app.drain()
-    assert "One member runs again" in act(site, f"/flows/{flow}/replay", job=second, alone="yes")
+    assert "1 job runs again" in act(site, f"/flows/{flow}/replay", job=second, alone="yes")
 
 
 def test_a_job_of_another_flow_is_not_replayed_here(site: Site, app: holdfast.App, make: Make) -> None:
     flow, other = make(), make("other")
     app.drain()
     job = app.flows.graph(other).members[0].id
-    assert "no member of this flow" in act(site, f"/flows/{flow}/replay", job=job)
+    assert "not part of this flow" in act(site, f"/flows/{flow}/replay", job=job)
     assert state_of(app, other) == "succeeded"
 
 
@@ -208,4 +210,4 @@ def test_a_tenant_sees_and_changes_its_own_flows_alone(site: Site, app: holdfast
 
 
 def test_a_flow_that_is_not_there_is_a_page_that_says_so(site: Site, app: holdfast.App) -> None:
-    assert "There is nothing here" in page(site, "/flows/01m0000000000000000missing", 404)
+    assert "Not found" in page(site, "/flows/01m0000000000000000missing", 404)

@@ -128,7 +128,7 @@ def test_a_viewer_who_acts_nevertheless_is_refused_and_that_is_on_record(site: S
 
 def test_why_a_job_waits_stands_on_top(site: Site, app: holdfast.App) -> None:
     job_id = enqueue(app)
-    assert "Why it is ready" in words(opened(site, f"/jobs/{job_id}"))
+    assert "Why it hasn't started" in words(opened(site, f"/jobs/{job_id}"))
     app.jobs.hold(job_id)
     said = words(opened(site, f"/jobs/{job_id}"))
     assert "Why it is held" in said and "An operator holds it" in said and "Held by app" in said
@@ -149,7 +149,7 @@ def test_a_cancel_asks_first_where_no_script_could(site: Site, app: holdfast.App
     to, say = acted(site, f"/jobs/{job_id}/cancel", confirmed="yes", reason="a mistake")
     assert (to, say) == (f"/jobs/{job_id}", "Cancelled.")
     assert (app.jobs.get(job_id).state, app.jobs.get(job_id).reason) == (JobState.CANCELLED, "a mistake")
-    assert "nothing was changed" in acted(site, f"/jobs/{job_id}/cancel", confirmed="yes")[1]
+    assert "nothing changed" in acted(site, f"/jobs/{job_id}/cancel", confirmed="yes")[1]
     assert [record.reason for record in app.audit.list(action="job.cancel")] == ["a mistake"]
 
 
@@ -167,8 +167,8 @@ def test_hold_release_and_run_now_say_what_they_did(site: Site, app: holdfast.Ap
     path = f"/jobs/{job_id}"
     said = [acted(site, f"{path}/{act}")[1] for act in ("hold", "hold", "release", "release", "run-now", "run-now")]
     assert [say.partition(":")[0].partition(",")[0] for say in said] == [
-        "Held", "It was held already.", "Released.", "Nobody held it; nothing was changed.", "It is due",
-        "It was due already.",
+        "Held", "The job was already held.", "Released.", "The job was not held; nothing changed.",
+        "The job is due and starts as soon as a worker is free.", "The job was already due.",
     ]  # fmt: skip
     assert {record.action for record in app.audit.list()} == {"job.hold", "job.release", "job.run_now"}
 
@@ -199,9 +199,9 @@ def test_a_running_job_is_taken_from_its_worker(site: Site, app: holdfast.App) -
     job_id = taken(app)
     page = opened(site, f"/jobs/{job_id}")
     assert {f"/jobs/{job_id}/cancel", f"/jobs/{job_id}/revoke"} <= set(forms(page))
-    assert "Take it from its worker?" in words(posted(site, f"/jobs/{job_id}/revoke"))
+    assert "Revoke the lease?" in words(posted(site, f"/jobs/{job_id}/revoke"))
     assert "revoked" in acted(site, f"/jobs/{job_id}/revoke", confirmed="yes")[1]
-    assert "nothing was changed" in acted(site, f"/jobs/{job_id}/revoke", confirmed="yes")[1]
+    assert "nothing changed" in acted(site, f"/jobs/{job_id}/revoke", confirmed="yes")[1]
 
 
 def taken(app: holdfast.App) -> str:
@@ -238,23 +238,23 @@ def test_artifacts_are_listed_with_their_download(site: Site, app: holdfast.App)
 
 def test_a_waitpoint_is_answered_by_a_button(site: Site, app: holdfast.App) -> None:
     job_id = waiting_report(app)
-    assert "Waits for: approval" in words(opened(site, f"/jobs/{job_id}?tab=signals"))
-    assert "goes on" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
+    assert "Waiting for: approval" in words(opened(site, f"/jobs/{job_id}?tab=signals"))
+    assert "Resumed by" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
     app.drain()
     assert app.jobs.get(job_id).result == '"approved"'
-    assert "not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
+    assert "Not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", kind="boolean", answer="yes")[1]
 
 
 def test_an_answer_that_does_not_fit_is_refused_with_the_reason(site: Site, app: holdfast.App) -> None:
     job_id = waiting_report(app)
-    assert "not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer='"maybe"')[1]
-    assert "not JSON" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer="{")[1]
+    assert "Not sent" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer='"maybe"')[1]
+    assert "not valid JSON" in acted(site, f"/jobs/{job_id}/signal", name="approval", answer="{")[1]
     assert app.jobs.get(job_id).state is JobState.SUSPENDED
 
 
 def test_an_operator_lets_a_job_go_on_whatever_it_waits_for(site: Site, app: holdfast.App) -> None:
     job_id = waiting_report(app)
-    assert acted(site, f"/jobs/{job_id}/resume", answer="true", reason="by phone")[1] == "It goes on."
+    assert acted(site, f"/jobs/{job_id}/resume", answer="true", reason="by phone")[1] == "Resumed."
     assert "only a suspended job" in acted(site, f"/jobs/{job_id}/resume", answer="true")[1]
     assert [record.reason for record in app.audit.list(action="job.resume")] == ["by phone"]
 
@@ -282,7 +282,7 @@ def test_a_job_is_run_again_with_other_arguments(site: Site, app: holdfast.App) 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [('{"n": "four"}', "n"), ("{", "not JSON"), ("4", "object"), ('{"m": 1}', "m"), ('{"n": NaN}', "NaN")],
+    [('{"n": "four"}', "n"), ("{", "not valid JSON"), ("4", "object"), ('{"m": 1}', "m"), ('{"n": NaN}', "NaN")],
 )
 def test_arguments_that_the_task_does_not_take_are_refused_in_the_form(
     site: Site, app: holdfast.App, arguments: str, named: str
@@ -295,7 +295,7 @@ def test_arguments_that_the_task_does_not_take_are_refused_in_the_form(
 
 def test_a_task_that_this_program_does_not_know_is_not_run_again(site: Site, app: holdfast.App) -> None:
     job_id = app.elsewhere("foreign").enqueue().id
-    assert "does not know the task" in words(opened(site, f"/jobs/{job_id}?tab=again"))
+    assert "Unknown task" in words(opened(site, f"/jobs/{job_id}?tab=again"))
     posted(site, f"/jobs/{job_id}/again", 422, arguments="{}")
     acted(site.with_settings(any_task=True), f"/jobs/{job_id}/again", arguments="{}")
 
@@ -346,6 +346,6 @@ def test_the_timeline_is_in_order_and_ends_with_what_is_to_come(app: holdfast.Ap
     later = replace(job, reason="retry", not_before=now + 60 * SECOND, deadline=now + 90 * SECOND)
     run = Attempt(1, 0, 1, "timeout", "w", job.created_at + SECOND, job.created_at + 9 * SECOND, None)
     items = timeline_of(later, [run], [], now)
-    assert [item["what"] for item in items] == ["Enqueued", "Attempt 1 took too long", "Next attempt", "Deadline"]
+    assert [item["what"] for item in items] == ["Enqueued", "Attempt 1 timed out", "Next attempt", "Deadline"]
     assert items[1]["length"] == 8 * SECOND
     assert [bool(item.get("future")) for item in items] == [False, False, True, True]

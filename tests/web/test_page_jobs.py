@@ -57,7 +57,7 @@ def test_ended_jobs_are_listed_by_when_they_ended(
     (older,) = re.findall(r'rel="next" href="([^"]+)"', page)
     page = opened(site, unescape(older))
     assert (f'data-key="{first}"' in page, f'data-key="{second}"' in page) == (False, True)
-    assert "No job matches" in search(site, "ended_until:1h")
+    assert "No matching jobs" in search(site, "ended_until:1h")
     assert "before" in words(opened(site, "/jobs?q=ended_since:1h&before=nonsense", 422))
 
 
@@ -123,7 +123,7 @@ def test_the_id_of_a_job_leads_to_it(site: Site, app: holdfast.App) -> None:
     (job_id,) = enqueue(app)
     answer = site.call("GET", f"/jobs?q={job_id}")
     assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job_id}")
-    assert "No job matches" in words(opened(site, f"/jobs?q={job_id[:-1]}0"))
+    assert "No matching jobs" in words(opened(site, f"/jobs?q={job_id[:-1]}0"))
 
 
 def test_pages_go_on_to_older_jobs_and_back(site: Site, app: holdfast.App) -> None:
@@ -204,7 +204,7 @@ def test_before_an_action_its_effect_is_counted_and_nothing_is_changed(site: Sit
     app.jobs.cancel(ids[0])
     page = posted(site, "/jobs", action="cancel", id=ids)
     said = words(page)
-    assert "Cancel 2 jobs?" in said and "2 are cancelled" in said and "1 have ended already" in said
+    assert "Cancel 2 jobs?" in said and "2 are cancelled" in said and "1 have already finished" in said
     assert states(app, ids) == {"ready", "cancelled"}
 
 
@@ -222,7 +222,7 @@ def test_a_second_click_says_that_it_was_done(site: Site, app: holdfast.App) -> 
     ids = enqueue(app, 2)
     posted(site, "/jobs", action="hold", id=ids, confirmed="yes")
     again = words(posted(site, "/jobs", action="hold", id=ids, confirmed="yes"))
-    assert "Held 0 jobs" in again and "2 are so already" in again
+    assert "Held 0 jobs" in again and "2 are already in that state" in again
 
 
 def test_a_hold_of_many_is_undone_by_one_click(site: Site, app: holdfast.App) -> None:
@@ -286,7 +286,7 @@ def test_priority_and_move_ask_for_their_value(site: Site, app: holdfast.App) ->
 
 def test_every_action_can_be_counted_for_nothing_at_all(site: Site) -> None:
     for action in ("retry", "cancel", "delete", "run_now", "hold", "release", "priority", "move"):
-        assert "No job was chosen" in words(posted(site, "/jobs", action=action))
+        assert "No jobs selected" in words(posted(site, "/jobs", action=action))
 
 
 def test_an_unknown_action_is_refused(site: Site) -> None:

@@ -14,7 +14,7 @@ from .web_kit import Site
 
 def test_it_says_what_there_could_be(site: Site) -> None:
     page = open_page(site, "/limits")
-    assert "No budgets" in page and "No breakers" in page and "No limit is set" in page
+    assert "No budgets" in page and "No breakers" in page and "No limits set" in page
 
 
 def test_limits_and_rates_are_set_changed_and_removed(site: Site, app: holdfast.App) -> None:
@@ -27,10 +27,10 @@ def test_limits_and_rates_are_set_changed_and_removed(site: Site, app: holdfast.
     assert "double" in page and "payments" in page
     assert "There was no such limit" in send(site, "/limits/lanes/clear", kind="queue", name="x", confirmed="yes")[1]
     assert answer_of(site, "/limits/lanes/clear", kind="task", name="double")[0] == 200
-    assert "The limit is removed" in send(site, "/limits/lanes/clear", kind="task", name="double", confirmed="yes")[1]
+    assert "Limit removed" in send(site, "/limits/lanes/clear", kind="task", name="double", confirmed="yes")[1]
     assert answer_of(site, "/limits/rates/clear", name="payments")[0] == 200
-    assert "The rate is removed" in send(site, "/limits/rates/clear", name="payments", confirmed="yes")[1]
-    assert "nothing was changed" in send(site, "/limits/rates/clear", name="payments", confirmed="yes")[1]
+    assert "Rate removed" in send(site, "/limits/rates/clear", name="payments", confirmed="yes")[1]
+    assert "nothing changed" in send(site, "/limits/rates/clear", name="payments", confirmed="yes")[1]
     assert app.audit.list(action="limit.set")[0].reason == "slow"
 
 
@@ -49,9 +49,9 @@ def test_a_breaker_is_tripped_and_reset_and_a_second_reset_says_so(site: Site, a
     send(site, "/limits/breakers/trip", name="partner", confirmed="yes", reason="they asked")
     assert app.breakers.get("partner").state == "open"
     assert 'action="/limits/breakers/reset"' in open_page(site, "/limits")
-    assert "stays so for longer" in send(site, "/limits/breakers/trip", name="partner", confirmed="yes")[1]
+    assert "stays open longer" in send(site, "/limits/breakers/trip", name="partner", confirmed="yes")[1]
     assert "is closed" in send(site, "/limits/breakers/reset", name="partner")[1]
-    assert "closed already" in send(site, "/limits/breakers/reset", name="partner")[1]
+    assert "already closed" in send(site, "/limits/breakers/reset", name="partner")[1]
     assert {record.reason for record in app.audit.list(action="breaker.trip")} == {"they asked", ""}
 
 
@@ -60,16 +60,16 @@ def test_a_budget_is_raised_and_begun_anew(site: Site, app: holdfast.App) -> Non
     app.budgets.spend("research", tokens=100)
     page = open_page(site, "/limits")
     assert "exhausted" in page and "warns at 80" in page
-    assert "may spend 250 tokens" in send(site, "/limits/budgets/research/raise", dimension="tokens", limit="250")[1]
+    assert "new limit of 250 tokens" in send(site, "/limits/budgets/research/raise", dimension="tokens", limit="250")[1]
     assert app.budgets.get("research")["tokens"].limit == 250
     again = send(site, "/limits/budgets/research/raise", dimension="tokens", limit="250")[1]
     assert "already" in again
     assert send(site, "/limits/budgets/research/raise", dimension="tokens", limit="1")[0].startswith("/limits")
     assert app.budgets.get("research")["tokens"].limit == 250
     assert answer_of(site, "/limits/budgets/research/reset")[0] == 200
-    assert "begins anew" in send(site, "/limits/budgets/research/reset", confirmed="yes", reason="new quarter")[1]
+    assert "was reset" in send(site, "/limits/budgets/research/reset", confirmed="yes", reason="new quarter")[1]
     assert app.budgets.get("research")["tokens"].spent == 0
-    assert "nothing was changed" in send(site, "/limits/budgets/research/reset", confirmed="yes")[1]
+    assert "nothing changed" in send(site, "/limits/budgets/research/reset", confirmed="yes")[1]
     assert app.audit.list(action="budget.reset")[0].reason == "new quarter"
     assert "give a number" in send(site, "/limits/budgets/research/raise", dimension="tokens", limit="lots")[1]
 
@@ -79,7 +79,7 @@ def test_a_quota_is_set_and_shown(site: Site, app: holdfast.App) -> None:
     assert app.quotas.get("exports").window == 3600
     assert "exports" in open_page(site, "/limits")
     same = {"name": "exports", "limit": "100", "window": "1h", "concurrency": "5"}
-    assert "nothing was changed" in send(site, "/limits/quotas", **same)[1]
+    assert "nothing changed" in send(site, "/limits/quotas", **same)[1]
     assert "belong together" in send(site, "/limits/quotas", name="y", limit="3")[1]
 
 

@@ -47,7 +47,7 @@ def test_the_list_says_when_in_words_and_what_the_last_runs_came_to(
     assert live_parts(site, "/schedules") == 2
     assert "nightly" not in page(site, "/schedules?state=paused").partition("<tbody>")[2]
     assert "often" not in page(site, "/schedules?q=DOUBLE").partition("<tbody>")[2]
-    assert "No schedule matches" in page(site, "/schedules?q=nothing")
+    assert "No matching schedules" in page(site, "/schedules?q=nothing")
 
 
 def test_a_schedules_page_shows_its_next_runs_and_those_that_were(site: Site, app: holdfast.App, nightly: str) -> None:
@@ -92,7 +92,7 @@ def test_pause_and_resume_say_so_where_nothing_changes(site: Site, app: holdfast
 
 def test_run_now_makes_a_job_and_leads_to_it(site: Site, app: holdfast.App, nightly: str) -> None:
     answer = submit(site, f"/schedules/{nightly}/run", confirmed="yes")
-    assert "made this job now" in said(answer)
+    assert "Enqueued by" in said(answer)
     job = answer.headers["location"].rpartition("/")[2]
     assert app.jobs.get(job).task == "double"
 
@@ -100,7 +100,7 @@ def test_run_now_makes_a_job_and_leads_to_it(site: Site, app: holdfast.App, nigh
 def test_run_now_says_which_job_is_in_the_way(site: Site, app: holdfast.App) -> None:
     app.schedules.create("alone", app.tasks["double"].job(1), every=60, overlap="skip")
     submit(site, "/schedules/alone/run")
-    assert "No job was made" in said(submit(site, "/schedules/alone/run"))
+    assert "No job enqueued" in said(submit(site, "/schedules/alone/run"))
 
 
 def test_an_edit_changes_what_differs_and_nothing_else(site: Site, app: holdfast.App, nightly: str) -> None:
@@ -110,7 +110,7 @@ def test_an_edit_changes_what_differs_and_nothing_else(site: Site, app: holdfast
     assert (schedule.expression, schedule.payload, schedule.zone) == ("30 4 * * *", '{"n":5}', "Europe/Paris")
     assert set(schedule.edited) == {"expression", "payload"}
     same = said(submit(site, f"/schedules/{nightly}/edit", **form(cron="30 4 * * *", arguments='{"n": 5}')))
-    assert "Nothing was different" in same
+    assert "No changes" in same
 
 
 def test_an_edit_from_an_expression_to_an_interval(site: Site, app: holdfast.App, nightly: str) -> None:
@@ -125,7 +125,7 @@ def test_an_edit_from_an_expression_to_an_interval(site: Site, app: holdfast.App
         ({"cron": "61 * * * *"}, "not valid"),
         ({"every": "30m"}, "not both"),
         ({"zone": "Middle/Earth"}, "no time zone"),
-        ({"arguments": "{"}, "not JSON"),
+        ({"arguments": "{"}, "not valid JSON"),
         ({"arguments": '{"m": 1}'}, "m"),
         ({"priority": "high"}, "whole number"),
         ({"missed": "perhaps"}, "missed"),
@@ -156,33 +156,33 @@ def test_a_backfill_counts_first_and_leaves_ticks_alone_that_have_a_job(
     counted = submit(site, f"/schedules/{nightly}/backfill", **span)
     assert "<strong>5</strong> jobs" in counted.text
     assert app.schedules.ticks(nightly) == []
-    assert "5 jobs were made" in act(site, f"/schedules/{nightly}/backfill", **span)
+    assert "5 jobs enqueued" in act(site, f"/schedules/{nightly}/backfill", **span)
     assert len(app.schedules.ticks(nightly)) == 5
-    assert "5 ticks have one already" in submit(site, f"/schedules/{nightly}/backfill", **span).text
-    assert "had a job already" in act(site, f"/schedules/{nightly}/backfill", **span)
+    assert "5 runs already exist" in submit(site, f"/schedules/{nightly}/backfill", **span).text
+    assert "already exist" in act(site, f"/schedules/{nightly}/backfill", **span)
 
 
 def test_a_backfill_of_too_much_or_of_nonsense_is_refused(site: Site, app: holdfast.App, nightly: str) -> None:
     for span in ({"start": "2000-01-01T00:00", "end": "2026-01-01T00:00"}, {"start": "soon", "end": "later"}):
         answer = submit(site, f"/schedules/{nightly}/backfill", **span)
         assert answer.status_code == 422
-        assert "That cannot be made up for" in answer.text
+        assert "Backfill failed" in answer.text
 
 
 def test_a_schedule_is_deleted_after_the_question(site: Site, app: holdfast.App, nightly: str) -> None:
     assert "Delete nightly?" in submit(site, f"/schedules/{nightly}/delete").text
     app.schedules.get(nightly)
-    assert "is deleted" in act(site, f"/schedules/{nightly}/delete")
+    assert "deleted" in act(site, f"/schedules/{nightly}/delete")
     with pytest.raises(NotFound):
         app.schedules.get(nightly)
     assert submit(site, f"/schedules/{nightly}/delete", confirmed="yes").status_code == 404
 
 
 def test_a_new_schedule_is_made_from_the_form(site: Site, app: holdfast.App) -> None:
-    assert "Make the schedule" in page(site, "/schedules?make=yes")
+    assert "Create schedule" in page(site, "/schedules?make=yes")
     given = form(cron="*/5 * * * *", priority="", max_missed="", jitter="", queue="mail") | {"task": "double"}
     operator = site.as_role("operator")
-    assert "is made" in said(submit(operator, "/schedules", name="five", **given))
+    assert "created" in said(submit(operator, "/schedules", name="five", **given))
     made = app.schedules.get("five")
     assert (made.expression, made.queue, made.origin) == ("*/5 * * * *", "mail", "runtime")
     again = submit(operator, "/schedules", name="five", **given)
@@ -205,7 +205,7 @@ def test_hostile_names_stay_text(site: Site, app: holdfast.App) -> None:
 def test_a_tenant_has_its_own_schedules_under_short_names(site: Site, app: holdfast.App, nightly: str) -> None:
     acme = site.as_role("operator", tenant="acme")
     given = form(cron="0 5 * * *", priority="", max_missed="", jitter="") | {"task": "double"}
-    assert "digest is made" in said(submit(acme, "/schedules", name="digest", **given))
+    assert "digest created" in said(submit(acme, "/schedules", name="digest", **given))
     assert app.schedules.get("acme/digest").name == "acme/digest"
     text = page(acme, "/schedules")
     assert "digest" in text

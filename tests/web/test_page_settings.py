@@ -59,7 +59,7 @@ def test_a_token_is_revoked_after_a_question_and_once(site: Site, app: holdfast.
     assert path in open_page(site, "/settings")
     assert answer_of(site, path)[0] == 200
     assert app.access.identify(made.secret) is not None
-    assert "It is revoked" in send(site, path, confirmed="yes")[1]
+    assert "Token revoked" in send(site, path, confirmed="yes")[1]
     assert app.access.identify(made.secret) is None
     assert "already" in send(site, path, confirmed="yes")[1]
 
@@ -71,7 +71,7 @@ def test_the_signing_key_is_rotated_and_the_old_one_revoked(site: Site, app: hol
     states = {key.kid: key.state for key in app.keys.list()}
     assert states.pop("first") == "retired" and set(states.values()) == {"active"}
     assert answer_of(site, "/settings/keys/first/revoke")[0] == 200
-    assert "is revoked" in send(site, "/settings/keys/first/revoke", confirmed="yes")[1]
+    assert "revoked" in send(site, "/settings/keys/first/revoke", confirmed="yes")[1]
     assert "already" in send(site, "/settings/keys/first/revoke", confirmed="yes")[1]
     page = open_page(site, "/settings")
     assert "ab" * 32 not in page and "Revoked" in page

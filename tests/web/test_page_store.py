@@ -17,7 +17,7 @@ def test_it_says_what_the_store_is_and_can_do(site: Site, app: holdfast.App) -> 
     backend = app.capabilities().backend
     assert ("SQLite" if backend == "sqlite" else "Postgres") in page
     assert "Survives power loss" in page
-    assert "Nobody runs jobs" in page
+    assert "No worker runs jobs" in page
     assert live_parts(site, "/store") == 5
     assert "Operations of this server" in page
     assert "stats.workers" in open_page(site, "/store")

@@ -16,7 +16,7 @@ from .web_kit import Site
 
 
 def test_without_workers_it_says_how_to_start_one(site: Site) -> None:
-    assert "No worker has registered" in open_page(site, "/workers")
+    assert "No workers yet" in open_page(site, "/workers")
 
 
 def test_a_worker_is_shown_with_what_it_runs(site: Site, app: holdfast.App) -> None:
@@ -42,7 +42,7 @@ def test_a_worker_is_shown_with_what_it_runs(site: Site, app: holdfast.App) -> N
 def test_jobs_that_nobody_can_run_stand_at_the_top(site: Site, app: holdfast.App) -> None:
     app.enqueue(app.tasks["double"].options(requires=["gpu"]).job(1))
     page = open_page(site, "/workers")
-    assert "1 queue lacks a worker" in page
+    assert "1 queue has no matching worker" in page
 
 
 def test_a_worker_is_declared_dead_with_a_reason_once(site: Site, app: holdfast.App) -> None:
@@ -50,12 +50,12 @@ def test_a_worker_is_declared_dead_with_a_reason_once(site: Site, app: holdfast.
         (worker,) = (one for one in app.workers.list() if one.name == "w1")
         assert f"/workers/{worker.id}/dead" in open_page(site, "/workers")
         status, page = answer_of(site, f"/workers/{worker.id}/dead")
-        assert (status, "Declare this worker dead?" in page, "required" in page) == (200, True, True)
+        assert (status, "Mark this worker dead?" in page, "required" in page) == (200, True, True)
         assert answer_of(site, f"/workers/{worker.id}/dead", confirmed="yes")[0] == 200
         _, said = send(site, f"/workers/{worker.id}/dead", confirmed="yes", reason="the host burned down")
-        assert "of its jobs were rescued" in said
+        assert "of its jobs rescued" in said
         _, said = send(site, f"/workers/{worker.id}/dead", confirmed="yes", reason="again")
-        assert "nothing was changed" in said
+        assert "nothing changed" in said
     (record,) = app.audit.list(action="worker.dead")
     assert (record.actor, record.reason) == ("local", "the host burned down")
 

@@ -1,4 +1,4 @@
-"""Acting on jobs that are named, one after the other."""
+"""Actions on jobs given by id, one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = tuple[str, str, int]
 
 
 def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer], *, as_json: bool) -> None:
-    """Each in turn, in a transaction of its own; the exit code is that of the first that did not go well."""
+    """Process each in its own transaction; the exit code is that of the first failure."""
     results: list[dict[str, Any]] = []
     code = OK
     for job_id in ids:
@@ -37,7 +37,7 @@ def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer],
 
 
 def failed(job_id: str, error: HoldfastError, *, as_json: bool) -> dict[str, Any]:
-    """The answer for one that did not go."""
+    """Print the error of one job."""
     if not as_json:
         click.echo(f"error: {describe(error)}", err=True)
     return {"id": job_id, "error": as_data(error)}

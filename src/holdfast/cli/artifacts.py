@@ -1,4 +1,4 @@
-"""`holdfast jobs artifacts`: what jobs have left behind."""
+"""`holdfast jobs artifacts`: list and download artifacts of jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .output import instant, plain, print_json, print_table
 
 @click.group(epilog=EXIT_CODES)
 def artifacts() -> None:
-    """See what jobs have stored, and get it. A job's result is its artifact `completion`."""
+    """List and download the files that jobs have stored.
+
+    A job's result is its artifact `completion`.
+    """
 
 
 @artifacts.command("list", cls=Command)
@@ -27,7 +30,7 @@ def artifacts() -> None:
 @json_option
 @target_options
 def list_(job_id: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """The artifacts of a job, without their bytes."""
+    """List the artifacts of a job, without their content."""
     found = find_app(app_name, store).artifacts.list(job_id)
     if as_json:
         print_json({"artifacts": [plain(of_artifact(artifact)) for artifact in found]})
@@ -39,10 +42,10 @@ def list_(job_id: str, app_name: str | None, store: str | None, as_json: bool, d
 @artifacts.command(cls=Command)
 @click.argument("job_id", metavar="ID")
 @click.argument("name")
-@click.option("--output", "-o", metavar="FILE", help="Where to write it; - is standard output. [default: -]")
-@click.option("--start", type=click.IntRange(0), default=0, metavar="N", help="Leave out so many bytes. [default: 0]")
-@click.option("--length", type=click.IntRange(0), metavar="N", help="So many bytes; the rest is left out.")
-@click.option("--force", is_flag=True, help="Write over a file that exists.")
+@click.option("--output", "-o", metavar="FILE", help="Output file; - is standard output. [default: -]")
+@click.option("--start", type=click.IntRange(0), default=0, metavar="N", help="Skip this many bytes. [default: 0]")
+@click.option("--length", type=click.IntRange(0), metavar="N", help="Write at most this many bytes.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 @target_options
 def get(
@@ -58,11 +61,11 @@ def get(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Write an artifact's bytes. With --json its type, size and hash, and the bytes only with --output FILE."""
+    """Download an artifact. With --json print its type, size and hash; write the content only with --output FILE."""
     app = find_app(app_name, store)
     found = app.artifacts.get(job_id, name)
     if as_json and output == "-":
-        raise InvalidInput("--json and the bytes cannot both go to standard output; name a file by --output")
+        raise InvalidInput("--json and the content cannot both go to standard output; give a file with --output")
     if output not in (None, "-"):
         _save(app.artifacts.open(job_id, name, start=start, length=length), Path(str(output)), force=force)
     elif not as_json:
@@ -73,8 +76,8 @@ def get(
 
 def _save(pieces: Iterator[bytes], path: Path, *, force: bool) -> None:
     if path.exists() and not force:
-        raise InvalidInput(f"{path} exists; name another file, or add --force")
-    # Beside it first: a file of that name is whole or not there.
+        raise InvalidInput(f"{path} exists; choose another file, or add --force")
+    # Written to a temporary file first: the file is complete or absent.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with unfinished.open("xb") as file:

@@ -1,4 +1,4 @@
-"""`holdfast audit`: what operators did."""
+"""`holdfast audit`: the audit log."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .output import instant, plain, print_json, print_table
 
 @click.group(epilog=EXIT_CODES)
 def audit() -> None:
-    """See what operators did, when and why."""
+    """Show operator actions from the audit log."""
 
 
 @audit.command("list", cls=Command)
 @click.option("--actor", metavar="NAME")
-@click.option("--action", metavar="NAME", help="Such as queue.pause or job.retry.")
-@click.option("--kind", "target_kind", metavar="KIND", help="What was acted on: queue, job, …")
+@click.option("--action", metavar="NAME", help="For example queue.pause or job.retry.")
+@click.option("--kind", "target_kind", metavar="KIND", help="Kind of target: queue, job, …")
 @click.option("--target", metavar="NAME", help="Its name or id; needs --kind.")
 @click.option("--since", type=click.DateTime(), help="In UTC.")
 @click.option("--until", type=click.DateTime(), help="In UTC.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
-@click.option("--before", metavar="ID", help="Only records older than this one: the `next` of the page before.")
+@click.option("--before", metavar="ID", help="Only records before this one: the `next` of the previous page.")
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, **wanted: Any) -> None:
-    """Records, newest first."""
+    """List audit records, newest first."""
     for name in ("since", "until"):
         wanted[name] = _in_utc(wanted[name])
     found = find_app(app_name, store).audit.list(**wanted)
@@ -42,7 +42,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
     rows = [(instant(r.at, exact=False), r.actor, r.action, r.target, r.before, r.after, r.reason, r.id) for r in found]
     print_table(("at", "actor", "action", "target…", "before…", "after…", "reason…", "id"), rows, empty="no records")
     if more:
-        click.echo(f"\nthere may be more: --before {more}")
+        click.echo(f"\nmore: --before {more}")
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

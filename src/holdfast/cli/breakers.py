@@ -1,4 +1,4 @@
-"""`holdfast breakers`: destinations that are left alone while they fail."""
+"""`holdfast breakers`: circuit breakers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .output import plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def breakers() -> None:
-    """See circuit breakers, set them, open and close them by hand."""
+    """List, set, trip and reset circuit breakers."""
 
 
 @breakers.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every circuit breaker and how it stands."""
+    """List the circuit breakers."""
     found = find_app(app_name, store).breakers.list()
     if as_json:
         print_json({"breakers": [breaker_data(breaker) for breaker in found]})
@@ -32,7 +32,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     rows = [
         (
             one.scope,
-            how_it_stands(one),
+            describe_state(one),
             f"{one.failures} of {one.threshold}",
             for_people(one.open_for / SECOND),
             one.openings,
@@ -40,13 +40,13 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         )
         for one in found
     ]
-    print_table(("breaker", "state", "failures#", "opens for#", "opened#", "set by"), rows, empty="no breakers")
+    print_table(("breaker", "state", "failures#", "stays open for#", "opened#", "set by"), rows, empty="no breakers")
 
 
 @breakers.command("set", cls=Command)
 @click.argument("scope")
-@click.option("--failures", type=int, default=5, show_default=True, help="Failures in a row that open it.")
-@click.option("--open-for", type=Duration(), default="30", show_default=True, help="Seconds, or such as 5m.")
+@click.option("--failures", type=int, default=5, show_default=True, help="Consecutive failures that open it.")
+@click.option("--open-for", type=Duration(), default="30", show_default=True, help="Seconds, or for example 5m.")
 @actor_option
 @reason_option
 @json_option
@@ -55,10 +55,10 @@ def set_(
     scope: str, failures: int, open_for: float, app_name: str | None, store: str | None, as_json: bool, debug: bool,
     **who: str,
 ) -> None:  # fmt: skip
-    """Make or change a circuit breaker."""
+    """Create or change a circuit breaker."""
     find_app(app_name, store).breakers.set(scope, failures=failures, open_for=open_for, **who)
     facts = {"scope": scope, "failures": failures, "open_for": open_for}
-    say(facts, f"breaker {scope}: after {failures} failures in a row it opens for {for_people(open_for)}", as_json)
+    say(facts, f"breaker {scope}: opens for {for_people(open_for)} after {failures} consecutive failures", as_json)
 
 
 @breakers.command(cls=Command)
@@ -68,14 +68,14 @@ def set_(
 @json_option
 @target_options
 def clear(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Remove a circuit breaker. Jobs that name it wait until there is one again."""
+    """Remove a circuit breaker. Jobs that use it wait until it is set again."""
     removed = find_app(app_name, store).breakers.clear(scope, **who)
     say({"removed": removed}, "removed" if removed else "there was no such breaker", as_json)
 
 
 @breakers.command(cls=Command)
 @click.argument("scope")
-@click.option("--for", "open_for", type=Duration(), help="Such as 5m. [default: as long as it always opens]")
+@click.option("--for", "open_for", type=Duration(), help="For example 5m. [default: its usual time]")
 @actor_option
 @reason_option
 @json_option
@@ -83,9 +83,9 @@ def clear(scope: str, app_name: str | None, store: str | None, as_json: bool, de
 def trip(
     scope: str, open_for: float | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Open a circuit breaker by hand: no job that names it runs for a while."""
+    """Open a circuit breaker by hand: jobs that use it do not run for a while."""
     breaker = find_app(app_name, store).breakers.trip(scope, open_for, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
 @breakers.command(cls=Command)
@@ -95,20 +95,20 @@ def trip(
 @json_option
 @target_options
 def reset(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Close a circuit breaker by hand, and let go what waits behind it."""
+    """Close a circuit breaker by hand, and release the jobs that wait for it."""
     breaker = find_app(app_name, store).breakers.reset(scope, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {how_it_stands(breaker)}", as_json)
+    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
-def how_it_stands(breaker: Breaker) -> str:
-    """Its state for people."""
+def describe_state(breaker: Breaker) -> str:
+    """Describe its state."""
     if breaker.state == "open" and breaker.open_until is not None:
         return f"open for {(breaker.open_until - breaker.now) / SECOND:.0f} s"
     if breaker.state == "half_open":
-        return "half open, a job tries" if breaker.trial_runs else "half open, the next job tries"
+        return "half open, a trial job is running" if breaker.trial_runs else "half open, the next job is the trial"
     return breaker.state
 
 
 def breaker_data(breaker: Breaker) -> dict[str, Any]:
-    """A breaker for programs; durations in seconds."""
+    """Return a breaker as JSON; durations in seconds."""
     return plain(of_breaker(breaker))

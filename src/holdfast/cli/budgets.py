@@ -1,4 +1,4 @@
-"""`holdfast budgets`: what may be spent, and what was."""
+"""`holdfast budgets`: limits on spending, and the amounts spent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .output import plain, print_json, print_table, say
 
 
 class Limit(click.ParamType[Any]):
-    """A dimension with a number, such as tokens=1000000 or usd=49.50; `none` is without limit."""
+    """A dimension with a number, such as tokens=1000000 or usd=49.50; `none` is unlimited."""
 
     name = "dimension=number"
 
@@ -34,7 +34,7 @@ class Limit(click.ParamType[Any]):
 
 @click.group(epilog=EXIT_CODES)
 def budgets() -> None:
-    """See budgets, set and raise their limits, begin them anew."""
+    """List, set, raise and reset budgets."""
 
 
 @budgets.command("list", cls=Command)
@@ -42,13 +42,13 @@ def budgets() -> None:
 @json_option
 @target_options
 def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every budget and how it stands."""
+    """List the budgets with their spending."""
     found = _budgets(app_name, store, tenant).list(limit=1_000)
     if as_json:
         print_json({"budgets": [budget_data(budget) for budget in found]})
         return
     rows = [row for budget in found for row in _rows(budget)]
-    names = ("budget", "dimension", "spent#", "reserved#", "limit#", "soft#", "blocked#", "begins anew", "set by")
+    names = ("budget", "dimension", "spent#", "reserved#", "limit#", "soft#", "blocked#", "resets", "set by")
     print_table(names, rows, empty="no budgets")
 
 
@@ -58,12 +58,12 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
 @json_option
 @target_options
 def show(name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """One budget, with what was spent in its lifetime."""
+    """Show a budget, with its lifetime spending."""
     budget = _budgets(app_name, store, tenant).get(name)
     if as_json:
         print_json(budget_data(budget))
         return
-    click.echo(f"{budget.name}: {_when(budget)}" + (f", a part of {budget.within}" if budget.within else ""))
+    click.echo(f"{budget.name}: {_when(budget)}" + (f", part of {budget.within}" if budget.within else ""))
     rows = [
         (
             line.dimension,
@@ -80,16 +80,16 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
     names = ("dimension", "spent#", "reserved#", "limit#", "left#", "lifetime#", "soft breaches#", "breaches#")
     print_table(names, rows, empty="no dimensions")
     if budget.blocked:
-        click.echo(f"{budget.blocked} jobs wait for it")
+        click.echo(f"{budget.blocked} jobs waiting")
 
 
 @budgets.command("set", cls=Command)
 @click.argument("name")
 @click.argument("limits", type=Limit(), nargs=-1, metavar="[DIMENSION=NUMBER]...")
 @click.option("--soft", type=Limit(), multiple=True, metavar="DIMENSION=NUMBER", help="Warn above this.")
-@click.option("--every", metavar="TEXT", help="Begin anew: such as 1d, a cron expression, or never.")
-@click.option("--zone", metavar="NAME", help="Of the cron expression. [default: UTC]")
-@click.option("--within", metavar="NAME", help='The budget that it is a part of; "" of none.')
+@click.option("--every", metavar="TEXT", help="Reset interval: for example 1d, a cron expression, or never.")
+@click.option("--zone", metavar="NAME", help="Time zone of the cron expression. [default: UTC]")
+@click.option("--within", metavar="NAME", help='Parent budget; "" for none.')
 @tenant_option
 @actor_option
 @reason_option
@@ -98,7 +98,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
 def set_(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any
 ) -> None:
-    """Make or change a budget. What is left out stays as it is."""
+    """Create or change a budget. Options left out are unchanged."""
     where = _budgets(app_name, store, tenant)
     changed = where.set(name, dict(what.pop("limits")), soft=dict(what.pop("soft")), **what)
     say({"changed": changed, **budget_data(where.get(name))}, f"budget {name} {_changed(changed)}", as_json)
@@ -116,7 +116,7 @@ def raise_(
     name: str, limits: Sequence[Any], tenant: str | None, app_name: str | None, store: str | None, as_json: bool,
     debug: bool, **who: str,
 ) -> None:  # fmt: skip
-    """Set limits that are higher than now, and let go the jobs that fit."""
+    """Raise limits, and release the waiting jobs that now fit."""
     budget = _budgets(app_name, store, tenant).raise_(name, dict(limits), **who)
     shown = ", ".join(f"{_text(line.limit)} {line.dimension}" for line in budget.lines)
     say(budget_data(budget), f"budget {name}: {shown}", as_json)
@@ -132,9 +132,9 @@ def raise_(
 def reset(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Begin a budget anew, and let go the jobs that fit. Its lifetime and its schedule stay."""
+    """Reset a budget, and release the waiting jobs that now fit. Its lifetime spending and schedule are unchanged."""
     done = _budgets(app_name, store, tenant).reset(name, **who)
-    say({"reset": done}, f"budget {name} begins anew" if done else "nothing was spent", as_json)
+    say({"reset": done}, f"budget {name} was reset" if done else "nothing was spent", as_json)
 
 
 @budgets.command(cls=Command)
@@ -147,7 +147,7 @@ def reset(
 def delete(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Forget a budget. Jobs that name it fail from then on."""
+    """Delete a budget. Jobs that use it fail from then on."""
     removed = _budgets(app_name, store, tenant).delete(name, **who)
     say({"removed": removed}, "removed" if removed else "there was no such budget", as_json)
 
@@ -157,7 +157,7 @@ def delete(
 @json_option
 @target_options
 def spent(job: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """What a job has spent, by budget."""
+    """Show a job's spending, by budget."""
     _tell_spent(job, find_app(app_name, store).budgets.spent_by(job), "spent", as_json)
 
 
@@ -168,8 +168,8 @@ def spent(job: str, app_name: str | None, store: str | None, as_json: bool, debu
 @json_option
 @target_options
 def give_back(job: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Take what an ended job has spent off its budgets. Repeated, it takes nothing more."""
-    _tell_spent(job, find_app(app_name, store).budgets.give_back(job, **who), "given back", as_json)
+    """Refund a finished job's spending to its budgets. Repeating it refunds nothing more."""
+    _tell_spent(job, find_app(app_name, store).budgets.give_back(job, **who), "refunded", as_json)
 
 
 def _tell_spent(job: str, spent: Mapping[str, Mapping[str, Decimal]], what: str, as_json: bool) -> None:
@@ -177,11 +177,11 @@ def _tell_spent(job: str, spent: Mapping[str, Mapping[str, Decimal]], what: str,
         print_json(plain(of_job_spent(job, spent)))
         return
     rows = [(budget, name, f"{n:f}") for budget, amounts in spent.items() for name, n in amounts.items()]
-    print_table(("budget", "dimension", f"{what}#"), rows, empty=f"nothing is {what}")
+    print_table(("budget", "dimension", f"{what}#"), rows, empty=f"nothing was {what}")
 
 
 def budget_data(budget: Budget) -> dict[str, Any]:
-    """A budget for programs; amounts as text, because they are exact."""
+    """Return a budget as JSON; amounts as text, because they are exact."""
     return plain(of_budget(budget))
 
 
@@ -206,7 +206,7 @@ def _rows(budget: Budget) -> list[tuple[Any, ...]]:
 def _when(budget: Budget) -> str:
     if budget.cron is not None:
         return f"at {budget.cron} {budget.zone}"
-    return "never begins anew" if budget.every is None else f"every {for_people(budget.every)}"
+    return "never resets" if budget.every is None else f"every {for_people(budget.every)}"
 
 
 def _budgets(app_name: str | None, store: str | None, tenant: str | None) -> Budgets:
@@ -219,4 +219,4 @@ def _text(amount: Decimal | None) -> str:
 
 
 def _changed(changed: bool) -> str:
-    return "is set" if changed else "was so already"
+    return "is set" if changed else "was already set"

@@ -1,4 +1,4 @@
-"""Acting on jobs by a filter, beside acting on those that are named."""
+"""Actions on jobs selected by a filter, besides those given by id."""
 
 from __future__ import annotations
 
@@ -27,27 +27,33 @@ _CODES: Final = {
 
 
 _ALREADY: Final = {
-    Action.HOLD: "was held already",
-    Action.RELEASE: "was left alone: nobody holds it",
-    Action.PRIORITY: "has that priority already",
+    Action.HOLD: "was already held",
+    Action.RELEASE: "is not held; nothing changed",
+    Action.PRIORITY: "already has that priority",
 }
 _ALLOWED: Final = {
-    Action.HOLD: "; only a ready job can be held. One that runs can be cancelled, or its lease revoked",
-    Action.RELEASE: "; only a job that an operator holds can be released",
+    Action.HOLD: "; only a ready job can be held. Cancel a running job, or revoke its lease",
+    Action.RELEASE: "; only a held job can be released",
     Action.PRIORITY: "; only the priority of a job that has not started can be changed",
     Action.MOVE: "; only a job that has not started can be moved",
 }
-"""What each takes, for whoever tried it with something else."""
+"""The states each action accepts, for its error messages."""
 
 
 def bulk_options(command: F) -> F:
-    """IDs, or `--filter`, `--older-than`, `--all`, `--dry-run`."""
+    """Adds IDS, `--filter`, `--older-than`, `--all` and `--dry-run`."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only say what would become of them."),
-        click.option("--all", "everything", is_flag=True, help="Every job of the store."),
-        click.option("--older-than", type=Duration(), metavar="DURATION", help="Jobs that ended so long ago: 30d."),
+        click.option("--dry-run", is_flag=True, help="Preview only; change nothing."),
+        click.option("--all", "everything", is_flag=True, help="Every job in the store."),
         click.option(
-            "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help="Jobs that fit, not IDs; repeatable."
+            "--older-than", type=Duration(), metavar="DURATION", help="Jobs finished longer ago than this, such as 30d."
+        ),
+        click.option(
+            "--filter",
+            "filters",
+            metavar="FIELD=VALUE",
+            multiple=True,
+            help="Jobs that match, instead of IDs; repeatable.",
         ),
         click.argument("ids", metavar="[ID]...", nargs=-1),
     ):
@@ -56,7 +62,7 @@ def bulk_options(command: F) -> F:
 
 
 def is_bulk(ids: Sequence[str], chosen: dict[str, Any]) -> bool:
-    """Whether jobs are described; exactly one of the two ways must be used."""
+    """Return True if jobs are selected by a filter; exactly one of the two ways must be used."""
     described = bool(chosen["filters"] or chosen["everything"] or chosen["older_than"] is not None)
     if described and ids:
         raise click.UsageError("give either IDs or filters, not both")
@@ -66,7 +72,7 @@ def is_bulk(ids: Sequence[str], chosen: dict[str, Any]) -> bool:
 
 
 def act(app: App, action: str, ids: Sequence[str], chosen: dict[str, Any], *, as_json: bool, **options: Any) -> None:
-    """Act on what was named or described, and say what became of it."""
+    """Act on the selected jobs, and print the outcome."""
     report = app.jobs.bulk(
         action,
         None if ids else _filter(chosen),
@@ -106,9 +112,9 @@ def _tell(app: App, report: BulkReport) -> None:
             click.echo(f"{job_id} {_ALREADY.get(report.action, 'already') if fate is Fate.ALREADY else _phrase(fate)}")
     if not report.by_id:
         parts = [f"{n:,} {_phrase(fate)}" for fate, n in report.fates.items()]
-        click.echo(f"{report.chosen:,} jobs chosen" + (f": {', '.join(parts)}" if parts else ""))
+        click.echo(f"{report.chosen:,} jobs selected" + (f": {', '.join(parts)}" if parts else ""))
     if report.dry_run:
-        click.echo("this was a dry run; nothing was changed")
+        click.echo("dry run; nothing was changed")
 
 
 def _standing(app: App, job_id: str) -> str:
@@ -117,11 +123,13 @@ def _standing(app: App, job_id: str) -> str:
 
 
 def _phrase(fate: Fate) -> str:
-    return {Fate.NOT_REQUEUED: "not requeued: a newer job holds the dedupe key"}.get(fate, str(fate).replace("_", " "))
+    return {Fate.NOT_REQUEUED: "not retried: a newer job has the same dedupe key"}.get(
+        fate, str(fate).replace("_", " ")
+    )
 
 
 def _command(name: str, text: str, *extra: Callable[[Any], Any]) -> click.Command:
-    """A command that acts on one or many."""
+    """Return a command that acts on one or many jobs."""
 
     def run(
         ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **given: Any
@@ -136,8 +144,8 @@ def _command(name: str, text: str, *extra: Callable[[Any], Any]) -> click.Comman
     return click.command(name, cls=Command, help=text)(decorated)
 
 
-hold: Final = _command("hold", "Put ready jobs aside until they are released.")
-release: Final = _command("release", "Let held jobs go on.")
+hold: Final = _command("hold", "Keep ready jobs from starting until they are released.")
+release: Final = _command("release", "Release held jobs.")
 priority: Final = _command(
     "priority",
     "Change the priority of jobs that have not started; higher runs first.",

@@ -1,4 +1,4 @@
-"""What the doctor looks at. Each check gives findings; only a problem makes the doctor unhappy."""
+"""The checks of `holdfast doctor`. Only a problem makes the exit code 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONG_TRANSACTION: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: how it is, in a sentence."""
+    """A finding of one check."""
 
     name: str
     weight: Weight
@@ -79,9 +79,9 @@ def check_write(database: Database) -> Iterator[Check]:
     try:
         seconds = database.probe_write()
     except HoldfastError as error:
-        yield Check("write", "problem", f"a write fails: {error}")
+        yield Check("write", "problem", f"a test write failed: {error}")
     else:
-        yield Check("write", "ok", f"a write works and took {seconds * 1000:.1f} ms")
+        yield Check("write", "ok", f"a test write took {seconds * 1000:.1f} ms")
 
 
 def check_clock(database: Database) -> Iterator[Check]:
@@ -91,30 +91,28 @@ def check_clock(database: Database) -> Iterator[Check]:
 
 
 def check_facts(facts: Facts) -> Iterator[Check]:
-    """What the store says of itself."""
+    """Check what the database reports."""
     if facts.get("backend") == "sqlite":
         bug = str(facts.get("wal_reset_bug"))
         yield Check("sqlite", "ok" if bug == "fixed" else "note", f"{facts['sqlite_version']}, WAL-reset bug: {bug}")
         if facts.get("synchronous") != "full":
-            yield Check("durability", "note", "durable=False: the last commits before a loss of power may be missing")
+            yield Check("durability", "note", "durable=False: the last commits before a power failure may be lost")
         if facts.get("auto_vacuum") == "none" and _number(facts, "free_pages") > 0.5 * _number(facts, "page_count"):
-            yield Check("size", "note", "over half of the file is empty and it cannot shrink by itself; run VACUUM")
+            yield Check("size", "note", "over half of the file is empty; run VACUUM")
         return
     if facts.get("in_recovery"):
         yield Check("postgres", "problem", "this server is a standby and refuses writes; connect to the primary")
     if facts.get("fsync") == "off":
         yield Check("durability", "problem", "fsync is off: a crash of the server may corrupt the database")
     if facts.get("synchronous_commit") == "off":
-        yield Check("durability", "note", "synchronous_commit is off: the last commits before a crash may be missing")
+        yield Check("durability", "note", "synchronous_commit is off: the last commits before a crash may be lost")
     if _number(facts, "oldest_transaction_seconds") > _LONG_TRANSACTION:
         age = _number(facts, "oldest_transaction_seconds")
-        yield Check("postgres", "note", f"a transaction is open for {age:,.0f} s, which slows every queue down")
+        yield Check("postgres", "note", f"a transaction has been open for {age:,.0f} s, which slows down every queue")
     if _number(facts, "connections") > 0.8 * _number(facts, "max_connections", 1e9):
         yield Check("postgres", "note", f"{facts['connections']} of {facts['max_connections']} connections are in use")
     if _number(facts, "notify_queue_usage") > 0.5:
-        yield Check(
-            "postgres", "note", "the queue of NOTIFY is more than half full: somebody listens and does not read"
-        )
+        yield Check("postgres", "note", "the NOTIFY queue is more than half full: a listener is not reading")
 
 
 def check_file(file: Path | None) -> Iterator[Check]:
@@ -126,16 +124,16 @@ def check_file(file: Path | None) -> Iterator[Check]:
     weight: Weight = "problem" if free < _LITTLE_SPACE else "ok"
     yield Check("filesystem", weight, f"{kind}, {free / 2**30:,.1f} GiB free")
     if os.name == "posix" and file.exists() and file.stat().st_mode & 0o077:
-        yield Check("filesystem", "note", f"other users may read {file}, which holds the arguments of every job")
+        yield Check("filesystem", "note", f"other users can read {file}, which contains the arguments of every job")
 
 
 def check_workers(workers: Sequence[Worker]) -> Iterator[Check]:
     alive = [worker for worker in workers if worker_state(worker) == "alive"]
     lost = [worker for worker in workers if worker_state(worker) in ("lost", "dead")]
     names = ", ".join(worker.name for worker in alive[:5]) + (" …" if len(alive) > 5 else "")
-    yield Check("workers", "ok" if alive else "note", f"{len(alive)} alive: {names}" if alive else "none is alive")
+    yield Check("workers", "ok" if alive else "note", f"{len(alive)} alive: {names}" if alive else "no live workers")
     if lost:
-        doing = "a live one will rescue their jobs" if alive else "their jobs wait for a live one to rescue them"
+        doing = "a live worker will rescue their jobs" if alive else "their jobs wait until a worker starts"
         yield Check("workers", "note", f"{len(lost)} lost: {', '.join(w.name for w in lost[:5])}; {doing}")
 
 

@@ -1,4 +1,4 @@
-"""What every command has in common: where its store is, how it answers, and how it fails."""
+"""Code shared by all commands: finding the store, output and errors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CONFLICT: Final = 4
 STORAGE: Final = 5
 
 EXIT_CODES: Final = (
-    "\b\nExit codes: 0 done; 1 it is not so, or it failed; 2 wrong usage or settings; 3 not found;"
-    "\n4 the state forbids it; 5 the store is unavailable or refuses."
+    "\b\nExit codes: 0 success; 1 failed, or the answer is no; 2 wrong usage or settings; 3 not found;"
+    "\n4 not allowed in the current state; 5 the store is unavailable or rejects the operation."
 )
 
 _CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
@@ -36,7 +36,7 @@ _CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
 
 
 class Command(click.Command):
-    """A command whose errors are one line and an exit code; a traceback only with --debug."""
+    """A command whose errors are one line and an exit code; the traceback only with --debug."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("epilog", EXIT_CODES)
@@ -55,7 +55,7 @@ class Command(click.Command):
 
 
 class UsageAsJson(click.ClickException):
-    """Wrong usage, told to a program."""
+    """Wrong usage, reported as JSON."""
 
     exit_code = USAGE
 
@@ -67,27 +67,27 @@ class UsageAsJson(click.ClickException):
 
 
 def exit_code(error: Exception) -> int:
-    """What a script is told of an error."""
+    """Return an error as JSON fields."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), NOT_SO)
 
 
 def as_data(error: Exception) -> dict[str, str]:
-    """An error for programs: a stable code and a sentence."""
+    """Print an error as JSON: a stable code and a message."""
     code = error.code if isinstance(error, HoldfastError) else "internal"
     return {"code": code, "message": describe(error)}
 
 
 def describe(error: Exception) -> str:
-    """One line for people."""
+    """Return an error in one line."""
     text = redact(" ".join(str(error).split()))
     return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def target_options(command: F) -> F:
-    """`--app`, `--store`, `--debug`."""
+    """Adds `--app`, `--store` and `--debug`."""
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option("--store", metavar="URL", help="A path, sqlite:///…, or postgresql://…; wins over the app's own."),
+        click.option("--store", metavar="URL", help="A path, sqlite:///…, or postgresql://…; overrides the app's own."),
         click.option("--app", "app_name", metavar="MODULE:APP", envvar="HOLDFAST_APP", help="The app."),
     ):
         command = option(command)
@@ -95,8 +95,8 @@ def target_options(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+    """Adds `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def _print(error: Exception, *, as_json: bool, debug: bool) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast jobs revoke` and `jobs replay`: work that is taken from its worker, and work that runs once more."""
+"""`holdfast jobs revoke` and `jobs replay`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .locate import find_app
 from .operator import actor_option, reason_option
 
 _NOTHING: Final = {
-    "no_active_lease": ("was left alone: nobody runs it", OK),
-    "different_owner": ("is in the hands of another worker; nothing was changed", CONFLICT),
-    "epoch_moved": ("has changed hands since; nothing was changed", CONFLICT),
+    "no_active_lease": ("is not running; nothing changed", OK),
+    "different_owner": ("is held by another worker; nothing changed", CONFLICT),
+    "epoch_moved": ("is held by another run now; nothing changed", CONFLICT),
 }
 
 
@@ -41,21 +41,21 @@ def revoke(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Take running jobs from their workers: ready again at no cost, and their handlers are stopped."""
+    """Revoke the leases of running jobs: ready again without using an attempt; their handlers are stopped."""
 
     def one(app: App, job_id: str) -> Answer:
         answer = app.jobs.revoke(job_id, owner=owner, epoch=epoch, actor=actor, reason=reason)
         if isinstance(answer, AlreadySatisfied):
             phrase, worth = _NOTHING[answer.reason]
             return answer.reason, phrase, worth
-        return "revoked", f"was taken from its worker and is {answer.state}", OK
+        return "revoked", f"had its lease revoked and is {answer.state}", OK
 
     act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
 
 
 @click.command(cls=Command)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--fresh", is_flag=True, help="Forget the steps that it has recorded.")
+@click.option("--fresh", is_flag=True, help="Discard its recorded steps.")
 @actor_option
 @reason_option
 @json_option
@@ -71,11 +71,11 @@ def replay(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Run finished jobs again, up to 10 times each; durable ones go on from their recorded steps."""
+    """Run finished jobs again, up to 10 times each; durable ones resume from their recorded steps."""
 
     def one(app: App, job_id: str) -> Answer:
         if app.jobs.retry(job_id, fresh=fresh, actor=actor, reason=reason):
             return "replayed", "is ready again", OK
-        return "key_taken", "was left alone: a newer job holds its dedupe key", CONFLICT
+        return "key_taken", "was not replayed: a newer job has the same dedupe key", CONFLICT
 
     act_on_each(find_app(app_name, store), ids, one, as_json=as_json)

@@ -21,19 +21,19 @@ from .output import instant, print_json, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_INSTANT: Final = "an instant such as 2024-05-01T03:00 (in the schedule's zone) or 2024-05-01T03:00Z"
+_INSTANT: Final = "a time such as 2024-05-01T03:00 (in the schedule's zone) or 2024-05-01T03:00Z"
 
 
 @click.group(epilog=EXIT_CODES)
 def cron() -> None:
-    """See schedules, run, pause and edit them. Commands that take a NAME take several."""
+    """List, run, pause and edit schedules. Commands that take a NAME accept several."""
 
 
 @cron.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every schedule, by name, with when it fires next."""
+    """List the schedules by name, with their next run."""
     found = find_app(app_name, store).schedules.list()
     if as_json:
         print_json({"schedules": [schedule_data(schedule) for schedule in found]})
@@ -46,7 +46,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @json_option
 @target_options
 def show(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Everything about a schedule, with its newest jobs."""
+    """Show a schedule, with its latest jobs."""
     app = find_app(app_name, store)
     schedule, ticks = app.schedules.get(name), app.schedules.ticks(name, 10)
     if as_json:
@@ -65,7 +65,7 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
 def next_(
     name: str, app_name: str | None, store: str | None, zone: str | None, count: int, as_json: bool, debug: bool
 ) -> None:
-    """When a schedule fires next, or when an expression such as '0 3 * * MON' would."""
+    """Show the next runs of a schedule, or of an expression such as '0 3 * * MON'."""
     if " " in name or name.startswith("@"):
         found = App(":memory:").schedules.preview(name, zone=zone or "UTC", after=datetime.now(UTC), count=count)
     else:
@@ -74,7 +74,7 @@ def next_(
         print_json({"next": [at.astimezone(UTC).isoformat().replace("+00:00", "Z") for at in found]})
         return
     rows = [(at.isoformat(sep=" "), at.astimezone(UTC).isoformat(sep=" ").replace("+00:00", "Z")) for at in found]
-    print_table(("on its own clock", "UTC"), rows, empty="it is not active; it fires at no time")
+    print_table(("local time", "UTC"), rows, empty="not active: no runs scheduled")
 
 
 @cron.command(cls=Command)
@@ -84,13 +84,13 @@ def next_(
 @json_option
 @target_options
 def run(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
-    """Make a job now. Where the last one still runs, the schedule's overlap policy holds (code 4 for a skip)."""
+    """Enqueue a job now, under the overlap policy (code 4 if it skips)."""
 
     def one(app: App, name: str) -> tuple[str, str, int]:
         ran = app.schedules.run_now(name, **by)
         if ran.job_id is None:
-            return "skipped", f"was not run: job {ran.blocker} is not done", CONFLICT
-        return ran.job_id, f"made job {ran.job_id}", OK
+            return "skipped", f"was not run: job {ran.blocker} has not finished", CONFLICT
+        return ran.job_id, f"enqueued job {ran.job_id}", OK
 
     _act(find_app(app_name, store), names, one, as_json=as_json)
 
@@ -102,7 +102,7 @@ def run(names: Sequence[str], app_name: str | None, store: str | None, as_json: 
 @json_option
 @target_options
 def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
-    """Fire no more. What it has enqueued goes on; redeploying does not resume it."""
+    """Pause schedules. Their jobs are not affected; a redeploy does not resume them."""
 
     def one(app: App, name: str) -> tuple[str, str, int]:
         return str(app.schedules.pause(name, **by).state), "is paused", OK
@@ -119,17 +119,17 @@ def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json
 def resume(
     names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
 ) -> None:
-    """Fire again from the next tick on. What was due during the pause is not made up for; see backfill."""
+    """Resume schedules from the next scheduled time. Missed runs are not made up; see backfill."""
 
     def one(app: App, name: str) -> tuple[str, str, int]:
         resumed = app.schedules.resume(name, **by)
-        return str(resumed.state), f"fires next at {instant(resumed.next_tick, exact=False)}", OK
+        return str(resumed.state), f"next runs at {instant(resumed.next_tick, exact=False)}", OK
 
     _act(find_app(app_name, store), names, one, as_json=as_json)
 
 
 def _timing_options(command: F) -> F:
-    """When it fires and what it makes, for `create` and `edit`."""
+    """Adds the timing options of `create` and `edit`."""
     for option in (
         click.option("--cooldown", type=Duration(), metavar="DURATION"),
         click.option("--jitter", type=Duration(), metavar="DURATION"),
@@ -138,10 +138,12 @@ def _timing_options(command: F) -> F:
         click.option("--missed", type=click.Choice(MISSED)),
         click.option("--priority", type=int, metavar="N"),
         click.option("--queue", metavar="NAME"),
-        click.option("--args", "arguments", metavar="JSON", help="An object: the task's arguments by name."),
-        click.option("--zone", metavar="ZONE", help="Such as Europe/Paris."),
-        click.option("--every", type=Duration(), metavar="DURATION", help="Instead of an expression: 90, 15m."),
-        click.option("--cron", metavar="EXPRESSION", help="Such as '0 3 * * MON-FRI'."),
+        click.option("--args", "arguments", metavar="JSON", help="Arguments as a JSON object by name."),
+        click.option("--zone", metavar="ZONE", help="For example Europe/Paris."),
+        click.option(
+            "--every", type=Duration(), metavar="DURATION", help="Interval instead of an expression: 90, 15m."
+        ),
+        click.option("--cron", metavar="EXPRESSION", help="For example '0 3 * * MON-FRI'."),
     ):
         command = option(command)
     return command
@@ -149,7 +151,7 @@ def _timing_options(command: F) -> F:
 
 @cron.command(cls=Command)
 @click.argument("name")
-@click.option("--task", required=True, metavar="TASK", help="What it runs.")
+@click.option("--task", required=True, metavar="TASK", help="The task to run.")
 @_timing_options
 @actor_option
 @reason_option
@@ -168,10 +170,10 @@ def create(
     priority: int | None,
     **given: Any,
 ) -> None:
-    """Make a schedule that no code declares. With --store alone the task and its arguments are not checked."""
+    """Create a schedule not declared in code. With --store alone the task and its arguments are not validated."""
     app = find_app(app_name, store)
     if task not in app.tasks and app.tasks:
-        raise UnknownTask(f"this app has no task {task!r}; it knows {', '.join(sorted(app.tasks))}")
+        raise UnknownTask(f"this app has no task {task!r}; its tasks: {', '.join(sorted(app.tasks))}")
     chosen = (app.tasks.get(task) or app.declare(task)).options(queue=queue, priority=priority)
     wanted = {key: value for key, value in given.items() if value is not None}
     created = app.schedules.create(name, chosen, kwargs=_object(arguments), **wanted)
@@ -191,7 +193,7 @@ def create(
 def edit(
     name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, arguments: str | None, **given: Any
 ) -> None:
-    """Change a schedule. Redeployed code leaves alone what was changed here."""
+    """Change a schedule. A redeploy does not overwrite the changes."""
     app = find_app(app_name, store)
     edited = app.schedules.edit(name, arguments=_object(arguments), **given)
     if as_json:
@@ -209,12 +211,12 @@ def edit(
 def delete(
     names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
 ) -> None:
-    """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+    """Delete schedules; their jobs are kept. One declared in code is recreated: pause it instead."""
 
     def one(app: App, name: str) -> tuple[str, str, int]:
         schedule = app.schedules.get(name)
         app.schedules.delete(name, **by)
-        back = "; code declares it, so it comes back when a worker starts" if schedule.origin == "code" else ""
+        back = "; it is declared in code, so the next worker start recreates it" if schedule.origin == "code" else ""
         return "deleted", f"is deleted{back}", OK
 
     _act(find_app(app_name, store), names, one, as_json=as_json)
@@ -222,9 +224,9 @@ def delete(
 
 @cron.command(cls=Command)
 @click.argument("name")
-@click.option("--from", "start", required=True, metavar="INSTANT", help="The first tick is here or later.")
-@click.option("--to", "end", required=True, metavar="INSTANT", help="The last tick is before this.")
-@click.option("--dry-run", is_flag=True, help="Say which ticks would make a job, and make none.")
+@click.option("--from", "start", required=True, metavar="INSTANT", help="Start of the range, inclusive.")
+@click.option("--to", "end", required=True, metavar="INSTANT", help="End of the range, exclusive.")
+@click.option("--dry-run", is_flag=True, help="Preview only; enqueue nothing.")
 @actor_option
 @reason_option
 @json_option
@@ -232,7 +234,7 @@ def delete(
 def backfill(
     name: str, app_name: str | None, store: str | None, start: str, end: str, as_json: bool, debug: bool, **given: Any
 ) -> None:
-    """Make the jobs of past ticks that have none, at most 1,000 at once, whatever the overlap policy."""
+    """Enqueue the missing jobs of past runs, at most 1,000 at a time, ignoring the overlap policy."""
     app = find_app(app_name, store)
     schedule = app.schedules.get(name)
     done = app.schedules.backfill(name, _instant(start, schedule), _instant(end, schedule), **given)
@@ -242,8 +244,8 @@ def backfill(
         return
     for tick in done.made:
         click.echo(local_time(tick, schedule.zone).isoformat(sep=" "))
-    would = "would make" if given["dry_run"] else "made"
-    click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} ticks have theirs")
+    would = "would enqueue" if given["dry_run"] else "enqueued"
+    click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} already exist")
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -252,7 +254,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError as wrong:
-        raise InvalidInput(f"--args is not JSON: {wrong}") from None
+        raise InvalidInput(f"--args is not valid JSON: {wrong}") from None
     if not isinstance(value, dict):
         raise InvalidInput("--args must be a JSON object: the task's arguments by name")
     return value
@@ -267,7 +269,7 @@ def _instant(text: str, schedule: Schedule) -> datetime:
 
 
 def _act(app: App, names: Sequence[str], one: Callable[[App, str], tuple[str, str, int]], *, as_json: bool) -> None:
-    """Each in turn, in a transaction of its own; the exit code is that of the first that did not go well."""
+    """Process each in its own transaction; the exit code is that of the first failure."""
     results: list[dict[str, Any]] = []
     code = OK
     for name in names:

@@ -1,4 +1,4 @@
-"""Schedules as tables for people and as JSON for programs. The names of the JSON are a promise."""
+"""Schedules as tables and as JSON. The JSON field names are stable."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
             ("jitter", for_people(s.jitter / SECOND) if s.jitter else None),
             ("cooldown", for_people(s.cooldown / SECOND) if s.every else None),
             ("next", _on_both_clocks(s)),
-            ("dealt with up to", instant(s.last_tick, exact=False)),
-            ("fired, skipped", f"{s.fired:,}, {s.skipped:,}"),
-            ("made by", f"{s.origin}, edited: {', '.join(s.edited)}" if s.edited else s.origin),
+            ("processed through", instant(s.last_tick, exact=False)),
+            ("runs, skipped", f"{s.fired:,}, {s.skipped:,}"),
+            ("created by", f"{s.origin}, edited: {', '.join(s.edited)}" if s.edited else s.origin),
             ("last job", s.last_job),
             ("error", s.last_error),
         ]

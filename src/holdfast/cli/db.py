@@ -1,4 +1,4 @@
-"""`holdfast db`: the schema, and whether the store is sound."""
+"""`holdfast db`: the schema, and integrity checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .output import console_for, instant, print_json, print_table
 
 @click.group(epilog=EXIT_CODES)
 def db() -> None:
-    """The database: its schema, and whether it is sound."""
+    """Manage the database schema, and check the store's integrity."""
 
 
 @db.command(cls=Command)
@@ -34,7 +34,7 @@ def migrate(app_name: str | None, store: str | None, as_json: bool, debug: bool)
 @json_option
 @target_options
 def status(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Which migrations have run. Code 1 if one is pending, or of a newer Holdfast."""
+    """List the migrations. Code 1 if one is pending, or from a newer Holdfast."""
     with _database(app_name, store) as database:
         steps = database.steps()
     if as_json:
@@ -49,7 +49,7 @@ def status(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 @json_option
 @target_options
 def verify(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Check that the schema is whole and that the rows obey their rules. Code 1 if not. Reads the whole store."""
+    """Check that the schema is complete and the data is consistent. Code 1 if not. Reads the whole store."""
     with _database(app_name, store) as database:
         findings = database.verify()
     sound = not any(finding.broken_by for finding in findings)
@@ -66,11 +66,11 @@ def verify(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 
 
 @db.command(cls=Command)
-@click.option("--dialect", type=click.Choice(["sqlite", "postgres"]), help="[default: that of the store]")
+@click.option("--dialect", type=click.Choice(["sqlite", "postgres"]), help="[default: the store's]")
 @json_option
 @target_options
 def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Print the migrations as SQL, for those who run them by other means. Opens no store."""
+    """Print the migrations as SQL, to run them by other means. Opens no store."""
     texts = migration_texts(dialect or _dialect(app_name, store))
     if as_json:
         print_json({"migrations": [{"name": name, "sql": text} for name, text in texts]})
@@ -83,25 +83,25 @@ def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, de
 @json_option
 @target_options
 def create(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Make the file or the Postgres database where it is missing, and its schema."""
+    """Create the file or the Postgres database if it is missing, and its schema."""
     app = find_app(app_name, store, create=False)
     with Database(app.config) as database:
         made, applied = database.create()
     if as_json:
         print_json({"created": made, "applied": applied})
         return
-    click.echo("created" if made else "the database was there already")
+    click.echo("created" if made else "the database already exists")
     _tell_applied(applied, as_json=False)
 
 
 @db.command(cls=Command)
-@click.option("--force", is_flag=True, help="Really do it.")
+@click.option("--force", is_flag=True, help="Confirm the removal.")
 @json_option
 @target_options
 def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
-    """Remove every job and Holdfast's schema. Your own tables stay, and so does the database itself."""
+    """Remove every job and Holdfast's schema. Your own tables are kept, and so is the database itself."""
     with _database(app_name, store) as database:
-        _insist(force, "drop removes every job")
+        _check_force(force, "drop removes every job")
         database.drop()
     if as_json:
         print_json({"dropped": True})
@@ -110,13 +110,13 @@ def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, de
 
 
 @db.command(cls=Command)
-@click.option("--force", is_flag=True, help="Really do it.")
+@click.option("--force", is_flag=True, help="Confirm the removal.")
 @json_option
 @target_options
 def reset(app_name: str | None, store: str | None, force: bool, as_json: bool, debug: bool) -> None:
-    """Remove every job and make the schema anew."""
+    """Remove every job and recreate the schema."""
     with _database(app_name, store) as database:
-        _insist(force, "reset removes every job")
+        _check_force(force, "reset removes every job")
         database.drop()
         applied = database.migrate()
     if as_json:
@@ -136,9 +136,9 @@ def _dialect(app_name: str | None, store: str | None) -> Any:
     return dialect_of(load({}))
 
 
-def _insist(force: bool, what: str) -> None:
+def _check_force(force: bool, what: str) -> None:
     if not force:
-        raise ConfigError(f"{what}; if that is meant, add --force")
+        raise ConfigError(f"{what}; add --force to confirm")
 
 
 def _tell_applied(applied: list[str], *, as_json: bool) -> None:
@@ -153,7 +153,7 @@ def _tell_applied(applied: list[str], *, as_json: bool) -> None:
 
 def _step_state(step: Step) -> str:
     if not step.known:
-        return "of a newer Holdfast"
+        return "from a newer Holdfast"
     return "applied" if step.applied_at is not None else "pending"
 
 

@@ -1,4 +1,4 @@
-"""`holdfast demo`: see it work, on a file of its own or on a store that is named."""
+"""`holdfast demo`: a demonstration on a temporary file or a given store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .serve import serve as serve_command
 
 @click.command(cls=Command)
 @click.option(
-    "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs stay there."
+    "--store", metavar="URL", help="Run on this store instead of a temporary SQLite file; its jobs are kept there."
 )
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
 @click.option("--serve", is_flag=True, help="Then show the jobs on the dashboard, until interrupted.")

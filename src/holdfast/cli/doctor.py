@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what runs here, with which settings, and what is wrong with it."""
+"""`holdfast doctor`: the environment, the settings and their problems."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .command import NOT_SO, OK, Command, describe, json_option, target_options
 from .locate import find_app
 from .output import console_for, print_facts, print_json, print_table
 
-_WITHOUT: Final = {"affinity_wait": "as long as it takes", "name": "host and pid"}
-"""What stands for a setting that is not given, where nothing is worked out in its place."""
+_WITHOUT: Final = {"affinity_wait": "unlimited", "name": "host and pid"}
+"""Texts for settings that are not set and have no computed value."""
 
 
 @dataclass(slots=True)
 class Report:
-    """All that was found."""
+    """All findings."""
 
     versions: dict[str, str]
     settings: list[tuple[str, object, str]] = field(default_factory=list[tuple[str, object, str]])
@@ -42,7 +42,7 @@ class Report:
 @json_option
 @target_options
 def doctor(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Say what runs here and what is wrong with it. Code 1 if there is a problem. Passwords are not shown."""
+    """Check the environment, the settings and the store. Code 1 if there is a problem. Passwords are not shown."""
     report = Report(checks.versions())
     report.checks += [*checks.check_runtime(), *checks.check_variables(os.environ)]
     try:
@@ -111,7 +111,7 @@ def _show(report: Report) -> None:
     for check in report.checks:
         console.print(f"{check.weight:<7}  {check.name}: {check.text}", style=styles[check.weight])
     console.print()
-    console.print("all is well" if report.healthy else "there are problems", style="bold")
+    console.print("no problems found" if report.healthy else "problems found", style="bold")
 
 
 def _show_capabilities(found: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast jobs enqueue`: store a job from a shell."""
+"""`holdfast jobs enqueue`: enqueue a job from a shell."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ from .output import plain, say
 )
 @click.option("--queue", metavar="NAME", help="[default: the task's]")
 @click.option("--priority", type=int, metavar="N", help="Higher starts earlier. [default: the task's]")
-@click.option("--delay", type=Duration(), help="Start no earlier than after this, such as 30s or 2h.")
-@click.option("--key", "dedupe_key", metavar="KEY", help="Dedupe: no second live job of the task with this key.")
-@click.option("--id", "own_id", metavar="ID", help="An id of your own: repeating the command stores one job.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be given more than once.")
-@click.option("--wait", type=Duration(), help="Wait this long for the end; code 1 if it did not succeed by then.")
+@click.option("--delay", type=Duration(), help="Delay the start, for example by 30s or 2h.")
+@click.option(
+    "--key", "dedupe_key", metavar="KEY", help="Dedupe key: no second unfinished job of the task with this key."
+)
+@click.option("--id", "own_id", metavar="ID", help="Your own job id: repeating the command enqueues one job.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Can be repeated.")
+@click.option("--wait", type=Duration(), help="Wait this long for the job; code 1 if it has not succeeded by then.")
 @tenant_option
 @actor_option
 @json_option
@@ -52,14 +54,14 @@ def enqueue(
 ) -> None:
     """Enqueue a job of TASK.
 
-    With --app the arguments are checked against the task. With --store alone every name is accepted: a worker
-    somewhere must know it.
+    With --app the arguments are validated against the task. With --store alone every name is accepted: a worker must
+    know it.
     """
     app = find_app(app_name, store, adds=True)
     options = CallOptions(id=own_id, tags=tuple(tags), created_by=actor, **given)
     job = app.enqueue(_task(app, task, named=app_name is not None).read(_arguments(text), options))
     if wait is None:
-        words = "is enqueued" if job.created else "was there already; nothing was enqueued"
+        words = "is enqueued" if job.created else "already exists; nothing was enqueued"
         say({"id": job.id, "created": job.created}, f"{job.id} {words}", as_json)
         return
     job.wait(wait)
@@ -80,7 +82,7 @@ def _arguments(text: str) -> Any:
     try:
         value = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as wrong:
-        raise InvalidInput(f'--args is not JSON: {wrong}; write such as \'{{"user": "Ada"}}\'') from None
+        raise InvalidInput(f'--args is not valid JSON: {wrong}; write for example \'{{"user": "Ada"}}\'') from None
     if not isinstance(value, dict | list):
         raise InvalidInput('--args must be an object by name, such as \'{"user": "Ada"}\', or a list in order')
     return value

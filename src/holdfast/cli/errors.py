@@ -1,4 +1,4 @@
-"""`holdfast errors`: what went wrong, by kind."""
+"""`holdfast errors`: errors grouped by task, exception and stack trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .output import console_for, instant, print_facts, print_json, print_table
 
 @click.group(epilog=EXIT_CODES)
 def errors() -> None:
-    """See what went wrong: errors of one kind have one task, one exception type and one way through the code."""
+    """Show errors grouped by task, exception and stack trace."""
 
 
 @errors.command("list", cls=Command)
@@ -21,7 +21,7 @@ def errors() -> None:
 @json_option
 @target_options
 def list_(task: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """The kinds of errors, the last seen first. Workers count them every few seconds."""
+    """List the error groups, most recent first. Workers update the counts every few seconds."""
     found = find_app(app_name, store).errors.list(task=task, limit=limit)
     if as_json:
         print_json({"errors": [error_data(group) for group in found]})
@@ -47,7 +47,7 @@ def list_(task: str | None, limit: int, app_name: str | None, store: str | None,
 @json_option
 @target_options
 def show(fingerprint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """One kind, with the traceback of its newest."""
+    """Show an error group with its latest traceback."""
     group = find_app(app_name, store).errors.show(fingerprint)
     if as_json:
         print_json(error_data(group, whole=True))

@@ -1,4 +1,4 @@
-"""`holdfast events`: follow what happens, or read what happened."""
+"""`holdfast events`: read and follow the event log."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from .output import instant, json_line, plain
 
 @click.group(epilog=EXIT_CODES)
 def events() -> None:
-    """Follow the log of what happens to jobs, flows and queues."""
+    """Read and follow the event log."""
 
 
 @events.command(cls=Command)
-@click.option("--after", metavar="CURSOR", help='Go on behind this event; "start" is all that is kept. [default: now]')
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Such as job.failed, job, flow, operator.")
+@click.option(
+    "--after", metavar="CURSOR", help='Resume after this event; "start" reads all stored events. [default: now]'
+)
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="For example job.failed, job, flow, operator.")
 @click.option("--job", metavar="ID")
 @click.option("--task", metavar="NAME")
 @click.option("--queue", metavar="NAME")
 @click.option("--flow", metavar="ID")
 @click.option("--tenant", metavar="NAME")
 @click.option("--tag", metavar="TAG")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End after so long without an event.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after so many events.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without an event."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many events.")
 @json_option
 @target_options
 def tail(
@@ -44,11 +48,11 @@ def tail(
                 return
     except KeyboardInterrupt:
         if not as_json and feed.cursor:
-            click.echo(f"\nto go on from here: --after {feed.cursor}", err=True)
+            click.echo(f"\nto resume from here: --after {feed.cursor}", err=True)
 
 
 def line(event: Event) -> str:
-    """An event for people."""
+    """Format an event."""
     who = event.job or event.flow or event.detail.get("target") or ""
     named = {"queue": event.queue, "tenant": event.tenant, "attempt": event.attempt, "by": event.detail.get("actor")}
     facts = [event.task, *(f"{name} {value}" for name, value in named.items() if value)]

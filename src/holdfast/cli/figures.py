@@ -1,4 +1,4 @@
-"""Numbers for people, and numbers for programs. The names of the latter are a promise."""
+"""Figures as text and as JSON. The JSON field names are stable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .output import plain
 
 
 def age(seconds: float | None) -> str:
-    """A span at a glance: 850 µs, 12 ms, 1.5 s, 3 min, 2.1 h, 4 d."""
+    """Format a duration: 850 µs, 12 ms, 1.5 s, 3 min, 2.1 h, 4 d."""
     if seconds is None:
         return ""
     for limit, unit, scale in ((1e-3, "µs", 1e6), (1.0, "ms", 1e3), (120.0, "s", 1.0), (7200.0, "min", 1 / 60)):
@@ -25,7 +25,7 @@ def age(seconds: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes at a glance."""
+    """Format a number of bytes."""
     value = float(count or 0)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
@@ -39,7 +39,7 @@ def share(value: float | None) -> str:
 
 
 def queue_name(name: str) -> str:
-    """A queue's name for people, who made all of them but one."""
+    """Return a queue's display name; the built-in one is marked."""
     return f"{name} (built in)" if name == WEBHOOKS else name
 
 
@@ -48,12 +48,12 @@ def queue_names(names: Sequence[str]) -> str:
 
 
 def worth_showing(queues: Sequence[QueueStats]) -> list[QueueStats]:
-    """Those that people made, and the one for webhooks where it was ever used: every worker serves it."""
+    """Return the user's queues, and the built-in webhook queue if it was ever used; every worker serves that one."""
     return [queue for queue in queues if queue.name != WEBHOOKS or any(queue.counts.values())]
 
 
 def number(queue: QueueStats, label: str) -> str:
-    """A count; ~ marks an estimate."""
+    """Format a count; ~ marks an estimate."""
     count = queue.count(label)
     return f"{'~' if label in queue.estimated else ''}{count:,}" if count else ""
 
@@ -75,7 +75,7 @@ def store_data(health: StoreStats) -> dict[str, Any]:
 
 
 def worker_vitals(worker: WorkerStats) -> tuple[str, str, str]:
-    """Processor, memory, and what its claims take."""
+    """Return the CPU, memory and claim latency of a worker."""
     vitals = worker.vitals
     return (share(vitals.cpu), size(vitals.rss), age(vitals.claim_p99)) if vitals else ("", "", "")
 

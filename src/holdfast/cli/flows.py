@@ -1,4 +1,4 @@
-"""`holdfast flows`: jobs that wait for each other, looked at and acted on as one."""
+"""`holdfast flows`: workflows of dependent jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .output import plain, print_json
 
 @click.group(epilog=EXIT_CODES)
 def flows() -> None:
-    """Jobs that wait for each other, looked at and acted on as one."""
+    """Show flows and act on them."""
 
 
 @flows.command("list", cls=Command)
@@ -28,13 +28,13 @@ def flows() -> None:
 @click.option("--name", metavar="NAME", help="Flows of this name.")
 @click.option("--tenant", metavar="NAME")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
-@click.option("--before", metavar="ID", help="Only flows older than this one: the `next` of the page before.")
+@click.option("--before", metavar="ID", help="Only flows before this one: the `next` of the previous page.")
 @json_option
 @target_options
 def list_(
     app_name: str | None, store: str | None, as_json: bool, debug: bool, state: str | None, **wanted: Any
 ) -> None:
-    """Flows, newest first, with how many of their members have ended."""
+    """List flows, newest first, with their progress."""
     chosen = FlowFilter(state=FlowState(state) if state else None, **wanted)
     found = find_app(app_name, store).flows.find(chosen)
     more = found[-1].id if len(found) == chosen.limit else None
@@ -49,7 +49,7 @@ def list_(
 @json_option
 @target_options
 def show(flow: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """A flow's state, how far it is, and each of its members."""
+    """Show a flow's state, its progress and its members."""
     app = find_app(app_name, store)
     status, graph = app.flows.status(flow), app.flows.graph(flow)
     if as_json:
@@ -64,7 +64,7 @@ def show(flow: str, app_name: str | None, store: str | None, as_json: bool, debu
 @json_option
 @target_options
 def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Which member waits for which: on the screen, or for Graphviz or Mermaid to draw."""
+    """Print the dependencies as text, or as a graph for Graphviz or Mermaid."""
     found = find_app(app_name, store).flows.graph(flow)
     if as_json:
         print_json(graph_data(found))
@@ -80,9 +80,9 @@ def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json
     "--policy",
     type=click.Choice([str(policy) for policy in CancelPolicy]),
     default=str(CancelPolicy.CANCEL_ALL),
-    help="How far it goes. [default: cancel_all]",
+    help="What to cancel. [default: cancel_all]",
 )
-@click.option("--wait", type=Duration(), metavar="DURATION", help="Wait so long for the flow to end.")
+@click.option("--wait", type=Duration(), metavar="DURATION", help="Wait this long for the flow to finish.")
 @actor_option
 @reason_option
 @json_option
@@ -101,7 +101,7 @@ def cancel(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Cancel what has not ended: all of it, only what has not started, or nothing but the flow itself."""
+    """Cancel unfinished jobs: all of them, only pending ones, or only the flow itself."""
     app = find_app(app_name, store)
     told = []
     for flow in ids:
@@ -118,9 +118,9 @@ def cancel(
             | ended
         )
         if not as_json:
-            how = "was cancelled before" if done.again else "is cancelled"
+            how = "was already cancelled" if done.again else "is cancelled"
             click.echo(
-                f"flow {flow} {how} ({done.policy}); it reached {len(done.members):,} jobs; it is {ended['state']}"
+                f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}"
             )
     if as_json:
         print_json({"flows": told})
@@ -129,8 +129,8 @@ def cancel(
 
 @flows.command(cls=Command)
 @click.argument("flow", metavar="FLOW")
-@click.option("--member", metavar="NAME", help="Only from this member on, whatever became of it.")
-@click.option("--only", is_flag=True, help="With --member: not those that wait for it.")
+@click.option("--member", metavar="NAME", help="Only this member and its dependents, whatever its outcome.")
+@click.option("--only", is_flag=True, help="With --member: not its dependents.")
 @actor_option
 @reason_option
 @json_option
@@ -147,7 +147,7 @@ def retry(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Run the failed part again: what failed, expired or was cancelled, and what was skipped for its sake."""
+    """Retry a flow: run failed, expired and cancelled jobs again, and those skipped because of them."""
     app = find_app(app_name, store)
     if member is None:
         again = app.flows.retry(flow, actor=actor, reason=reason)
@@ -163,8 +163,8 @@ def retry(
 @flows.command("set-join", cls=Command)
 @click.argument("flow", metavar="FLOW")
 @click.argument("member", metavar="MEMBER")
-@click.option("--needs", type=click.Choice(get_args(Mode)), required=True, help="How many of its upstreams it needs.")
-@click.option("--needed", type=int, metavar="N", help="With --needs quorum: how many.")
+@click.option("--needs", type=click.Choice(get_args(Mode)), required=True, help="Number of dependencies it needs.")
+@click.option("--needed", type=int, metavar="N", help="With --needs quorum: the number.")
 @click.option("--rest", type=click.Choice(get_args(Rest)), default="run", help="What the others do. [default: run]")
 @actor_option
 @reason_option
@@ -180,7 +180,7 @@ def set_join(
     debug: bool,
     **change: Any,
 ) -> None:
-    """Change how many upstreams a member needs that still waits for them, such as 7 of 10 instead of all."""
+    """Change the number of dependencies a waiting member needs, such as 7 of 10 instead of all."""
     app = find_app(app_name, store)
     done = app.flows.set_join(_job_of(app, flow, member), **change)
     if as_json:
@@ -190,7 +190,7 @@ def set_join(
             done.join.mode, f"{done.join.needed:,} of {done.upstreams:,}"
         )
         how = "now needs" if done.changed else "already needed"
-        click.echo(f"member {member} {how} {many} upstreams; it is {done.state}")
+        click.echo(f"member {member} {how} {many} dependencies; it is {done.state}")
 
 
 def _ended(app: App, flow: str, wait: float | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Flows on the screen, as JSON, and as drawings for other programs."""
+"""Flows as tables, as JSON, and as graphs for other programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLOURS: Final = {
 
 
 def flow_data(flow: FlowRecord) -> dict[str, Any]:
-    """A flow for programs."""
+    """Return a flow as JSON."""
     return plain(of_flow(flow))
 
 
@@ -50,7 +50,7 @@ def print_flows(flows: Sequence[FlowRecord], more: str | None) -> None:
     ]
     print_table(("id", "name", "state", "ended#", "created", "finished"), rows, empty="no flows")
     if more:
-        click.echo(f"there may be more: --before {more}", err=True)
+        click.echo(f"more: --before {more}", err=True)
 
 
 def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
@@ -73,14 +73,14 @@ def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
         (m.name, m.task, str(m.state), m.attempts, m.id, m.reason, _waits(m, before[m.id], names))
         for m, _ in members[:_SHOWN]
     ]
-    print_table(("member", "task", "state", "tries#", "job", "why", "waits for…"), rows, empty="no members")
+    print_table(("member", "task", "state", "tries#", "job", "why", "depends on…"), rows, empty="no members")
     if len(members) > _SHOWN:
         click.echo(f"and {len(members) - _SHOWN:,} more, which --json lists")
     click.echo()
 
 
 def print_graph(graph: FlowGraph) -> None:
-    """Each member below those it waits for, as far in as there are members before it."""
+    """Print each member below its dependencies, indented by depth."""
     console = console_for()
     before, names = _upstreams(graph), _names(graph)
     console.print(Text.assemble(f"{graph.flow.name}  {graph.flow.id}  ", _styled(_state(graph.flow))))
@@ -93,7 +93,7 @@ def print_graph(graph: FlowGraph) -> None:
 
 
 def dot(graph: FlowGraph) -> str:
-    """For Graphviz."""
+    """Return the graph for Graphviz."""
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=box, style=filled, fillcolor=white];"]
     lines += [
         f"  {_quoted(m.id)} [label={_quoted(m.name)}, fillcolor={_COLOURS.get(m.state, 'white')}];"
@@ -106,7 +106,7 @@ def dot(graph: FlowGraph) -> str:
 
 
 def mermaid(graph: FlowGraph) -> str:
-    """For Markdown pages that draw Mermaid."""
+    """Return the graph for Mermaid, such as in Markdown pages."""
     places = {m.id: f"m{n}" for n, m in enumerate(graph.members)}
     lines = ["flowchart LR"]
     for m in graph.members:
@@ -119,7 +119,7 @@ def mermaid(graph: FlowGraph) -> str:
 
 
 def in_order(graph: FlowGraph) -> list[tuple[MemberRecord, int]]:
-    """Members with their depth, each after those that it waits for, otherwise as they were added."""
+    """Return the members with their depth, each after its dependencies, otherwise in the order they were added."""
     before, after = _upstreams(graph), defaultdict[str, list[str]](list)
     for edge in graph.edges:
         after[edge.upstream].append(edge.downstream)

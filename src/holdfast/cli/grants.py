@@ -1,4 +1,4 @@
-"""`holdfast jobs grant`, `withdraw` and `grants`: jobs that are for one worker only, for a while."""
+"""`holdfast jobs grant`, `withdraw` and `grants`: jobs reserved for one worker, for a while."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .output import instant, plain, print_json, print_table
 @click.command(cls=Command)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--worker", required=True, metavar="NAME", help="The worker's name, as in `workers list`.")
-@click.option("--expires", type=Duration(), default="30", metavar="DURATION", help="For how long. [default: 30 s]")
+@click.option(
+    "--expires", type=Duration(), default="30", metavar="DURATION", help="Duration of the grant. [default: 30 s]"
+)
 @actor_option
 @reason_option
 @json_option
@@ -38,11 +40,11 @@ def grant(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Let only one worker claim a job that waits, once; after a while it is open to everybody again."""
+    """Reserve a waiting job for one worker; after a while any worker may claim it again."""
 
     def one(app: App, job_id: str) -> Answer:
         app.jobs.grant(job_id, worker=worker, expires=expires, actor=actor, reason=reason)
-        return "granted", f"is for worker {worker} only, for {for_people(expires)}", OK
+        return "granted", f"is reserved for worker {worker} for {for_people(expires)}", OK
 
     act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
 
@@ -56,12 +58,12 @@ def grant(
 def withdraw(
     ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool
 ) -> None:
-    """Take a grant back: the job is open to every worker now."""
+    """Withdraw a grant: any worker may claim the job now."""
 
     def one(app: App, job_id: str) -> Answer:
         if app.jobs.withdraw(job_id, actor=actor, reason=reason):
-            return "withdrawn", "is open to every worker", OK
-        return "not_granted", "was granted to nobody", OK
+            return "withdrawn", "can be claimed by any worker", OK
+        return "not_granted", "was not granted; nothing changed", OK
 
     act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
 
@@ -70,7 +72,7 @@ def withdraw(
 @json_option
 @target_options
 def grants(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Jobs that are for one worker only, the first to be open to others first."""
+    """List the jobs reserved for one worker, the first to expire first."""
     found = find_app(app_name, store).jobs.grants()
     if as_json:
         print_json({"grants": [_grant_data(one) for one in found]})
@@ -80,9 +82,9 @@ def grants(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 
 
 def warn_of(stranded: Sequence[Stranded]) -> None:
-    """Say below a list what nobody can run."""
+    """Print warnings about jobs that no worker can run, below a list."""
     for item in stranded:
-        subject = f"{item.job_id} of queue {item.queue}, and others like it" if item.job_id else f"queue {item.queue}"
+        subject = f"{item.job_id} of queue {item.queue}, and similar jobs" if item.job_id else f"queue {item.queue}"
         click.echo(f"warning: {subject}: {item.text}", err=True)
 
 
@@ -91,7 +93,7 @@ def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:
 
 
 def reason_data(reasons: Mapping[str, Reason], job_id: str) -> dict[str, Any] | None:
-    """Why nobody can run a job; None where somebody can."""
+    """Return why no worker can run a job; None if one can."""
     reason = reasons.get(job_id)
     return None if reason is None else {"code": reason.code, "text": reason.text}
 

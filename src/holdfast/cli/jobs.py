@@ -1,4 +1,4 @@
-"""`holdfast jobs`: look at jobs and act on them."""
+"""`holdfast jobs`: list jobs and act on them."""
 
 from __future__ import annotations
 
@@ -40,24 +40,28 @@ from .streams import progress_data, tail
 
 @click.group(epilog=EXIT_CODES)
 def jobs() -> None:
-    """Look at jobs and act on them. Commands that take an ID take several."""
+    """List jobs and act on them. Commands that take an ID accept several."""
 
 
 @jobs.command("list", cls=Command)
 @click.option("--state", type=click.Choice([str(state) for state in JobState]))
-@click.option("--label", type=click.Choice(LATER), help="Ready jobs whose time has not come, by what they wait for.")
+@click.option("--label", type=click.Choice(LATER), help="Ready jobs that are not due yet, by reason.")
 @click.option("--queue", metavar="NAME")
 @click.option("--task", metavar="NAME")
 @click.option("--tenant", metavar="NAME")
-@click.option("--affinity", metavar="NAME", help="Only jobs that ask for this to be loaded, such as a model.")
-@click.option("--tag", metavar="TAG", help="Such as invoice, or order=4711.")
-@click.option("--created-by", metavar="NAME", help="Who enqueued it, such as token:shop or schedule:nightly.")
+@click.option("--affinity", metavar="NAME", help="Only jobs with this affinity, such as a model.")
+@click.option("--tag", metavar="TAG", help="For example invoice, or order=4711.")
 @click.option(
-    "--ended-since", type=Duration(), metavar="DURATION", help="Ended within this time, such as 1h; last first."
+    "--created-by", metavar="NAME", help="The actor that enqueued it, such as token:shop or schedule:nightly."
 )
-@click.option("--ended-before", type=Duration(), metavar="DURATION", help="Ended longer ago than this; last first.")
+@click.option(
+    "--ended-since", type=Duration(), metavar="DURATION", help="Finished within this time, such as 1h; latest first."
+)
+@click.option(
+    "--ended-before", type=Duration(), metavar="DURATION", help="Finished longer ago than this; latest first."
+)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
-@click.option("--before", metavar="NEXT", help="Only jobs after this place: the `next` of the page before.")
+@click.option("--before", metavar="NEXT", help="Only jobs after this position: the `next` of the previous page.")
 @json_option
 @target_options
 def list_(
@@ -69,7 +73,7 @@ def list_(
     debug: bool,
     **given: Any,
 ) -> None:
-    """Jobs, newest first; with --ended-since or --ended-before ended jobs, those that ended last first."""
+    """List jobs, newest first; with --ended-since or --ended-before finished jobs, latest first."""
     app = find_app(app_name, store)
     by_end = ended_since is not None or ended_before is not None
     wanted = JobFilter(
@@ -97,11 +101,11 @@ def _ago(seconds: float | None) -> int | None:
 @json_option
 @target_options
 def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Everything about a job, with its progress, its steps, and the runs that did not succeed and why."""
+    """Show a job, with its progress, steps, and unsuccessful attempts."""
     app = find_app(app_name, store)
 
     def one(job_id: str) -> dict[str, Any]:
-        # Large values are of use to programs only.
+        # Large values are useful only to programs.
         job, steps = app.jobs.get(job_id, whole=as_json), app.jobs.steps(job_id, whole=as_json)
         attempts, progress, demands = (
             app.jobs.attempts(job_id),
@@ -122,7 +126,7 @@ def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: b
 @json_option
 @target_options
 def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Why a job is where it is, and what would move it. The first reason is the one that holds it."""
+    """Explain why a job is in its state, and what would change that. The first reason is the decisive one."""
     app = find_app(app_name, store)
 
     def one(job_id: str) -> dict[str, Any]:
@@ -150,7 +154,7 @@ def retry(
     debug: bool,
     **chosen: Any,
 ) -> None:
-    """Run finished jobs again: attempts from zero, history kept."""
+    """Run finished jobs again: attempts are reset, their history is kept."""
     app = find_app(app_name, store)
     if is_bulk(ids, chosen):
         act(app, "retry", ids, chosen, as_json=as_json, actor=actor, reason=reason)
@@ -158,17 +162,17 @@ def retry(
     def one(app: App, job_id: str) -> Answer:
         if app.jobs.retry(job_id, actor=actor, reason=reason):
             return "retried", "is ready again", OK
-        return "key_taken", "was left alone: a newer job holds its dedupe key", CONFLICT
+        return "key_taken", "was not retried: a newer job has the same dedupe key", CONFLICT
 
     act_on_each(app, ids, one, as_json=as_json)
 
 
 @jobs.command(cls=Command)
 @bulk_options
-@click.option("--force", is_flag=True, help="End a running job now, without waiting for its handler.")
+@click.option("--force", is_flag=True, help="End running jobs immediately, without waiting for their handlers.")
 @click.option("--owner", metavar="WORKER", help="Only if this worker runs it.")
 @click.option("--epoch", type=int, metavar="N", help="Only under this epoch.")
-@click.option("--reason", default="cancelled", metavar="TEXT", help="Kept on the job. [default: cancelled]")
+@click.option("--reason", default="cancelled", metavar="TEXT", help="Reason; kept on the job. [default: cancelled]")
 @actor_option
 @json_option
 @target_options
@@ -186,17 +190,17 @@ def cancel(
     debug: bool,
     **chosen: Any,
 ) -> None:
-    """Cancel a waiting job; ask a running one to stop. A success that comes first stands."""
+    """Cancel waiting jobs; ask running ones to stop. A job that succeeds first stays succeeded."""
     app = find_app(app_name, store)
     if is_bulk(ids, chosen):
         if owner is not None or epoch is not None:
-            raise click.UsageError("--owner and --epoch are for jobs that are named by their IDs")
+            raise click.UsageError("--owner and --epoch need job IDs")
         act(app, "cancel", ids, chosen, as_json=as_json, actor=actor, reason=reason, force=force)
     phrases = {
         CancelResult.CANCELLED: ("is cancelled", OK),
         CancelResult.REQUESTED: ("is running and was asked to stop", OK),
-        CancelResult.FINISHED: ("had ended already", CONFLICT),
-        CancelResult.MOVED: ("has changed hands since; nothing was changed", CONFLICT),
+        CancelResult.FINISHED: ("had already finished", CONFLICT),
+        CancelResult.MOVED: ("is held by another run now; nothing changed", CONFLICT),
     }
 
     def one(app: App, job_id: str) -> Answer:
@@ -222,14 +226,14 @@ def delete(
     debug: bool,
     **chosen: Any,
 ) -> None:
-    """Remove a job and its history. A running one is asked to stop instead (code 1): delete it again later."""
+    """Delete jobs and their history. A running one is asked to stop instead (code 1): delete it again later."""
     app = find_app(app_name, store)
     if is_bulk(ids, chosen):
         act(app, "delete", ids, chosen, as_json=as_json, actor=actor, reason=reason)
     phrases = {
         DeleteResult.DELETED: ("is deleted", OK),
-        DeleteResult.NEEDED: ("is part of a flow that has not ended, or is waited for: delete it again later", NOT_SO),
-        DeleteResult.REQUESTED: ("is running: it was asked to stop, delete it again when it has", NOT_SO),
+        DeleteResult.NEEDED: ("is part of an unfinished flow, or other jobs depend on it: delete it later", NOT_SO),
+        DeleteResult.REQUESTED: ("is running and was asked to stop: delete it again after it has finished", NOT_SO),
     }
 
     def one(app: App, job_id: str) -> Answer:
@@ -255,14 +259,14 @@ def run_now(
     debug: bool,
     **chosen: Any,
 ) -> None:
-    """Let a job that is delayed or waits for a retry start at once."""
+    """Start jobs now that are delayed or wait for a retry."""
     app = find_app(app_name, store)
     if is_bulk(ids, chosen):
         act(app, "run_now", ids, chosen, as_json=as_json, actor=actor, reason=reason)
 
     def one(app: App, job_id: str) -> Answer:
         moved = app.jobs.run_now(job_id, actor=actor, reason=reason)
-        return ("due", "is due now", OK) if moved else ("already_due", "was due already", OK)
+        return ("due", "is due now", OK) if moved else ("already_due", "was already due", OK)
 
     act_on_each(app, ids, one, as_json=as_json)
 
@@ -286,7 +290,7 @@ for _command in (
 
 
 def _look(ids: Sequence[str], one: Callable[[str], dict[str, Any]], name: str, *, as_json: bool) -> None:
-    """Each in turn; one that is not there spoils the exit code, not the others."""
+    """Process each in turn; a missing one affects the exit code, not the others."""
     found: list[dict[str, Any]] = []
     code = OK
     for job_id in ids:

@@ -1,4 +1,4 @@
-"""Jobs on the screen."""
+"""Jobs as tables."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def print_jobs(
     print_table(columns, rows, empty="no jobs")
     if unrunnable:
         for text, n in Counter(reason.text for reason in unrunnable.values()).items():
-            click.echo(f"warning: {n} of these can run nowhere: {text}", err=True)
+            click.echo(f"warning: {n} of these cannot run: {text}", err=True)
     if more:
-        click.echo(f"there may be more: --before {more}", err=True)
+        click.echo(f"more: --before {more}", err=True)
 
 
 def _lack(reason: Reason | None) -> str | None:
-    """What is missing to run a job; that there is no worker at all is said once, below the list."""
+    """Return what is missing to run a job; a missing worker is reported once, below the list."""
     return None if reason is None or reason.code == "no_worker" else reason.text
 
 
@@ -61,7 +61,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress, d
             ("reason", job.reason),
             ("progress", progress_line(progress)),
             ("priority", job.priority),
-            ("attempts", f"{job.attempts} of {job.max_attempts or 'any number'}"),
+            ("attempts", f"{job.attempts} of {job.max_attempts or 'unlimited'}"),
             ("total attempts", job.total_attempts if job.past_attempts else None),
             ("created", instant(job.created_at)),
             ("created by", job.created_by),
@@ -85,7 +85,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress, d
             ("crashes", job.crashes or None),
             (
                 "suspect",
-                "yes: lost with its worker twice, or took its process down; runs apart" if job.suspect else None,
+                "yes: crashed its process or lost its worker twice; runs in isolation" if job.suspect else None,
             ),
             ("generation", job.generation or None),
             ("tags", ", ".join(own_tags(decoded(job.tags) or []))),
@@ -121,7 +121,7 @@ def print_explanation(found: Explanation) -> None:
 
 
 def _print_attempts(attempts: Sequence[Attempt]) -> None:
-    click.echo("\nruns that did not succeed")
+    click.echo("\nunsuccessful attempts")
     rows = [
         (
             item.attempt,
@@ -136,7 +136,7 @@ def _print_attempts(attempts: Sequence[Attempt]) -> None:
     print_table(("try#", "outcome", "started", "ended", "worker", "error…"), rows, empty="")
     last = decoded(attempts[-1].error)
     if isinstance(last, dict) and last.get("traceback"):
-        click.echo("\nthe last error's traceback")
+        click.echo("\nlast traceback")
         click.echo(str(last["traceback"]).rstrip())
 
 

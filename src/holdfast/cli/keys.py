@@ -1,4 +1,4 @@
-"""`holdfast keys`: what signs the tokens of waitpoints. A secret is read from a file, and never shown."""
+"""`holdfast keys`: keys that sign the tokens of waitpoints. A secret is read from a file, and never shown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .output import instant, plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def keys() -> None:
-    """See and change the keys that sign the tokens of waitpoints."""
+    """List and rotate the keys that sign the tokens of waitpoints."""
 
 
 @keys.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every key by its fingerprint, without its secret."""
+    """List the keys by fingerprint, without their secrets."""
     found = find_app(app_name, store).keys.list()
     if as_json:
         print_json({"keys": [_data(key) for key in found]})
@@ -51,16 +51,16 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 def seed(
     kid: str, secret_file: IO[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Make the first key of a store, from a secret that is shared with others."""
+    """Create the first key of a store, from a secret shared with other systems."""
     made = find_app(app_name, store).keys.seed(kid, secret_file.read().strip(), **who)
-    say({"kid": kid, "made": made}, f"key {kid} is active" if made else f"key {kid} was there already", as_json)
+    say({"kid": kid, "made": made}, f"key {kid} is active" if made else f"key {kid} already exists", as_json)
 
 
 @keys.command(cls=Command)
 @click.argument("kid", required=False)
 @click.option("--secret-file", type=click.File(), help="64 hexadecimal digits; - is standard input. [default: random]")
 @click.option(
-    "--grace", type=Duration(), default="24h", show_default=True, help="How long the old key verifies at least."
+    "--grace", type=Duration(), default="24h", show_default=True, help="Minimum time for which the old key stays valid."
 )
 @actor_option
 @reason_option
@@ -70,10 +70,10 @@ def rotate(
     kid: str | None, secret_file: IO[str] | None, grace: float, app_name: str | None, store: str | None,
     as_json: bool, debug: bool, **who: str,
 ) -> None:  # fmt: skip
-    """Sign with another key from now on. What the old one signed stays good until it expires."""
+    """Rotate the signing key. Signatures of the old one stay valid until they expire."""
     secret = secret_file.read().strip() if secret_file is not None else None
     name = find_app(app_name, store).keys.rotate(kid, secret, grace=grace, **who)
-    say({"kid": name}, f"key {name} is active; the one before verifies for {for_people(grace)} or longer", as_json)
+    say({"kid": name}, f"key {name} is active; the previous key stays valid for at least {for_people(grace)}", as_json)
 
 
 @keys.command(cls=Command)
@@ -83,9 +83,9 @@ def rotate(
 @json_option
 @target_options
 def revoke(kid: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Refuse from now on whatever a retired key has signed."""
+    """Revoke a retired key, so that its signatures are rejected."""
     find_app(app_name, store).keys.revoke(kid, **who)
-    say({"kid": kid, "revoked": True}, f"key {kid} verifies nothing any more", as_json)
+    say({"kid": kid, "revoked": True}, f"key {kid} revoked", as_json)
 
 
 def _data(key: Key) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`holdfast limits`: how many jobs run at once, and how often, in the whole cluster."""
+"""`holdfast limits`: cluster-wide concurrency limits and rates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from ..client.limits import LimitsView
 from ..shapes.limits import of_limits
-from .breakers import how_it_stands
+from .breakers import describe_state
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
@@ -17,14 +17,14 @@ from .output import plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def limits() -> None:
-    """How many jobs run at once, and how often, in the whole cluster."""
+    """Cluster-wide concurrency limits and rates."""
 
 
 @limits.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every limit and how much of it is in use."""
+    """List the limits with their use."""
     view = find_app(app_name, store).limits.show()
     if as_json:
         print_json(plain(of_limits(view)))
@@ -41,31 +41,31 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @json_option
 @target_options
 def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
-    """Let at most N jobs of a task or of a queue run at once."""
+    """Limit the concurrency of a task or queue to N."""
     app = find_app(app_name, store)
     app.limits.set_concurrency(n, **what)
     if app.tasks and what["task"] is not None and what["task"] not in app.tasks:
         click.echo(f"warning: the app has no task {what['task']!r}; it has {', '.join(sorted(app.tasks))}", err=True)
-    say({"most": n}, f"at most {n} at once", as_json)
+    say({"most": n}, f"concurrency limit: {n}", as_json)
 
 
 @limits.command(cls=Command)
-@click.option("--task", metavar="NAME", help="Of this task.")
-@click.option("--queue", metavar="NAME", help="Of this queue.")
+@click.option("--task", metavar="NAME", help="Limit of this task.")
+@click.option("--queue", metavar="NAME", help="Limit of this queue.")
 @actor_option
 @reason_option
 @json_option
 @target_options
 def clear(app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
-    """Remove the limit of a task or of a queue."""
+    """Remove the concurrency limit of a task or queue."""
     removed = find_app(app_name, store).limits.clear_concurrency(**what)
     say({"removed": removed}, "removed" if removed else "there was no such limit", as_json)
 
 
 @limits.command(cls=Command)
 @click.argument("scope")
-@click.option("--capacity", type=float, required=True, help="Tokens that may be spent at once.")
-@click.option("--per-second", type=float, required=True, help="Tokens that flow in.")
+@click.option("--capacity", type=float, required=True, help="Burst: the capacity of the bucket.")
+@click.option("--per-second", type=float, required=True, help="Tokens added per second.")
 @actor_option
 @reason_option
 @json_option
@@ -80,10 +80,10 @@ def rate(
     debug: bool,
     **who: str,
 ) -> None:
-    """Make or change the token bucket of a scope."""
+    """Create or change the token bucket of a scope."""
     find_app(app_name, store).limits.set_rate(scope, capacity=capacity, per_second=per_second, **who)
     facts = {"scope": scope, "capacity": capacity, "per_second": per_second}
-    say(facts, f"rate {scope}: {per_second:g} per second, {capacity:g} at once", as_json)
+    say(facts, f"rate {scope}: {per_second:g} per second, burst of {capacity:g}", as_json)
 
 
 @limits.command("clear-rate", cls=Command)
@@ -93,7 +93,7 @@ def rate(
 @json_option
 @target_options
 def clear_rate(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
+    """Remove the token bucket of a scope. Jobs that use it wait until it is set again."""
     removed = find_app(app_name, store).limits.clear_rate(scope, **who)
     say({"removed": removed}, "removed" if removed else "there was no such rate", as_json)
 
@@ -108,9 +108,9 @@ def clear_rate(scope: str, app_name: str | None, store: str | None, as_json: boo
 def total(
     queue: str, n: int | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Split N jobs at once of a queue over the live workers; without N, remove the total."""
+    """Split a queue's concurrency of N across the live workers; without N, remove it."""
     find_app(app_name, store).limits.set_total(queue, n, **who)
-    text = f"queue {queue}: no total" if n is None else f"queue {queue}: {n} at once over all workers"
+    text = f"queue {queue}: no total" if n is None else f"queue {queue}: concurrency of {n}, split across workers"
     say({"queue": queue, "total": n}, text, as_json)
 
 
@@ -121,13 +121,13 @@ def total(
 @json_option
 @target_options
 def drain(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Empty the token bucket of a scope, after the other side has refused."""
+    """Empty the token bucket of a scope, after the service has rejected requests."""
     find_app(app_name, store).limits.drain(scope, **who)
     say({"scope": scope}, f"rate {scope} is empty", as_json)
 
 
 def _rows(view: LimitsView) -> list[tuple[str, ...]]:
-    """Limit, in use, most, refill, set by."""
+    """Return the columns: limit, in use, maximum, refill, set by."""
     return [
         *((lane.key, f"{lane.running}", f"{lane.capacity}", "", lane.origin) for lane in view.lanes),
         *(
@@ -142,7 +142,7 @@ def _rows(view: LimitsView) -> list[tuple[str, ...]]:
         ),
         *((f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()),
         *(
-            (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", how_it_stands(one), one.origin)
+            (f"breaker:{one.scope}", f"{one.failures} failed", f"{one.threshold}", describe_state(one), one.origin)
             for one in view.breakers
         ),
     ]

@@ -1,4 +1,4 @@
-"""Finds the app or the store that a command is about."""
+"""Finds the app or the store of a command."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def find_app(
     adds: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> App:
-    """Return the app by its name, or one without tasks on the store that was named.
+    """Return the app by name, or one without tasks on the given store.
 
-    Creates a SQLite file that does not exist, unless `create` is off, and says so: the path may be mistyped. To a file
-    of others, without Holdfast's tables, only a command that `adds` them does so; all else refuses it.
+    Creates a SQLite file that does not exist, unless `create` is off, and says so: the path may be mistyped. If the
+    file has other tables and none of Holdfast's, only commands with `adds` create them; all others reject the file.
     """
     use_store(store)
     app = load_app(app_name) if app_name else App(_store_without_app())
@@ -42,8 +42,8 @@ def find_app(
     others = foreign_tables(file) if file.exists() else 0
     if others and not adds:
         raise ConfigError(
-            f"{file} has {_tables(others)}, none of them Holdfast's, so there is nothing here to read or change;"
-            f" if it is the right file, add them with: holdfast db migrate --store {file}"
+            f"{file} has {_tables(others)}, none of them Holdfast's;"
+            f" if this is the right file, create them with: holdfast db migrate --store {file}"
         )
     if others or not file.exists():
         with Database(app.config) as database:
@@ -58,7 +58,7 @@ def _tables(n: int) -> str:
 
 
 def load_app(name: str) -> App:
-    """The app that `module:attribute` names; the attribute may have dots and is `app` if left out."""
+    """Return the app that `module:attribute` names; the attribute may be dotted, and is `app` by default."""
     module_name, _, attribute = name.partition(":")
     found = _import(module_name, name)
     for part in (attribute or "app").split("."):
@@ -69,13 +69,13 @@ def load_app(name: str) -> App:
                 f"module {module_name!r} has no {attribute or 'app'!r}; {_apps_of(module_name)}"
             ) from None
     if not isinstance(found, App):
-        raise ConfigError(f"{name!r} is not a holdfast.App but of type {type(found).__name__}; name the app itself")
+        raise ConfigError(f"{name!r} is of type {type(found).__name__}, not a holdfast.App; name the app itself")
     return found
 
 
 def use_store(store: str | None) -> None:
-    """Let a store from the command line win over every other setting, in the processes started from here too."""
-    # A variable, not an argument: a password in an argument could be read by every user of the machine.
+    """Let a store from the command line override every other setting, also in child processes."""
+    # A variable, not an argument: any user of the machine could read a password in an argument.
     if store is not None:
         os.environ[STORE_VARIABLE] = store
 
@@ -101,7 +101,7 @@ def _import(module_name: str, name: str) -> object:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise ConfigError(f"there is no module {error.name!r} in {here} or among the installed ones") from error
+            raise ConfigError(f"there is no module {error.name!r} in {here} or among installed packages") from error
         raise ConfigError(f"importing {module_name!r} failed: it needs a module {error.name!r}") from error
     except Exception as error:
         raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}") from error
@@ -109,4 +109,4 @@ def _import(module_name: str, name: str) -> object:
 
 def _apps_of(module_name: str) -> str:
     apps = sorted(name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, App))
-    return f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "no app is in it"
+    return f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "it contains no app"

@@ -1,4 +1,4 @@
-"""Logs of a worker: on standard error, as lines for people or as JSON, each naming the job it belongs to."""
+"""Logging of a worker: on standard error, as text or JSON, with the job each line belongs to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TextFormatter(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         second, text = self._second
         if second != (now := int(record.created)):
-            # Made once a second: it took half of the time of a line.
+            # Formatted once a second: it took half of the time of a line.
             text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
             self._second = now, text
         return f"{text}.{int(record.msecs):03d}Z"
@@ -28,7 +28,7 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         line, job = super().formatMessage(record), getattr(record, "job", "")
         if job and job in record.message:
-            return line  # What is said about a job names it already.
+            return line  # Messages about a job already name it.
         bound = " ".join(
             f"{name}={value}" for name in ("job", "task", "attempt") if (value := getattr(record, name, ""))
         )
@@ -36,7 +36,7 @@ class TextFormatter(logging.Formatter):
 
 
 def set_up_logs(form: Literal["text", "json"], level: str) -> None:
-    """Take over the root logger, unless the program has set it up already."""
+    """Configure the root logger, unless the program has already done so."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     if root.handlers:

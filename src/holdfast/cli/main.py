@@ -1,4 +1,4 @@
-"""The entry point. Each group's module is imported only when one of its commands is asked for."""
+"""The entry point. Each group's module is imported only when one of its commands is used."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _COMMANDS: Final = {
 
 
 class _Lazy(click.Group):
-    """Knows its commands by name: a worker need not load what only a doctor uses."""
+    """Loads commands by name: a worker need not import what only the doctor uses."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Looked for by hand: a line that cannot be parsed may well ask for JSON.
+        # Checked by hand: a command line that cannot be parsed may ask for JSON.
         ctx.meta[_AS_JSON] = "--json" in list(itertools.takewhile(lambda word: word != "--", args))
         with _usage_errors(ctx):
             return super().parse_args(ctx, args)
@@ -90,13 +90,13 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
 
 
 def _misplaced(wrong: click.ClickException) -> click.ClickException:
-    """Say where an option belongs that every command has and a group has not."""
+    """Tell where to put an option that commands have and groups do not."""
     if not isinstance(wrong, click.NoSuchOption) or wrong.option_name not in _OF_COMMANDS:
         return wrong
     where = f"holdfast jobs list {wrong.option_name} …"
-    return click.UsageError(f"put {wrong.option_name} behind the command, such as: {where}", ctx=wrong.ctx)
+    return click.UsageError(f"put {wrong.option_name} after the command, for example: {where}", ctx=wrong.ctx)
 
 
 def main() -> None:
-    """The `holdfast` program."""
+    """Run the `holdfast` program."""
     cli(prog_name="holdfast")

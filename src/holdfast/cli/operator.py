@@ -1,4 +1,4 @@
-"""Who acts and why, for the audit; and durations as people write them."""
+"""Actor and reason for the audit log, and durations as text."""
 
 from __future__ import annotations
 
@@ -29,34 +29,38 @@ class Duration(click.ParamType[Any]):
             return None
         seconds = seconds_of(value)
         if seconds is None:
-            self.fail(f"{value!r} is not a duration; write seconds, or such as 30m, 12h, 7d", param, ctx)
+            self.fail(f"{value!r} is not a duration; write seconds, or for example 30m, 12h, 7d", param, ctx)
         return seconds
 
 
 def actor_option(command: F) -> F:
-    """`--actor`."""
+    """Adds `--actor`."""
     return click.option(
-        "--actor", envvar="HOLDFAST_ACTOR", default=whoami, metavar="NAME", help="Who acts. [default: you, this host]"
+        "--actor",
+        envvar="HOLDFAST_ACTOR",
+        default=whoami,
+        metavar="NAME",
+        help="The actor to record. [default: you, this host]",
     )(command)
 
 
 def reason_option(command: F) -> F:
-    """`--reason`."""
-    return click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit.")(command)
+    """Adds `--reason`."""
+    return click.option("--reason", default="", metavar="TEXT", help="Reason; kept in the audit log.")(command)
 
 
 def tenant_option(command: F) -> F:
-    """`--tenant`."""
-    return click.option("--tenant", metavar="NAME", help="Of this tenant. [default: of none]")(command)
+    """Adds `--tenant`."""
+    return click.option("--tenant", metavar="NAME", help="The tenant. [default: none]")(command)
 
 
 def view_option(command: F) -> F:
-    """`--tenant`, where without it all tenants are meant."""
-    return click.option("--tenant", metavar="NAME", help="Only what is this tenant's.")(command)
+    """Adds `--tenant`, where all tenants are meant without it."""
+    return click.option("--tenant", metavar="NAME", help="Only this tenant.")(command)
 
 
 def whoami() -> str:
-    """The user and the host of this process."""
+    """Return the user and the host of this process."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -65,7 +69,7 @@ def whoami() -> str:
 
 
 def for_people(seconds: float | None) -> str:
-    """A duration in its largest whole unit."""
+    """Format a duration in its largest whole unit."""
     if seconds is None:
         return "default"
     for unit in ("w", "d", "h", "m"):

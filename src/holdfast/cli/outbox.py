@@ -1,4 +1,4 @@
-"""`holdfast outbox`: what waits for its destination, what was abandoned, and how to try again."""
+"""`holdfast outbox`: pending and abandoned entries, and how to retry them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .output import print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def outbox() -> None:
-    """See outboxes, and have their events tried again."""
+    """List outboxes, and retry their entries."""
 
 
 @outbox.command("list", cls=Command)
@@ -24,7 +24,7 @@ def outbox() -> None:
 @json_option
 @target_options
 def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """How each outbox stands that has entries."""
+    """List the outboxes that have entries."""
     found = _outboxes(find_app(app_name, store), tenant).list()
     if as_json:
         print_json({"outboxes": [asdict(counts) for counts in found]})
@@ -44,15 +44,15 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
 def retry(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Try now what waits for its time or is parked. What is being sent is not touched."""
+    """Retry scheduled and parked entries now. Entries being sent are unchanged."""
     due = _outboxes(find_app(app_name, store), tenant).retry(name, **who)
     say({"outbox": name, "due": due}, f"{due:,} entries of {name} are due now", as_json)
 
 
 @outbox.command(cls=Command)
 @click.argument("name")
-@click.option("--older-than", type=Duration(), help="Only those put so long ago, such as 30d; 0 is all.")
-@click.option("--apply", is_flag=True, help="Do it; otherwise it is only shown. Needs --older-than.")
+@click.option("--older-than", type=Duration(), help="Only entries older than this, such as 30d; 0 is all.")
+@click.option("--apply", is_flag=True, help="Retry them; without it, preview only. Needs --older-than.")
 @view_option
 @actor_option
 @reason_option
@@ -70,20 +70,20 @@ def drain(
     debug: bool,
     **who: str,
 ) -> None:
-    """Show abandoned entries by kind; with --apply they are tried again."""
+    """List abandoned entries by kind; with --apply retry them."""
     if apply and older_than is None:
-        raise click.UsageError("--apply needs --older-than: the age of the entries, such as 30d, or 0 for all of them")
+        raise click.UsageError("--apply needs --older-than: the minimum age of the entries, such as 30d, or 0 for all")
     report = _outboxes(find_app(app_name, store), tenant).drain(name, older_than=older_than, apply=apply, **who)
     if as_json:
         print_json({"outbox": name, "applied": apply, "kinds": dict(report.by_kind), "left": report.left})
         return
     rows = [(kind or "(none)", n) for kind, n in report.by_kind.items()]
-    print_table(("kind", "abandoned#"), rows, empty=f"nothing of {name} is abandoned")
+    print_table(("kind", "abandoned#"), rows, empty=f"{name} has no abandoned entries")
     if report.total:
         again = "--apply" if older_than is not None else "--older-than 0 --apply"
-        click.echo("they are pending again" if apply else f"nothing was changed; repeat with {again}")
+        click.echo("they are pending again" if apply else f"preview only; to retry them, add {again}")
     if report.left:
-        click.echo(f"{report.left:,} were replayed too often and stay abandoned")
+        click.echo(f"{report.left:,} have used up their retries and stay abandoned")
 
 
 def _outboxes(app: App, tenant: str | None) -> Outboxes:

@@ -1,4 +1,4 @@
-"""Answers: tables for people, JSON for programs. Logs and errors go elsewhere."""
+"""Output: tables for people, JSON for programs. Logs and errors go to standard error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE_STYLES: Final = {
 
 
 def console_for(*, stderr: bool = False) -> Console:
-    """Colours and the terminal's width on a terminal; plain, uncut lines elsewhere."""
+    """Return a console: colours and the terminal's width on a terminal; plain, unwrapped lines elsewhere."""
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty()
     return Console(
@@ -39,7 +39,7 @@ def console_for(*, stderr: bool = False) -> Console:
 
 
 def say(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    """The answer of a command that acts: facts for programs, a line for people."""
+    """Print the result of an action: JSON for programs, a line for people."""
     if as_json:
         print_json(facts)
     else:
@@ -51,18 +51,18 @@ def print_json(value: Any) -> None:
 
 
 def json_line(value: Any) -> str:
-    """The same on one line, for what comes one after the other."""
+    """Print JSON on one line, for output that comes in sequence."""
     return json.dumps(value, ensure_ascii=False, default=_text)
 
 
 def plain(shape: msgspec.Struct) -> dict[str, Any]:
-    """What is shown over HTTP too, as `print_json` takes it."""
+    """Return a shape of the HTTP API as `print_json` takes it."""
     found: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(datetime,))
     return found
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
-    """A table. Columns whose name ends with `#` are numbers, those that end with `…` may be broken into lines."""
+    """Print a table. Columns ending with `#` are numbers, those ending with `…` may wrap."""
     console = console_for()
     if not rows:
         console.print(empty)
@@ -77,7 +77,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Names and values, a line each; those without a value are left out."""
+    """Print names and values, one per line; those without a value are left out."""
     console = console_for()
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
@@ -94,7 +94,7 @@ def cell(value: object) -> Text:
 
 
 def instant(micros: int | None, *, exact: bool = True) -> str | None:
-    """ISO 8601 in UTC, by the microsecond for programs and by the second for people."""
+    """Format a time in ISO 8601 and UTC, with microseconds for programs and seconds for people."""
     if micros is None:
         return None
     at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)

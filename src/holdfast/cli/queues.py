@@ -1,4 +1,4 @@
-"""`holdfast queues`: see them, open and close them, set what holds for their jobs."""
+"""`holdfast queues`: state and settings of queues."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _DURATIONS: Final = (
 
 @click.group(epilog=EXIT_CODES)
 def queues() -> None:
-    """See queues, open and close them, set what holds for their jobs."""
+    """List queues, pause, resume, drain and disable them, and change their settings."""
 
 
 @queues.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every queue that has jobs or settings, with how many jobs are in each state. ~ marks an estimate."""
+    """List the queues that have jobs or settings, with job counts by state. ~ marks an estimate."""
     app = find_app(app_name, store)
     found, stranded = app.queues.list(), app.queues.stranded()
     if as_json:
@@ -57,7 +57,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @json_option
 @target_options
 def show(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """A queue's state and settings."""
+    """Show a queue's state and settings."""
     app = find_app(app_name, store)
     settings = app.queues.get(name)
     if name not in _there(app):
@@ -74,7 +74,7 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
 
 
 def _switch(verb: str, text: str) -> None:
-    """A command that opens or closes queues."""
+    """Return a command that changes the state of queues."""
 
     @queues.command(verb, cls=Command, help=text)
     @click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
@@ -86,7 +86,7 @@ def _switch(verb: str, text: str) -> None:
         names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
     ) -> None:
         app = find_app(app_name, store)
-        # All are checked before the first is changed.
+        # All names are validated before the first queue is changed.
         states = [getattr(app.queues, verb)(name, **who).state for name in [check_queue(name) for name in names]]
         if as_json:
             print_json({"queues": [{"name": n, "state": str(s)} for n, s in zip(names, states, strict=True)]})
@@ -95,24 +95,29 @@ def _switch(verb: str, text: str) -> None:
             click.echo(f"queue {name} is {state}")
 
 
-_switch("pause", "Accept jobs but start none, in every worker. What runs goes on.")
+_switch("pause", "Accept jobs but start none, in every worker. Running jobs finish.")
 _switch("resume", "Accept and start jobs again.")
-_switch("drain", "Start what is there, and refuse new jobs.")
-_switch("disable", "Start nothing, and refuse new jobs.")
+_switch("drain", "Run the jobs in the queue, and reject new ones.")
+_switch("disable", "Start no jobs, and reject new ones.")
 
 
 @queues.command("set", cls=Command)
 @click.argument("name", metavar="QUEUE")
 @click.option("--retry", metavar="JSON", help='A retry policy, such as {"kind":"fixed","initial":5}, or "default".')
-@click.option("--timeout", type=Duration(default=True), default=..., help="For one run.")
-@click.option("--keep-succeeded", type=Duration(default=True), default=..., help="Keep jobs that succeeded; 0 deletes.")
-@click.option("--keep-failed", type=Duration(default=True), default=..., help="Keep jobs that failed.")
-@click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Keep jobs that were cancelled.")
-@click.option("--keep-expired", type=Duration(default=True), default=..., help="Keep jobs whose deadline passed.")
-@click.option("--keep-skipped", type=Duration(default=True), default=..., help="Keep jobs that were skipped.")
-@click.option("--cap", metavar="N", help='Keep at most so many finished jobs; "default" is without bound.')
-@click.option("--events", metavar="LEVEL", help='What the event log is told: off, outcomes, all, or "default".')
-@click.option("--keep-result", type=Duration(default=True), default=..., help="Keep results of jobs that succeeded.")
+@click.option("--timeout", type=Duration(default=True), default=..., help="Timeout of one run.")
+@click.option(
+    "--keep-succeeded",
+    type=Duration(default=True),
+    default=...,
+    help="Retention of succeeded jobs; 0 deletes them.",
+)
+@click.option("--keep-failed", type=Duration(default=True), default=..., help="Retention of failed jobs.")
+@click.option("--keep-cancelled", type=Duration(default=True), default=..., help="Retention of cancelled jobs.")
+@click.option("--keep-expired", type=Duration(default=True), default=..., help="Retention of expired jobs.")
+@click.option("--keep-skipped", type=Duration(default=True), default=..., help="Retention of skipped jobs.")
+@click.option("--cap", metavar="N", help='Maximum number of finished jobs to keep; "default" is unlimited.')
+@click.option("--events", metavar="LEVEL", help='Events to log: off, outcomes, all, or "default".')
+@click.option("--keep-result", type=Duration(default=True), default=..., help="Retention of results.")
 @actor_option
 @reason_option
 @json_option
@@ -131,7 +136,7 @@ def set_(
     debug: bool,
     **durations: Any,
 ) -> None:
-    """Set what holds for a queue's jobs. Durations are seconds or such as 30m, 12h, 7d; "default" takes one back."""
+    """Change a queue's settings. Durations are in seconds, or for example 30m, 12h, 7d; "default" resets one."""
     changes: dict[str, Any] = {key: value for key, value in durations.items() if value is not ...}
     if retry is not None:
         changes["retry"] = None if retry == "default" else _policy(retry)
@@ -156,7 +161,7 @@ def _there(app: App) -> set[str]:
 
 
 def settings_data(settings: QueueSettings) -> dict[str, Any]:
-    """A queue's settings for programs; durations in seconds."""
+    """Return a queue's settings as JSON; durations in seconds."""
     return plain(of_queue_settings(settings))
 
 
@@ -171,7 +176,7 @@ def _policy(text: str) -> RetryPolicy:
     try:
         return msgspec.json.decode(text, type=RetryPolicy)
     except msgspec.DecodeError as wrong:
-        raise InvalidInput(f"the retry policy is wrong: {wrong}{allowed_values(RetryPolicy, str(wrong))}") from wrong
+        raise InvalidInput(f"invalid retry policy: {wrong}{allowed_values(RetryPolicy, str(wrong))}") from wrong
 
 
 def _view_data(view: QueueView) -> dict[str, Any]:

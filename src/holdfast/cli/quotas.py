@@ -1,4 +1,4 @@
-"""`holdfast quotas`: so many within a window, so many at once."""
+"""`holdfast quotas`: limits per time window, and concurrency."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class _Count(click.ParamType[Any]):
         try:
             return int(value)
         except ValueError:
-            self.fail(f"{value!r} is not a whole number; write such as 100, or none", param, ctx)
+            self.fail(f"{value!r} is not a whole number; write for example 100, or none", param, ctx)
 
 
 @click.group(epilog=EXIT_CODES)
 def quotas() -> None:
-    """See quotas, set and delete them."""
+    """List, set and delete quotas."""
 
 
 @quotas.command("list", cls=Command)
@@ -39,7 +39,7 @@ def quotas() -> None:
 @json_option
 @target_options
 def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every quota and how it stands."""
+    """List the quotas with their use."""
     found = _quotas(app_name, store, tenant).list(limit=1_000)
     if as_json:
         print_json({"quotas": [quota_data(quota) for quota in found]})
@@ -56,7 +56,7 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
         )
         for one in found
     ]
-    names = ("quota", "allows", "used#", "at once#", "active#", "blocked#", "set by")
+    names = ("quota", "allows", "used#", "concurrency#", "active#", "blocked#", "set by")
     print_table(names, rows, empty="no quotas")
 
 
@@ -66,17 +66,17 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
 @json_option
 @target_options
 def show(name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """One quota and how it stands."""
+    """Show a quota with its use."""
     quota = _quotas(app_name, store, tenant).get(name)
-    text = f"{quota.name}: {_rate(quota)}, {quota.used} used; {_most(quota)} at once, {quota.active} active"
+    text = f"{quota.name}: {_rate(quota)}, {quota.used} used; concurrency {_most(quota)}, {quota.active} active"
     say(quota_data(quota), f"{text}; {quota.admitted} admitted and {quota.refused} refused so far", as_json)
 
 
 @quotas.command("set", cls=Command)
 @click.argument("name")
-@click.option("--limit", type=_Count(), metavar="N", help="So many within the window; none takes it away.")
-@click.option("--window", type=Duration(), help="Seconds, or such as 1h.")
-@click.option("--concurrency", type=_Count(), metavar="N", help="So many at once; none takes it away.")
+@click.option("--limit", type=_Count(), metavar="N", help="Maximum number per window; none removes it.")
+@click.option("--window", type=Duration(), help="Seconds, or for example 1h.")
+@click.option("--concurrency", type=_Count(), metavar="N", help="Concurrency; none removes it.")
 @tenant_option
 @actor_option
 @reason_option
@@ -85,14 +85,14 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
 def set_(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any
 ) -> None:
-    """Make or change a quota. What is left out stays."""
+    """Create or change a quota. Options left out are unchanged."""
     where = _quotas(app_name, store, tenant)
     given: dict[str, Any] = {
         key: None if value == "none" else value for key, value in what.items() if value is not None
     }
     changed = where.set(name, **given)
     quota = where.get(name)
-    text = f"quota {name}: {_rate(quota)}, {_most(quota)} at once" if changed else f"quota {name} was so already"
+    text = f"quota {name}: {_rate(quota)}, concurrency {_most(quota)}" if changed else f"quota {name} was already set"
     say({"changed": changed, **quota_data(quota)}, text, as_json)
 
 
@@ -106,13 +106,13 @@ def set_(
 def delete(
     name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str
 ) -> None:
-    """Forget a quota. Jobs that name it fail from then on."""
+    """Delete a quota. Jobs that use it fail from then on."""
     removed = _quotas(app_name, store, tenant).delete(name, **who)
     say({"removed": removed}, "removed" if removed else "there was no such quota", as_json)
 
 
 def quota_data(quota: Quota) -> dict[str, Any]:
-    """A quota for programs; the window in seconds."""
+    """Return a quota as JSON; the window in seconds."""
     return plain(of_quota(quota))
 
 
@@ -122,8 +122,8 @@ def _quotas(app_name: str | None, store: str | None, tenant: str | None) -> Quot
 
 
 def _rate(quota: Quota) -> str:
-    return "any number" if quota.limit is None else f"{quota.limit} in {for_people(quota.window)}"
+    return "unlimited" if quota.limit is None else f"{quota.limit} in {for_people(quota.window)}"
 
 
 def _most(quota: Quota) -> str:
-    return "any number" if quota.concurrency is None else str(quota.concurrency)
+    return "unlimited" if quota.concurrency is None else str(quota.concurrency)

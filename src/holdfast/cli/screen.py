@@ -1,4 +1,4 @@
-"""How `holdfast top` looks."""
+"""The layout of `holdfast top`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _QUEUE_COLUMNS: Final = (
 )  # fmt: skip
 _TABLES: Final = 3
 _HEAD: Final = 4
-"""Lines that the first line, headings and spaces take, of each table."""
+"""Lines taken by the first line, headings and spaces of each table."""
 
 
 def draw(view: View, now: str, height: int | None) -> Group:
-    """One frame of at most that many lines."""
+    """Return one frame of at most that many lines."""
     rows = _shares(height, (len(worth_showing(view.queues)), len(view.workers), len(view.errors)))
     tables = (_queues(view, rows[0]), _workers(view, rows[1]), _errors(view, rows[2]))
     return Group(_title(view, now), "", tables[0], "", tables[1], "", tables[2])
@@ -67,12 +67,14 @@ def _queue_cells(view: View, queue: QueueStats) -> list[str]:
 
 def _state(queue: QueueStats) -> str:
     if queue.state == "active" and not queue.workers:
-        return "not served"
+        return "no worker"
     return f"cooling {age(queue.cooling)}" if queue.state == "active" and queue.cooling else queue.state
 
 
 def _workers(view: View, most: int) -> Table:
-    table = _table("worker", "state", "queues", "running#", "slots#", "cpu#", "memory#", "claim p99#", "last beat#")
+    table = _table(
+        "worker", "state", "queues", "running#", "slots#", "cpu#", "memory#", "claim p99#", "last heartbeat#"
+    )
     for worker in view.workers[:most]:
         cpu, memory, claim = worker_vitals(worker)
         slots = (str(worker.running), str(worker.slots))
@@ -91,7 +93,7 @@ def _errors(view: View, most: int) -> Table:
 
 
 def _shares(height: int | None, wanted: tuple[int, int, int]) -> tuple[int, int, int]:
-    """How many rows each table gets: queues before workers before errors, but some for each."""
+    """Return the number of rows per table: queues before workers before errors, but some for each."""
     if height is None:
         return wanted
     left = max(_TABLES, height - _TABLES * 2 - _HEAD)

@@ -11,32 +11,32 @@ from .locate import find_app
 
 @click.command(cls=Command)
 @click.argument("where", metavar="MODULE:APP", required=False)
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen. [default: 127.0.0.1]")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, metavar="PORT", help="[default: 8787]")
 @click.option(
     "--auth",
     type=click.Choice(["required", "off"]),
-    help="Whether callers need a token. [default: off on loopback under its own name, else required]",
+    help="Require a token, or not. [default: off on loopback under its own name, else required]",
 )
-@click.option(
-    "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which the site is called; repeatable."
-)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="An allowed host name; repeatable.")
 @click.option(
     "--allow-origin",
     "origins",
     multiple=True,
     metavar="ORIGIN",
-    help="A site whose pages may call the API, such as https://app.example.com; repeatable. [default: none]",
+    help="An origin whose pages may call the API, such as https://app.example.com; repeatable. [default: none]",
 )
 @click.option(
-    "--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its certificate, for HTTPS."
+    "--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="TLS certificate, for HTTPS."
 )
-@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="The key of the certificate.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy before it speaks HTTPS and says who calls.")
+@click.option(
+    "--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Private key of the certificate."
+)
+@click.option("--behind-proxy", is_flag=True, help="A trusted proxy terminates HTTPS and forwards client addresses.")
 @click.option(
     "--chores/--no-chores",
     default=True,
-    help="Whether it also rescues jobs, fires schedules, prunes and delivers webhooks. [default: it does]",
+    help="Also rescue jobs, run schedules, delete old data and deliver webhooks. [default: yes]",
 )
 @target_options
 def serve(  # noqa: PLR0917 - click gives them by name
@@ -54,7 +54,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
     store: str | None,
     debug: bool,
 ) -> None:
-    """Serve the HTTP API and the dashboard until told to stop."""
+    """Serve the HTTP API and the dashboard until stopped."""
     try:
         from ..web import serving
     except ModuleNotFoundError as missing:
@@ -76,4 +76,4 @@ def serve(  # noqa: PLR0917 - click gives them by name
 
 
 def _say(address: str, auth: str) -> None:
-    click.echo(f"Holdfast on {address}" + ("" if auth == "required" else " (for this machine only, without tokens)"))
+    click.echo(f"Holdfast on {address}" + ("" if auth == "required" else " (this machine only, no token needed)"))

@@ -1,4 +1,4 @@
-"""Jobs and workers as JSON for programs. The names are those of `holdfast.shapes`, and a promise."""
+"""Jobs and workers as JSON. The field names are those of `holdfast.shapes`, and stable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .output import plain
 
 
 def job_brief(job: JobRecord) -> dict[str, Any]:
-    """A job in a list: without its arguments and its result, which may be large."""
+    """Return a job for a list: without arguments and result, which may be large."""
     return plain(of_job_brief(job))
 
 
 def job_whole(job: JobRecord, attempts: list[Attempt], demands: Demands, artifacts: list[Artifact]) -> dict[str, Any]:
-    """Everything about a job."""
+    """Return a job with all its details."""
     return plain(with_artifacts(of_job(job, attempts, demands), artifacts))
 
 

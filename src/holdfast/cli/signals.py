@@ -1,4 +1,4 @@
-"""`holdfast signals`: send one, and see what waits for one."""
+"""`holdfast signals`: send signals, and list what waits for one."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from .output import instant, plain, print_json, print_table
 
 @click.group(epilog=EXIT_CODES)
 def signals() -> None:
-    """Send signals to jobs, and see what waits for one."""
+    """Send signals to jobs, and list what waits for one."""
 
 
 @signals.command(cls=Command)
 @click.argument("target")
 @click.option("--name", metavar="NAME", help="The signal's name; needed unless TARGET is a token.")
-@click.option("--payload", metavar="JSON", default="null", help="What it says. [default: null]")
-@click.option("--key", metavar="KEY", help="A second signal with the same key is the same signal.")
-@click.option("--source", metavar="NAME", default="", help="Who sends it.")
-@click.option("--tenant", metavar="NAME", help="As if jobs of other tenants did not exist.")
+@click.option("--payload", metavar="JSON", default="null", help="The payload. [default: null]")
+@click.option("--key", metavar="KEY", help="Idempotency key: repeating it changes nothing.")
+@click.option("--source", metavar="NAME", default="", help="The source to record.")
+@click.option("--tenant", metavar="NAME", help="Only jobs of this tenant.")
 @json_option
 @target_options
 def send(
     target: str, payload: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any
 ) -> None:
-    """Send a signal to a job by its id, or with a waitpoint's token; - reads that from standard input."""
+    """Send a signal to a job by id, or with a waitpoint's token; - reads the token from standard input."""
     meant = sys.stdin.readline().strip() if target == "-" else target
     sent = find_app(app_name, store).signal(meant, payload=_payload(payload), **more)
     if as_json:
         print_json(plain(of_sent(sent)))
     elif sent.again:
-        click.echo(f"job {sent.job_id} had it already, as signal {sent.seq}")
+        click.echo(f"job {sent.job_id}: already stored as signal {sent.seq}")
     else:
-        click.echo(f"job {sent.job_id} {'goes on' if sent.effect == 'resumed' else 'has it'}, as signal {sent.seq}")
+        click.echo(f"job {sent.job_id}: {'resumed by' if sent.effect == 'resumed' else 'stored as'} signal {sent.seq}")
     if sent.waits_for and not as_json:
-        click.echo(f"it waits for {', '.join(sent.waits_for)}; this one is kept for a later wait")
+        click.echo(f"the job waits for {', '.join(sent.waits_for)}; this signal is kept for a later wait")
 
 
 @signals.command(cls=Command)
 @click.argument("job", required=False)
 @click.option("--tenant", metavar="NAME")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, metavar="N", help="[default: 100]")
-@click.option("--after", metavar="ID", default="", help="Only those after this one: the `next` of the page before.")
+@click.option("--after", metavar="ID", default="", help="Only those after this one: the `next` of the previous page.")
 @json_option
 @target_options
 def pending(
     job: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any
 ) -> None:
-    """Waitpoints that take a signal, and names that jobs wait for, of one job or of all, without their tokens."""
+    """List open waitpoints, and signals that jobs wait for, of one job or of all, without their tokens."""
     found = find_app(app_name, store).signals.pending(job, limit=limit, **more)
     more_after = found[-1].id if len(found) == limit else None
     if as_json:
@@ -68,10 +68,10 @@ def pending(
     ]  # fmt: skip
     columns = ("waitpoint", "name", "job", "task…", "awaited", "expires", "refused#")
     print_table(
-        columns, rows, empty="nothing is pending; jobs that wait otherwise: holdfast jobs list --state suspended"
+        columns, rows, empty="nothing pending; for other waiting jobs see: holdfast jobs list --state suspended"
     )
     if more_after:
-        click.echo(f"\nthere may be more: --after {more_after}")
+        click.echo(f"\nmore: --after {more_after}")
 
 
 @signals.command(cls=Command)
@@ -81,19 +81,19 @@ def pending(
 @json_option
 @target_options
 def received(job: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any) -> None:
-    """The signals that a job was sent, newest first, without their payloads."""
+    """List the signals sent to a job, newest first, without their payloads."""
     found = find_app(app_name, store).signals.received(job, **more)
     if as_json:
         print_json({"signals": [plain(of_letter(one)) for one in found]})
         return
     rows = [(one.seq, one.name, one.source, instant(one.at, exact=False), one.taken_by or "unread") for one in found]
-    print_table(("#", "name", "from", "at", "taken by…"), rows, empty="no signals")
+    print_table(("#", "name", "from", "at", "consumed by…"), rows, empty="no signals")
 
 
 @signals.command(cls=Command)
 @click.argument("job")
-@click.option("--payload", metavar="JSON", default="null", help="What the job gets as its answer. [default: null]")
-@click.option("--tenant", metavar="NAME", help="As if jobs of other tenants did not exist.")
+@click.option("--payload", metavar="JSON", default="null", help="The answer for the job. [default: null]")
+@click.option("--tenant", metavar="NAME", help="Only jobs of this tenant.")
 @actor_option
 @reason_option
 @json_option
@@ -101,12 +101,12 @@ def received(job: str, app_name: str | None, store: str | None, as_json: bool, d
 def resume(
     job: str, payload: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any
 ) -> None:
-    """Let a suspended job go on, whatever it waits for."""
+    """Resume a suspended job, whatever it waits for."""
     find_app(app_name, store).signals.resume(job, _payload(payload), **more)
     if as_json:
         print_json({"job_id": job, "resumed": True})
     else:
-        click.echo(f"job {job} goes on")
+        click.echo(f"job {job} resumed")
 
 
 def _payload(text: str) -> Any:
@@ -114,5 +114,5 @@ def _payload(text: str) -> Any:
         return json.loads(text)
     except ValueError as wrong:
         raise click.BadParameter(
-            f"{text!r} is not JSON: {wrong}; a text needs quotes", param_hint="--payload"
+            f"{text!r} is not valid JSON: {wrong}; a string needs quotes", param_hint="--payload"
         ) from None

@@ -1,4 +1,4 @@
-"""`holdfast spill`: jobs that were kept in files because the store could not take them."""
+"""`holdfast spill`: jobs kept in files because the store was unavailable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _folder = click.argument("folder", type=click.Path(exists=True, file_okay=False,
 
 @click.group(epilog=EXIT_CODES)
 def spill() -> None:
-    """See and replay jobs that were kept in files while the store was away."""
+    """List and replay jobs that were kept in files while the store was unavailable."""
 
 
 @spill.command("list", cls=Command)
@@ -24,7 +24,7 @@ def spill() -> None:
 @json_option
 @target_options
 def list_(folder: Path, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """The files that wait, oldest first, and those that were put aside with the reason."""
+    """List the pending files, oldest first, and the rejected ones with the reason."""
     found = Spill(folder, find_app(app_name, store).open)
     rows = [(path.name, path.stat().st_size, "") for path in found.waiting()]
     rows += [(f"bad/{path.name}", path.stat().st_size, _reason(path)) for path in found.bad()]
@@ -39,7 +39,7 @@ def list_(folder: Path, app_name: str | None, store: str | None, as_json: bool, 
 @json_option
 @target_options
 def replay(folder: Path, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Bring what waits into the store, in order. Stops at the first that it cannot take now."""
+    """Store the jobs of pending files, in order. Stops at the first that cannot be stored now."""
     found = Spill(folder, find_app(app_name, store).open)
     before = len(found.bad())
     stored = found.replay()
@@ -47,7 +47,7 @@ def replay(folder: Path, app_name: str | None, store: str | None, as_json: bool,
     if as_json:
         print_json({"stored": stored, "put_aside": aside})
     else:
-        click.echo(f"jobs stored: {stored}, files put aside: {aside}")
+        click.echo(f"jobs stored: {stored}, files rejected: {aside}")
 
 
 def _reason(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`holdfast stats`: how the queues and tasks fare, now and in the last minutes."""
+"""`holdfast stats`: statistics of queues and tasks, current and per minute."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ from .locate import find_app
 from .output import console_for, print_json, print_table
 
 _EVENTS: Final = ("enqueued", "started", "succeeded", "failed", "retried")
-_NOTHING: Final = "nothing happened, or no worker keeps the numbers"
+_NOTHING: Final = "no data: nothing ran, or no worker recorded statistics"
 
 
 @click.command(cls=Command)
-@click.option("--by", type=click.Choice(["queue", "task"]), default="queue", help="What is counted. [default: queue]")
-@click.option("--queue", metavar="QUEUE", help="Only this one.")
+@click.option(
+    "--by", type=click.Choice(["queue", "task"]), default="queue", help="Group by queue or task. [default: queue]"
+)
+@click.option("--queue", metavar="QUEUE", help="Only this queue.")
 @click.option(
     "--minutes",
     type=click.IntRange(1, MOST_OF_TASKS),
-    help="How far the rates look back. [default: 5, up to 240; by task 60, up to 1440]",
+    help="Minutes to include. [default: 5, up to 240; by task 60, up to 1440]",
 )
 @json_option
 @target_options
@@ -48,13 +50,13 @@ def stats(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """How the queues fare: jobs by label, rates and latencies of the last closed minutes, the store's health.
+    """Show statistics of queues: jobs by label, rates and latencies of the last complete minutes, the store's health.
 
-    ~ marks an estimate. Rates are per minute; of latencies the worst minute is shown. With --by task: what each task
-    did in the last closed minutes.
+    ~ marks an estimate. Rates are per minute; latencies are those of the worst minute. With --by task: the figures of
+    each task over the last complete minutes.
     """
     if by == "task" and queue is not None:
-        raise click.UsageError("--queue cannot be given with --by task: a task is counted over all its queues")
+        raise click.UsageError("--queue cannot be combined with --by task: tasks are counted over all queues")
     app = find_app(app_name, store)
     if by == "task":
         _by_task(app, minutes or 60, as_json=as_json)
@@ -86,7 +88,7 @@ def _by_task(app: App, minutes: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"minutes": minutes, "tasks": [task_data(one) for one in found]})
         return
-    console_for().print(f"the last {minutes} closed minutes", style="bold")
+    console_for().print(f"the last {minutes} complete minutes", style="bold")
     rows = [
         (
             one.task,
@@ -129,7 +131,9 @@ def state_of(queue: QueueStats) -> str:
 
 def _show_rates(rates: list[Throughput], minutes: int) -> None:
     console = console_for()
-    console.print(f"\nper minute, over the last {minutes} closed; latencies of the worst of them", style="bold")
+    console.print(
+        f"\nper minute, over the last {minutes} complete minutes; latencies of the worst minute", style="bold"
+    )
     rows = [
         (
             queue_name(rate.queue),

@@ -20,7 +20,9 @@ from .shapes import decoded, error_line
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID")
-@click.option("--from", "from_step", required=True, metavar="STEP", help="Its name, NAME#2, or a key of `jobs show`.")
+@click.option(
+    "--from", "from_step", required=True, metavar="STEP", help="Name of the step, NAME#2, or a key from `jobs show`."
+)
 @actor_option
 @reason_option
 @json_option
@@ -36,12 +38,12 @@ def fork(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Begin a durable job again from a step: a new job that keeps what this one did before."""
+    """Fork a durable job from a step: a new job that keeps the results recorded before it."""
     made = find_app(app_name, store).jobs.fork(job_id, from_step=from_step, actor=actor, reason=reason)
     if as_json:
         print_json({"id": made.id, "forked_from": job_id, "from_step": from_step})
     else:
-        click.echo(f"{made.id} goes on from {from_step}")
+        click.echo(f"{made.id} continues from {from_step}")
 
 
 def step_data(step: Step) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`holdfast jobs tail`, and the progress of a job on the screen."""
+"""`holdfast jobs tail`, and the progress of a job."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from .output import json_line, plain
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID")
-@click.option("--after", metavar="CURSOR", help="Go on behind this frame. [default: from the first]")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Such as output, stdout, stderr, log.")
-@click.option("--durable", is_flag=True, help="Leave best-effort frames out.")
-@click.option("--no-follow", is_flag=True, help="End with what is there now.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End after so long without a frame.")
+@click.option("--after", metavar="CURSOR", help="Resume after this frame. [default: from the first]")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="For example output, stdout, stderr, log.")
+@click.option("--durable", is_flag=True, help="Skip best-effort frames.")
+@click.option("--no-follow", is_flag=True, help="Stop at the end of the current output.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without a frame."
+)
 @json_option
 @target_options
 def tail(
@@ -40,7 +42,7 @@ def tail(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Print what a job says, from the first word until it has ended. With --json each line is a frame."""
+    """Print a job's output from the start until it has finished. With --json each line is a frame."""
     app = find_app(app_name, store)
     patience = 0 if no_follow else timeout
     said: list[str] = []
@@ -59,7 +61,7 @@ def tail(
 
 
 def _say_where_it_is(app: App, job_id: str, said: Sequence[str] = ()) -> list[str]:
-    """On standard error, unless it was said: for whoever waits for a job that says nothing, or no more."""
+    """Print once, on standard error, why a silent job is not running."""
     found = app.jobs.explain(job_id)
     codes = [reason.code for reason in found.reasons]
     if found.job.state is not JobState.SUCCEEDED and codes != said:
@@ -69,7 +71,7 @@ def _say_where_it_is(app: App, job_id: str, said: Sequence[str] = ()) -> list[st
 
 
 def shown(frame: Frame, before: str = "") -> str:
-    """A frame for people: text as it is, anything else on a line of its own."""
+    """Format a frame: text as it is, anything else on its own line."""
     if isinstance(frame.data, str):
         return "".join(character if _is_plain(character) else "\ufffd" for character in frame.data)
     begin = "\n" if before and not before.endswith("\n") else ""
@@ -85,16 +87,16 @@ def shown(frame: Frame, before: str = "") -> str:
 
 
 def progress_data(progress: Progress) -> dict[str, Any] | None:
-    """How far a job is, for programs."""
+    """Return a job's progress as JSON."""
     return None if progress.at is None else plain(of_progress(progress))
 
 
 def progress_line(progress: Progress) -> str | None:
-    """How far a job is, in one line."""
+    """Format a job's progress in one line."""
     percent = None if progress.percent is None else f"{progress.percent:.3g} %"
     return ", ".join(fact for fact in (percent, progress.stage, progress.message) if fact) or None
 
 
 def _is_plain(character: str) -> bool:
-    """What a job prints must not move the cursor of whoever reads it, or rename his window."""
+    """Remove control characters: output of a job must not move the cursor or change the window title."""
     return character in "\n\t" or unicodedata.category(character) != "Cc"

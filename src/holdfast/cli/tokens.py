@@ -1,4 +1,4 @@
-"""`holdfast tokens`: who may come in over HTTP. A secret is printed once, when its token is made."""
+"""`holdfast tokens`: access tokens of the HTTP API. A secret is printed once, when its token is created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .output import instant, plain, print_json, print_table, say
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names with commas between."""
+    """Comma-separated names."""
 
     name = "names"
 
@@ -27,17 +27,17 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 @click.group(epilog=EXIT_CODES)
 def tokens() -> None:
-    """Make, see and revoke the tokens of the HTTP API and the dashboard."""
+    """Create, list and revoke tokens of the HTTP API and the dashboard."""
 
 
 @tokens.command(cls=Command)
 @click.argument("name")
-@click.option("--role", type=click.Choice(list(ROLES)), help="What it is good for, by a name.")
-@click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="What it is good for, one by one.")
-@click.option("--tenant", metavar="NAME", help="It reaches this tenant's part alone. [default: the whole store]")
-@click.option("--expires", type=Duration(), help="How long it is good for, such as 30d. [default: until it is revoked]")
-@click.option("--queues", type=Names(), default=(), help="Confine it to jobs of these queues. [default: all]")
-@click.option("--tasks", type=Names(), default=(), help="Confine it to jobs of these tasks. [default: all]")
+@click.option("--role", type=click.Choice(list(ROLES)), help="Role of the token.")
+@click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="Scope of the token; repeatable.")
+@click.option("--tenant", metavar="NAME", help="Restrict it to this tenant. [default: the whole store]")
+@click.option("--expires", type=Duration(), help="Expires in, such as 30d. [default: never]")
+@click.option("--queues", type=Names(), default=(), help="Restrict it to jobs of these queues. [default: all]")
+@click.option("--tasks", type=Names(), default=(), help="Restrict it to jobs of these tasks. [default: all]")
 @actor_option
 @reason_option
 @json_option
@@ -51,15 +51,15 @@ def create(
     debug: bool,
     **what: Any,
 ) -> None:
-    """Make a token; prints its secret, once."""
+    """Create a token and print its secret, once."""
     made = find_app(app_name, store).access.create(name, scopes=scopes or None, **what)
     if as_json:
         print_json({**token_data(made.token), "secret": made.secret})
         return
     until = instant(made.token.expires_at, exact=False)
-    # Beside the answer, which is the secret alone: `TOKEN=$(holdfast tokens create …)`.
-    click.echo(f"token {name} is good for {_good_for(made.token)}, until {until or 'it is revoked'}", err=True)
-    click.echo("its secret, which is not stored and not shown again:", err=True)
+    # On standard error; the secret alone is on standard output: `TOKEN=$(holdfast tokens create …)`.
+    click.echo(f"token {name}: {_permissions(made.token)}; expires {until or 'never'}", err=True)
+    click.echo("its secret, which is not shown again:", err=True)
     click.echo(made.secret)
 
 
@@ -67,7 +67,7 @@ def create(
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every token, without its secret."""
+    """List the tokens, without their secrets."""
     found = _all(find_app(app_name, store).access)
     if as_json:
         print_json({"tokens": [token_data(token) for token in found]})
@@ -77,7 +77,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
             token.id,
             token.name,
             token.state,
-            _good_for(token),
+            _permissions(token),
             token.tenant,
             instant(token.created_at, exact=False),
             instant(token.expires_at, exact=False),
@@ -85,8 +85,8 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         )
         for token in found
     ]
-    columns = ("id", "name", "state", "good for…", "tenant", "since", "until", "last used")
-    print_table(columns, rows, empty="no tokens yet; holdfast tokens create NAME --role viewer makes one")
+    columns = ("id", "name", "state", "role…", "tenant", "since", "until", "last used")
+    print_table(columns, rows, empty="no tokens yet; create one: holdfast tokens create NAME --role viewer")
 
 
 @tokens.command(cls=Command)
@@ -96,13 +96,13 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @json_option
 @target_options
 def revoke(token: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Refuse a token, by its id or name, and whoever has logged in with it, from now on."""
+    """Revoke a token by id or name, and its sessions."""
     revoked = find_app(app_name, store).access.revoke(token, **who)
-    say({"revoked": revoked}, f"token {token} is revoked" if revoked else "it was revoked already", as_json)
+    say({"revoked": revoked}, f"token {token} revoked" if revoked else "the token was already revoked", as_json)
 
 
 def token_data(token: Token) -> dict[str, Any]:
-    """A token for programs, without its secret."""
+    """Return a token as JSON, without its secret."""
     return plain(of_token(token))
 
 
@@ -113,7 +113,7 @@ def _all(access: Access) -> list[Token]:
     return found
 
 
-def _good_for(token: Token) -> str:
+def _permissions(token: Token) -> str:
     scopes = role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
     return scopes + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")

@@ -1,4 +1,4 @@
-"""`holdfast top`: queues, rates, workers and errors on one screen that keeps itself fresh."""
+"""`holdfast top`: a live view of queues, rates, workers and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .screen import draw
 
 
 class View:
-    """Everything that one frame shows, read at one time."""
+    """The data of one frame, read together."""
 
     def __init__(self, app: App, minutes: int) -> None:
         self.queues: list[QueueStats] = app.stats.queues()
@@ -50,15 +50,15 @@ class View:
 
 
 @click.command(cls=Command)
-@click.option("--every", type=click.FloatRange(0.2, 60), default=1.0, help="Seconds between two looks. [default: 1]")
-@click.option("--minutes", type=click.IntRange(1, 60), default=5, help="How far the rates look back. [default: 5]")
-@click.option("--once", is_flag=True, help="Print one frame and end.")
+@click.option("--every", type=click.FloatRange(0.2, 60), default=1.0, help="Seconds between updates. [default: 1]")
+@click.option("--minutes", type=click.IntRange(1, 60), default=5, help="Minutes to include in rates. [default: 5]")
+@click.option("--once", is_flag=True, help="Print one frame and exit.")
 @json_option
 @target_options
 def top(
     every: float, minutes: int, once: bool, app_name: str | None, store: str | None, as_json: bool, debug: bool
 ) -> None:
-    """A live view of queues, rates, workers and errors; q ends it. --json prints one frame for programs."""
+    """Show a live view of queues, rates, workers and errors; q quits. --json prints one frame."""
     app = find_app(app_name, store)
     if as_json:
         print_json(View(app, minutes).data())
@@ -80,12 +80,12 @@ def _live(app: App, console: Console, every: float, minutes: int) -> None:
 
 
 def _frame(app: App, minutes: int, console: Console) -> Group | Text:
-    """What to show; a store that is away for a moment does not end the view."""
+    """Return the data to show; a store that is briefly unavailable does not end the view."""
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
     try:
         view = View(app, minutes)
     except HoldfastError as error:
-        return Text(f"{now}  {describe(error)}; looking again", "red")
+        return Text(f"{now}  {describe(error)}; retrying", "red")
     return draw(view, now, console.height if console.is_terminal else None)
 
 
@@ -103,7 +103,7 @@ def _wait_for_quit(keys: bool, seconds: float) -> bool:
 
 @contextmanager
 def _single_keys() -> Iterator[bool]:
-    """Let the terminal hand over each key at once, unseen; False where there is no keyboard."""
+    """Let the terminal pass each key immediately, without echo; False if there is no keyboard."""
     if not sys.stdin.isatty():
         yield False
         return

@@ -1,4 +1,4 @@
-"""`holdfast webhooks`: who is told of what happens, and what became of telling them."""
+"""`holdfast webhooks`: endpoints and deliveries."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from .output import instant, plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def webhooks() -> None:
-    """See and change the endpoints of webhooks; see, test and replay deliveries."""
+    """Manage webhook endpoints; list, test and replay deliveries."""
 
 
 @webhooks.command(cls=Command)
 @click.argument("url")
 @click.option(
-    "--event", "events", multiple=True, metavar="KIND", help="Such as job.failed or flow; all of jobs without."
+    "--event",
+    "events",
+    multiple=True,
+    metavar="KIND",
+    help="Event kind or prefix, such as job.failed or flow. [default: all job events]",
 )
-@click.option("--tag", "tags", multiple=True, help="Only of jobs with this tag, or another one given.")
-@click.option("--concurrency", type=int, default=4, show_default=True, help="Deliveries under way at once.")
+@click.option("--tag", "tags", multiple=True, help="Only jobs with one of these tags; repeatable.")
+@click.option("--concurrency", type=int, default=4, show_default=True, help="Concurrent deliveries.")
 @tenant_option
 @actor_option
 @reason_option
@@ -41,9 +45,9 @@ def add(
     debug: bool,
     **what: Any,
 ) -> None:
-    """Tell a URL of what happens from now on; prints the secret that signs, once."""
+    """Add an endpoint for new events; prints its signing secret, once."""
     endpoint = find_app(app_name, store).webhooks.add(url, events=events or None, tags=tags or None, **what)
-    _say_secret(endpoint, f"endpoint {endpoint.id} is told of what happens; its secret:", as_json)
+    _say_secret(endpoint, f"endpoint {endpoint.id} added; its secret:", as_json)
 
 
 @webhooks.command("list", cls=Command)
@@ -51,28 +55,30 @@ def add(
 @json_option
 @target_options
 def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every endpoint."""
+    """List the endpoints."""
     app = find_app(app_name, store)
     found = (app if tenant is None else app.scoped(tenant)).webhooks.list(limit=1_000)
     if as_json:
         print_json({"endpoints": [endpoint_data(one) for one in found]})
         return
     rows = [
-        (one.id, one.tenant, one.url, _hears(one), f"{one.state}: {one.reason}" if one.reason else one.state)
+        (one.id, one.tenant, one.url, _events(one), f"{one.state}: {one.reason}" if one.reason else one.state)
         for one in found
     ]
-    print_table(("id", "tenant", "url", "hears of", "state…"), rows, empty="no endpoints")
+    print_table(("id", "tenant", "url", "events", "state…"), rows, empty="no endpoints")
 
 
 @webhooks.command(cls=Command)
 @click.argument("endpoint")
-@click.option("--overlap", type=Duration(), default="1d", show_default=True, help="For so long both secrets sign.")
+@click.option(
+    "--overlap", type=Duration(), default="1d", show_default=True, help="Time for which the old secret stays valid."
+)
 @actor_option
 @reason_option
 @json_option
 @target_options
 def rotate(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
-    """Sign with a new secret; prints it, once."""
+    """Rotate the signing secret; prints the new one, once."""
     found = find_app(app_name, store).webhooks.rotate(endpoint, **what)
     _say_secret(found, f"endpoint {endpoint} has a new secret:", as_json)
 
@@ -84,15 +90,15 @@ def rotate(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 @json_option
 @target_options
 def test(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Send a test message; `webhooks log` shows what came of it."""
+    """Send a test message; `webhooks log` shows the result."""
     sent = find_app(app_name, store).webhooks.test(endpoint, **who)
-    say(delivery_data(sent), f"delivery {sent.id} is on its way, as message {sent.message}", as_json)
+    say(delivery_data(sent), f"delivery {sent.id} sent as message {sent.message}", as_json)
 
 
 @webhooks.command(cls=Command)
 @click.argument("endpoint")
-@click.option("--before", metavar="DELIVERY", help="Those before this one.")
-@click.option("--limit", type=int, default=50, show_default=True, help="How many at most.")
+@click.option("--before", metavar="DELIVERY", help="Only deliveries before this one.")
+@click.option("--limit", type=int, default=50, show_default=True, help="Maximum number.")
 @json_option
 @target_options
 def log(
@@ -104,7 +110,7 @@ def log(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Deliveries to an endpoint, the newest first."""
+    """List the deliveries to an endpoint, newest first."""
     found = find_app(app_name, store).webhooks.log(endpoint, before=before, limit=limit)
     if as_json:
         print_json({"deliveries": [delivery_data(one) for one in found]})
@@ -135,22 +141,22 @@ def log(
 @json_option
 @target_options
 def replay(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Send a message again under its own id, or now if it waits."""
+    """Send a message again with its original id, or now if it is scheduled."""
     replayed = find_app(app_name, store).webhooks.replay(delivery, **who)
-    say({"replayed": replayed}, "replayed" if replayed else "it is being sent", as_json)
+    say({"replayed": replayed}, "replayed" if replayed else "already being sent", as_json)
 
 
 @webhooks.command(cls=Command)
 @click.argument("endpoint")
-@click.option("--limit", type=int, default=1_000, show_default=True, help="How many at most.")
+@click.option("--limit", type=int, default=1_000, show_default=True, help="Maximum number.")
 @actor_option
 @reason_option
 @json_option
 @target_options
 def recover(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **what: Any) -> None:
-    """Send again what was given up, the oldest first."""
+    """Retry failed deliveries, oldest first."""
     sent = find_app(app_name, store).webhooks.recover(endpoint, **what)
-    say({"deliveries": sent}, f"{len(sent)} deliveries are on their way again", as_json)
+    say({"deliveries": sent}, f"{len(sent)} deliveries are being retried", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -160,9 +166,9 @@ def recover(endpoint: str, app_name: str | None, store: str | None, as_json: boo
 @json_option
 @target_options
 def disable(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Tell an endpoint nothing any more; what waits for it fails."""
+    """Disable an endpoint; its pending deliveries fail."""
     changed = find_app(app_name, store).webhooks.disable(endpoint, **who)
-    say({"changed": changed}, "disabled" if changed else "it was disabled already", as_json)
+    say({"changed": changed}, "disabled" if changed else "the endpoint was already disabled", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -172,9 +178,9 @@ def disable(endpoint: str, app_name: str | None, store: str | None, as_json: boo
 @json_option
 @target_options
 def enable(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Tell an endpoint again of what happens from now on."""
+    """Enable an endpoint, for new events."""
     changed = find_app(app_name, store).webhooks.enable(endpoint, **who)
-    say({"changed": changed}, "enabled" if changed else "it was enabled already", as_json)
+    say({"changed": changed}, "enabled" if changed else "the endpoint was already enabled", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -184,23 +190,23 @@ def enable(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 @json_option
 @target_options
 def delete(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
-    """Forget an endpoint and cancel what waits for it."""
+    """Delete an endpoint and cancel its pending deliveries."""
     find_app(app_name, store).webhooks.delete(endpoint, **who)
     say({"removed": True}, "removed", as_json)
 
 
 def endpoint_data(endpoint: Endpoint) -> dict[str, Any]:
-    """An endpoint for programs, with its secret only where that is new."""
+    """Return an endpoint as JSON, with its secret only if that is new."""
     return plain(of_new_endpoint(endpoint) if endpoint.secret else of_endpoint(endpoint))
 
 
 def delivery_data(delivery: Delivery) -> dict[str, Any]:
-    """A delivery for programs."""
+    """Return a delivery as JSON."""
     return plain(of_delivery(delivery))
 
 
-def _hears(endpoint: Endpoint) -> str:
-    kinds = "jobs that name it" if endpoint.called else ", ".join(endpoint.events or ("job",))
+def _events(endpoint: Endpoint) -> str:
+    kinds = "jobs that set this webhook" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
 
 

@@ -1,4 +1,4 @@
-"""`holdfast worker`: run jobs until told to stop."""
+"""`holdfast worker`: run jobs until stopped."""
 
 from __future__ import annotations
 
@@ -25,37 +25,43 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 @click.command(cls=Command)
 @click.argument("where", metavar="MODULE:APP", required=False)
-@click.option("--queues", metavar="A,B", help="Serve these, the first first. [default: those of the app's tasks]")
-@click.option("--weights", metavar="A=3,B=1", help="Serve these, each first as often as its weight says.")
-@click.option("--capabilities", metavar="A,B", help="What it offers to jobs that require it, such as gpu.")
-@click.option("--resident", metavar="A,B", help="The affinities that it has loaded already.")
-@click.option("--residents", type=int, metavar="N", help="Affinities that it can have loaded at once. [default: 1]")
 @click.option(
-    "--affinity-wait", type=float, metavar="S", help="Seconds that jobs of other affinities may wait. [default: any]"
+    "--queues", metavar="A,B", help="Queues to serve, in order of preference. [default: those of the app's tasks]"
 )
-@click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each process. [default: 20]")
+@click.option("--weights", metavar="A=3,B=1", help="Queues to serve, by weight.")
+@click.option("--capabilities", metavar="A,B", help="Capability for jobs that require it, such as gpu.")
+@click.option("--resident", metavar="A,B", help="Affinities that are already loaded.")
+@click.option("--residents", type=int, metavar="N", help="Number of affinities it can hold loaded. [default: 1]")
+@click.option(
+    "--affinity-wait",
+    type=float,
+    metavar="S",
+    help="Maximum seconds that jobs of other affinities wait. [default: unlimited]",
+)
+@click.option("--concurrency", type=int, metavar="N", help="Concurrency per process. [default: 20]")
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=1,
     metavar="N",
     envvar="HOLDFAST_PROCESSES",
-    help="Worker processes; with more than one, a supervisor restarts the fallen. [default: 1]",
+    help="Worker processes; with more than one, a supervisor restarts crashed workers. [default: 1]",
 )
 @click.option(
-    "--lease", type=float, metavar="S", help="Seconds without a sign of life until it is given up. [default: 30]"
+    "--lease",
+    type=float,
+    metavar="S",
+    help="Seconds without a heartbeat until the worker is marked lost. [default: 30]",
 )
-@click.option(
-    "--grace", type=float, metavar="S", help="Seconds for running jobs to end when told to stop. [default: 25]"
-)
+@click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to finish on shutdown. [default: 25]")
 @click.option(
     "--metrics-port",
     callback=as_ports,
     metavar="PORT",
     envvar="HOLDFAST_METRICS_PORT",
-    help="Show metrics for Prometheus on this port of loopback; FIRST-LAST takes the first free one.",
+    help="Serve Prometheus metrics on this loopback port; FIRST-LAST uses the first free one.",
 )
-@click.option("--name", metavar="TEXT", help="How it is called in lists. [default: host and pid]")
+@click.option("--name", metavar="TEXT", help="Name of the worker. [default: host and pid]")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -80,21 +86,24 @@ def worker(
     debug: bool,
     **flags: Any,
 ) -> None:
-    """Run jobs of MODULE:APP until told to stop.
+    """Run jobs of MODULE:APP until stopped.
 
-    SIGTERM or Ctrl-C stops it gracefully: it claims no more, lets running jobs end within the grace and hands the
-    rest back, at no cost to them. A second signal hands back at once. It waits for a store that is down.
+    SIGTERM or Ctrl-C stops it gracefully: it claims no more jobs, lets running ones finish within the grace period and
+    releases the rest without using an attempt. A second signal releases them immediately. It waits for a store that
+    is unavailable.
 
     \b
-    It ends with code 70 when its event loop was blocked for several leases, with 71 when a part of it died, and with
-    75 when too many threads hang in handlers that do not end; start it again then, as --processes does.
+    Exit codes that ask for a restart, which --processes does:
+      70  the event loop was blocked for several leases
+      71  an internal error stopped the worker; see the log
+      75  too many threads hang in handlers that do not end
     """  # fmt: skip
     from ..running import run_worker, run_workers
 
     set_up_logs(log_format, log_level)
     name = where or app_name
     if name is None:
-        raise ConfigError("which app? Name it, such as: holdfast worker shop.jobs:app (or set HOLDFAST_APP)")
+        raise ConfigError("which app? Give it, for example: holdfast worker shop.jobs:app (or set HOLDFAST_APP)")
     app = find_app(name, store, adds=True, say=logger.info)
     flags["queues"] = _queues(queues)
     config = app.settings(**flags)
@@ -118,7 +127,7 @@ def _queues(text: str | None) -> tuple[str, ...] | None:
 
 
 def _warn(app: App, config: Config) -> None:
-    """Say what is legal but hardly meant."""
+    """Warn about options that are legal but probably a mistake."""
     used = {task.task_options.queue for task in app.tasks.values()}
     for queue in config.worker.queues:
         if queue not in used:
@@ -128,13 +137,13 @@ def _warn(app: App, config: Config) -> None:
     if not app.tasks:
         logger.warning("this app has no tasks; import the modules that define them where the app is made")
     if config.inline:
-        logger.warning("inline mode is on: this app's own jobs run at once in their caller and never reach a worker")
+        logger.warning("inline mode is on: this app's jobs run directly in the caller and never reach a worker")
     if "memory" in config.store and database_file(config) is None:
         logger.warning("the store is in memory: no other process can enqueue jobs for this worker")
 
 
 def _command(name: str, flags: dict[str, Any]) -> list[str]:
-    """The command line of one process under the supervisor."""
+    """Return the command line of one process under the supervisor."""
     argv = [sys.executable, "-m", "holdfast", "worker", name, "--processes", "1"]
     for flag, value in flags.items():
         if value is not None:

@@ -1,4 +1,4 @@
-"""`holdfast workers`: who works on this store, whose lease is over, and who is declared dead."""
+"""`holdfast workers`: workers, expired leases, and marking a worker dead."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .shapes import worker_data
 
 @click.group(epilog=EXIT_CODES)
 def workers() -> None:
-    """See the workers of a store, and declare one dead."""
+    """List the workers of a store, and mark one dead."""
 
 
 @workers.command("list", cls=Command)
 @json_option
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Every registered worker, the oldest first."""
+    """List the registered workers, oldest first."""
     found = find_app(app_name, store).workers.list()
     if as_json:
         print_json({"workers": [worker_data(worker) for worker in found]})
@@ -46,34 +46,47 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
         )
         for worker in found
     ]
-    columns = ("name", "state", "queues…", "slots#", "running#", "oldest job", "started", "last beat", "version", "id")
+    columns = (
+        "name",
+        "state",
+        "queues…",
+        "slots#",
+        "running#",
+        "oldest job",
+        "started",
+        "last heartbeat",
+        "version",
+        "id",
+    )
     print_table(columns, rows, empty="no workers")
 
 
 @workers.command(cls=Command)
 @click.argument("worker_id", metavar="ID")
-@click.option("--reason", required=True, metavar="TEXT", help="Why, in up to 256 bytes; kept in the audit.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, up to 256 bytes; kept in the audit log.")
 @actor_option
 @json_option
 @target_options
 def dead(
     worker_id: str, app_name: str | None, store: str | None, reason: str, actor: str, as_json: bool, debug: bool
 ) -> None:
-    """Declare a worker dead: its jobs are rescued now, and its process stops them if it still runs."""
+    """Mark a worker dead: its jobs are rescued now, and its process stops them if it is still running."""
     done = find_app(app_name, store).workers.mark_dead(worker_id, reason, actor=actor)
     if as_json:
         print_json({"worker": done.worker, "rescued": done.rescued, "again": done.again})
     else:
-        click.echo(f"{worker_id} was dead already" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued")
+        click.echo(
+            f"{worker_id} was already marked dead" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued"
+        )
 
 
 @workers.command(cls=Command)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, metavar="N", help="[default: 100]")
-@click.option("--after", default="", metavar="JOB", help="Only jobs behind this one: the `next` of the page before.")
+@click.option("--after", default="", metavar="JOB", help="Only jobs after this one: the `next` of the previous page.")
 @json_option
 @target_options
 def leases(app_name: str | None, store: str | None, limit: int, after: str, as_json: bool, debug: bool) -> None:
-    """Jobs in the hands of workers that are dead, or silent for longer than their lease."""
+    """List the jobs leased to workers that are dead, or have not renewed their lease."""
     found = find_app(app_name, store).jobs.expired_leases(after=after, limit=limit)
     more = found[-1].job if len(found) == limit else None
     if as_json:

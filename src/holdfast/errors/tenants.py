@@ -22,4 +22,4 @@ class BeyondScope(InvalidInput):
 
     def __init__(self, what: str, tenant: str) -> None:
         self.tenant = tenant
-        super().__init__(f"{what} cannot be had in the view of tenant {tenant!r}; ask the app itself")
+        super().__init__(f"not available to users of tenant {tenant!r}: {what}")

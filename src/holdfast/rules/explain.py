@@ -134,12 +134,12 @@ def _overrun(job: JobRecord, now: int) -> str:
 
 
 def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
-    reasons = [Reason(job.reason or "suspended", f"it has waited {said(now - rest.since)} for {_awaited(rest)}")]
+    reasons = [Reason(job.reason or "suspended", f"waiting {said(now - rest.since)} for {_awaited(rest)}")]
     if job.reason == "escalated":
         reasons.append(Reason("escalated", "nothing came in time, and an operator is to resume or cancel it"))
     if rest.timeout_at is not None:
         left = max(0, rest.timeout_at - now)
-        reasons.append(Reason("timeout", f"after {said(left)} more it is told to {rest.on_timeout}"))
+        reasons.append(Reason("timeout", f"times out ({rest.on_timeout}s) in {said(left)}"))
     if rest.unread:
         reasons.append(Reason("unread_signals", f"{rest.unread:,} signals in its mailbox do not end the wait"))
     return reasons
@@ -153,7 +153,7 @@ def _awaited(rest: Rest) -> str:
     names = ", ".join(repr(name) for name in rest.signals[:5]) + (", …" if len(rest.signals) > 5 else "")
     if rest.needed == 0:
         return f"a signal of each of {names}"
-    return f"the signal {names}" if rest.needed == len(rest.signals) == 1 else f"{rest.needed} signals of {names}"
+    return f"signal {names}" if rest.needed == len(rest.signals) == 1 else f"{rest.needed} signals of {names}"
 
 
 def _dependent(scene: Scene) -> Reason:

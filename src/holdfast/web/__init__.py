@@ -24,13 +24,13 @@ from .settings import WebSettings
 
 
 def asgi(app: App, **settings: Any) -> ASGIApp:
-    """The site, to serve or to mount under any prefix: `Mount("/jobs", holdfast.web.asgi(app))`.
+    """Return the site as an ASGI application, to serve or to mount: `Mount("/jobs", holdfast.web.asgi(app))`.
 
-    Callers need a token or a session. The settings are those of `WebSettings`: `hosts` are the names under which the
-    site is called; `identify` is an async function that says who a request comes from, such as your own login.
+    Callers need a token or a session. The settings are those of `WebSettings`: `hosts` are the allowed host names;
+    `identify` is an async function that returns the identity of a request, such as from your own login.
     """
     if not isinstance(app, App):
-        raise ConfigError(f"asgi wants a holdfast.App, not {app!r}; write: holdfast.web.asgi(holdfast.App(…))")
+        raise ConfigError(f"asgi takes a holdfast.App, not {app!r}; write: holdfast.web.asgi(holdfast.App(…))")
     return build(app, WebSettings(**settings))
 
 

@@ -1,4 +1,4 @@
-"""Bounds for the connections of `holdfast serve`: their number, and how slowly a client may send and read.
+"""Bounds for the connections of `holdfast serve`: their number, and time limits for slow clients.
 
 uvicorn waits for the rest of a request for as long as its connection stays open, and asyncio logs each connection that
 finds no file descriptor left. So a few hundred half-sent requests would take the site down, without a token.
@@ -17,18 +17,18 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take to arrive, counted from its first byte or from the connection."""
+"""Seconds for the head of a request to arrive, counted from its first byte or from the connection."""
 BODY_SECONDS: Final = 60.0
-"""The same for the body, counted from its head."""
+"""Seconds for the body to arrive, counted from the head."""
 STALL_SECONDS: Final = 15.0
-"""How long no byte of a body may come while the site waits for it."""
+"""Seconds without a byte of the body while the site waits for it."""
 UNREAD_SECONDS: Final = 30.0
-"""How long a client may take nothing of an answer that no longer fits the buffers."""
+"""Seconds a client may read nothing of a response that no longer fits the buffers."""
 LINGER_SECONDS: Final = 2.0
-"""How long a client may go on sending what the site has answered without reading it."""
+"""Seconds a client may keep sending after the site has responded without reading the rest."""
 MOST: Final = 1_000
 ACCEPTED_AT_ONCE: Final = 64
-"""Connections that are accepted before those accepted earlier are looked at."""
+"""The number of connections accepted before earlier ones are served."""
 _FILES: Final = 4_096
 _WINDOW: Final = 60.0
 _PER_WINDOW: Final = 3
@@ -37,16 +37,16 @@ logger: Final = logging.getLogger("holdfast.web")
 
 
 class Connections:
-    """The connections of one server: how many there are, and which of them wait for a request."""
+    """The connections of one server: their number, and the idle ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: set[BoundedProtocol] = set()
-        # Those without a request under way, the longest waiting first.
+        # Connections without a request in progress, the longest idle first.
         self._idle: dict[BoundedProtocol, None] = {}
 
     def admit(self, protocol: BoundedProtocol) -> bool:
-        """Count a new connection; where there are too many, the one that has waited longest for a request gives way."""
+        """Count a new connection; if there are too many, close the one that has been idle longest."""
         if len(self._open) >= self._most:
             if not self._idle:
                 return False
@@ -70,7 +70,7 @@ class Connections:
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 with time limits. A subclass of it belongs to each server, with `admitted` set."""
+    """uvicorn's HTTP/1.1 protocol with time limits. Each server uses its own subclass, with `admitted` set."""
 
     admitted: Connections
 
@@ -154,7 +154,7 @@ class BoundedProtocol(H11Protocol):
 
     def _check_body(self) -> None:
         now = self.loop.time()
-        # While reading is paused, it is the site that is slow.
+        # While reading is paused, the site is the slow side.
         stalls = now - self._heard_at >= STALL_SECONDS and not self.flow.read_paused
         if stalls or now - self._body_since >= BODY_SECONDS:
             self._give_up()
@@ -163,19 +163,19 @@ class BoundedProtocol(H11Protocol):
 
 
 def bounded_protocol() -> type[BoundedProtocol]:
-    """The protocol of one server, with as many connections as this process has room for."""
+    """Return the protocol class of one server, with as many connections as this process can hold."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    # The other half is for the store, and for connections that are being accepted or closed.
+    # The other half is for the store, and for connections being accepted or closed.
     most = MOST if soft == resource.RLIM_INFINITY else max(1, min(MOST, soft // 2))
     return type("Protocol", (BoundedProtocol,), {"admitted": Connections(most)})
 
 
 class Repeats(logging.Filter):
-    """Lets a message that anybody can cause pass a few times a minute, then counts it until the next minute."""
+    """Logs a message that clients can cause a few times a minute, then only counts it until the next minute."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class Repeats(logging.Filter):
 
 
 def _caused_from_outside(record: logging.LogRecord) -> str | None:
-    """What to count the record under; None: it is logged each time."""
+    """Return the key to count the record under; None to log it each time."""
     if record.levelno == logging.WARNING:
         return str(record.msg)
     error = record.exc_info[1] if record.exc_info else None
@@ -206,7 +206,7 @@ def _caused_from_outside(record: logging.LogRecord) -> str | None:
 
 
 def log_sparingly() -> None:
-    """Bound what clients can write into the log through uvicorn and asyncio."""
+    """Limit what clients can cause uvicorn and asyncio to log."""
     repeats = Repeats()
     for name in ("uvicorn.error", "asyncio", "holdfast.web"):
         logging.getLogger(name).addFilter(repeats)

@@ -1,7 +1,7 @@
-"""`holdfast serve`: the site on an address of its own. Beyond loopback it asks for tokens, always.
+"""`holdfast serve`: the site on its own address. Beyond loopback it always requires tokens.
 
-Beside the site it keeps house, unless told otherwise. Where all workers are elsewhere and speak HTTP, nobody else would
-rescue the jobs of one that was lost, fire schedules, or delete what is old; where there are others, they share it.
+It also runs maintenance, unless disabled. If all workers are remote and use HTTP, no other process would rescue the
+jobs of a lost worker, run schedules or delete old data; if there are others, they share the work.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ logger: Final = logging.getLogger("holdfast.web")
 
 _Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 _GRACE: Final = 2.0
-_DEAF: Final = 60_000
-"""Milliseconds that a peer may take nothing of what was sent to it."""
+_UNRESPONSIVE_MS: Final = 60_000
+"""Milliseconds a peer may leave sent data unacknowledged."""
 _BACKLOG: Final = 1_024
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recognise it
 
@@ -43,24 +43,28 @@ def settings_for(
     origins: tuple[str, ...] = (),
     encrypted: bool = False,
 ) -> WebSettings:
-    """The settings of a site on this address.
+    """Return the settings of a site on this address.
 
-    Who gives it another name than this machine's own, or a proxy, means to let others in: they need tokens.
+    A host name other than this machine's own, or a proxy, means that others can reach the site: they need tokens.
     """
     local = is_loopback(host)
     chosen: Auth = auth or ("off" if local and not hosts and not behind_proxy else "required")
     if chosen == "off" and not local:
-        raise ConfigError(f"others can reach {host}, so auth cannot be off; make a token: holdfast tokens create NAME")
+        raise ConfigError(
+            f"other machines can reach {host}, so auth must be on; create a token: holdfast tokens create NAME"
+        )
     if chosen == "off" and behind_proxy:
-        raise ConfigError("others come by the proxy, so auth cannot be off; make a token: holdfast tokens create NAME")
+        raise ConfigError(
+            "other machines come through the proxy, so auth must be on; create a token: holdfast tokens create NAME"
+        )
     if chosen == "off" and "*" in hosts:
-        raise ConfigError("without auth any web page could act here by a name of its own; name the hosts instead of *")
+        raise ConfigError("without auth any web page could act on this site; list the hosts instead of *")
     if not local and not hosts:
-        raise ConfigError(f"say under which names {host or 'it'} is called, such as --allow-host jobs.example.com")
+        raise ConfigError(f"give the host names of {host or 'the site'}, such as --allow-host jobs.example.com")
     if not local and not behind_proxy and not encrypted:
         raise ConfigError(
-            "tokens would cross the network in the clear; give --cert and --key, or have a proxy speak HTTPS before"
-            " it and say --behind-proxy"
+            "tokens would cross the network unencrypted; give --cert and --key, or put an HTTPS proxy in front"
+            " and use --behind-proxy"
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
@@ -68,7 +72,7 @@ def settings_for(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return True if only this machine can reach the host."""
     if host == "localhost":
         return True
     try:
@@ -89,7 +93,7 @@ def serve(
     key: str | None = None,
     ready: Callable[[str, Auth], None] = lambda address, auth: None,
 ) -> None:
-    """Serve until it is told to stop; `ready` is told the address once it can be called."""
+    """Serve until stopped; `ready` is called with the address once the site accepts requests."""
     config = uvicorn.Config(
         build(app, settings),
         host=host,
@@ -106,45 +110,45 @@ def serve(
         backlog=ACCEPTED_AT_ONCE,
     )
     log_sparingly()
-    beside = [lambda: _keep_house(app)] if chores else []
+    beside = [lambda: _run_maintenance(app)] if chores else []
     server = _Server(config, lambda address: ready(address, settings.auth), beside)
     try:
         server.run()
     except SystemExit as failed:
         if server.started:
             raise
-        # The reason has been logged; a bare exit would be taken for a code of ours.
-        raise ConfigError(f"cannot listen on {host}, port {port}; choose another by --host or --port") from failed
+        # The reason has been logged; a bare exit would look like one of our own exit codes.
+        raise ConfigError(f"cannot listen on {host}, port {port}; choose another with --host or --port") from failed
 
 
-def _let_go_of_the_deaf(listening: Sequence[Any]) -> None:
-    """Have the system end connections whose peers read nothing, which are as good as none and yet take up a place.
+def _drop_unresponsive_peers(listening: Sequence[Any]) -> None:
+    """Have the system close connections whose peers read nothing, to free their places.
 
-    A socket is closed only when what was sent through it has been taken: who reads nothing would keep it for ever.
+    A socket is closed only after the peer has taken what was sent: one that reads nothing would keep it open for ever.
     """
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # of Linux; those accepted later have it from the listening one
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux only; accepted sockets inherit it from the listening one
     for one in listening if option is not None else ():
         if one.family in (socket.AF_INET, socket.AF_INET6):
-            one.setsockopt(socket.IPPROTO_TCP, option, _DEAF)
+            one.setsockopt(socket.IPPROTO_TCP, option, _UNRESPONSIVE_MS)
 
 
-def _let_many_wait(listening: Sequence[Any]) -> None:
-    """Let more connections wait to be accepted than are accepted at once, which asyncio takes for one number."""
+def _extend_backlog(listening: Sequence[Any]) -> None:
+    """Use a longer backlog than the number of connections accepted at a time; asyncio has one number for both."""
     for one in listening:
         with socket.socket(fileno=os.dup(one.fileno())) as same:
             same.listen(_BACKLOG)
 
 
-async def _keep_house(app: App) -> None:
+async def _run_maintenance(app: App) -> None:
     try:
         async with app.keeper(grace=_GRACE):
             await asyncio.Event().wait()
     except HoldfastError as error:
-        logger.error("this site does not keep house: %s", error)
+        logger.error("maintenance is not running on this site: %s", error)
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens, and where: the port may have been chosen by the system."""
+    """A server that reports its address once it listens: the system may have chosen the port."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[str], None], beside: Sequence[_Work] = ()) -> None:
         super().__init__(config)
@@ -154,14 +158,14 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self.config.is_ssl:
-            # uvicorn passes none on, and asyncio's is a minute.
+            # uvicorn passes no timeout on, and asyncio's default is a minute.
             loop: Any = asyncio.get_running_loop()
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)
         await super().startup(sockets)
         for server in self.servers:
-            _let_go_of_the_deaf(server.sockets)
-            _let_many_wait(server.sockets)
-        # Not waited for: a site whose store is away says so, and does not keep its callers waiting.
+            _drop_unresponsive_peers(server.sockets)
+            _extend_backlog(server.sockets)
+        # Not awaited: a site whose store is unavailable responds with an error instead of blocking its callers.
         self._tasks = [asyncio.create_task(work()) for work in self._beside]
         for server in self.servers:
             host, port = server.sockets[0].getsockname()[:2]
@@ -173,5 +177,5 @@ class _Server(uvicorn.Server):
             task.cancel()
         await super().shutdown(sockets)
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # To be told to stop is a good end: uvicorn would raise the signal again, and end the process by it.
+        # A stop request is a normal exit: uvicorn would raise the signal again, which would end the process.
         self._captured_signals.clear()

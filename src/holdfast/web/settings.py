@@ -1,4 +1,4 @@
-"""What the web site is told once, at its start."""
+"""Settings of the web site."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """How the site is protected and bounded. The defaults are those of a site that anyone can reach."""
+    """Security settings and limits of the site. The defaults suit a site that anyone can reach."""
 
     auth: Auth = "required"
-    """"off" makes everybody an administrator: for loopback only."""
+    """"off" makes everyone an administrator: for loopback only."""
     hosts: tuple[str, ...] = LOOPBACK
-    """The names under which the site may be called, without ports; "*" at the front stands for any subdomain."""
+    """The allowed host names, without ports; "*" at the front stands for any subdomain."""
     identify: Identify | None = None
-    """Who asks, as the program around the site knows it; asked before tokens and sessions."""
+    """A function of the host application that identifies the caller; used before tokens and sessions."""
     secure: bool = True
-    """Whether browsers come by HTTPS, so that the session's cookie may be bound to it."""
+    """True if browsers connect by HTTPS, so that the session cookie can be bound to it."""
     body_limit: int = 1024 * 1024
-    """Bytes of a body with arguments, results or payloads."""
+    """The maximum size of a body with arguments, results or payloads, in bytes."""
     bulk_limit: int = 16 * 1024 * 1024
-    """Bytes of a body with many jobs, frames or an artifact."""
+    """The maximum size of a body with many jobs, frames or an artifact, in bytes."""
     small_limit: int = 256 * 1024
-    """Bytes of any other body, and of a signal by token: no more than a row holds, so that nobody fills the disk."""
+    """The maximum size of any other body, and of a signal by token, in bytes."""
     request_seconds: float = 60.0
-    """How long a request may take to arrive."""
+    """Seconds for a request to arrive."""
     rate: float = 0.0
-    """Requests a second that each identity may make; 0 is no limit."""
+    """Requests per second allowed per identity; 0 is no limit."""
     viewers: int = 200
-    """Pages and streams that may be followed at once."""
+    """The maximum number of live pages and streams."""
     recheck: float = 15.0
-    """How many seconds after which those who follow are asked again who they are."""
+    """Seconds after which the identity of an open live page or stream is checked again."""
     refreshes: float = 8.0
-    """How often a second the store is asked for all followed pages together."""
+    """The maximum number of queries per second for all live pages together."""
     origins: tuple[str, ...] = ()
-    """Origins of other sites whose pages may call the API by a script, such as "https://app.example.com" (CORS)."""
+    """Origins of other sites whose pages may call the API, such as "https://app.example.com" (CORS)."""
     any_task: bool = False
-    """Whether jobs may be enqueued for tasks that this program does not know."""
+    """Allow jobs of tasks that this app does not know."""
 
     def __post_init__(self) -> None:
         if self.auth not in ("required", "off"):
@@ -61,13 +61,13 @@ class WebSettings:
             if isinstance(given, str):
                 raise ConfigError(f"{name} is the text {given!r}; give a list of them: {name}=[{given!r}]")
         if not self.hosts:
-            raise ConfigError('hosts is empty; name those under which the site is called, such as "jobs.example.com"')
+            raise ConfigError('hosts is empty; list the host names of the site, such as "jobs.example.com"')
         for name in self.hosts:
             if not _HOST.fullmatch(name):
-                raise ConfigError(f'{name!r} is no name of a host; give it alone, such as "jobs.example.com"')
+                raise ConfigError(f'{name!r} is not a host name; give only the name, such as "jobs.example.com"')
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ConfigError(
-                    f'{origin!r} is no origin; write its scheme and host, such as "https://app.example.com", '
+                    f'{origin!r} is not an origin; write its scheme and host, such as "https://app.example.com", '
                     "and one entry for each"
                 )

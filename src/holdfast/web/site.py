@@ -1,4 +1,4 @@
-"""The site put together: the guard, and behind it the API, the pages, what they follow, and their static files."""
+"""The composed site: the guard, and behind it the API, the pages, live updates and static files."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..app import App
 from .api import GROUPS
 from .guard.guard import Guard
-from .guard.identify import Doorman
+from .guard.identify import Authenticator
 from .live.hub import Hub
-from .live.watching import Watching
+from .live.watching import LivePages
 from .pages import PAGES
-from .pages.frame import HtmlFace
+from .pages.frame import HtmlRenderer
 from .pages.mount import MOUNT, mount_of
 from .pages.templates import Templates
 from .settings import WebSettings
 from .static import Static
-from .wire.dispatch import Dispatcher, JsonFace, path_below
+from .wire.dispatch import Dispatcher, JsonRenderer, path_below
 
 API: Final = "/api/v1"
 
 
 def build(app: App, settings: WebSettings) -> ASGIApp:
     """The site as an ASGI application, to serve or to mount."""
-    doorman = Doorman(app, settings)
-    json, html = JsonFace(), HtmlFace(Templates(app))
+    authenticator = Authenticator(app, settings)
+    json, html = JsonRenderer(), HtmlRenderer(Templates(app))
     hub = Hub(refreshes=settings.refreshes)
     api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
     pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
-    parts: dict[str, ASGIApp] = {API: api, "/static": Static(), "/live": Watching(hub, pages, html, app, settings)}
-    return Guard(_Parts(parts, pages), doorman, settings)
+    parts: dict[str, ASGIApp] = {API: api, "/static": Static(), "/live": LivePages(hub, pages, html, app, settings)}
+    return Guard(_Parts(parts, pages), authenticator, settings)
 
 
 class _Parts:
-    """Hands a request to the part below whose path it lies, and all others to the pages."""
+    """Routes a request to the part whose path prefix matches, otherwise to the pages."""
 
     def __init__(self, parts: Mapping[str, ASGIApp], pages: ASGIApp) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Scripts, styles and icons, from the package. Their address has the version in it, so browsers keep them."""
+"""Scripts, styles and icons from the package. Their URLs contain the version, so browsers can cache them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRESH: Final = b"no-cache"
 
 
 class Static:
-    """The files of the folder, and nothing outside of it."""
+    """Serves the files of the folder, and nothing outside it."""
 
     def __init__(self) -> None:
         self._files = StaticFiles(directory=FOLDER)

@@ -64,8 +64,8 @@ async def raise_limits(tx: Tx, tenant: str, name: str, limits: Mapping[str, int]
     for dimension, hard in limits.items():
         line = _known(account, dimension)
         if line.hard is None or hard < line.hard:
-            now = "has no limit" if line.hard is None else f"is {exact(line.hard):f}"
-            raise InvalidInput(f"{dimension} of budget {name!r} {now}; a raise sets a higher limit, and `set` sets any")
+            now = "has no limit to raise" if line.hard is None else f"is {exact(line.hard):f}; enter a higher limit"
+            raise InvalidInput(f"{dimension} of budget {name!r} {now}")
         lines[dimension] = with_limits(line, hard, line.soft)
     changed = lines != account.lines
     if changed:

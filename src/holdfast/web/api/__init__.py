@@ -1,4 +1,4 @@
-"""The API: one module for each thing, each with a group of operations."""
+"""The HTTP API: one module per resource, each with a group of operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do to one job. Each can be repeated: what is so already is said, and nothing is changed."""
+"""Operator actions on one job. All are idempotent: repeating one changes nothing and says so."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
 from .newjobs import STORABLE, Priority
-from .types import Acting, Name, QueueName, Why
+from .types import Acting, Name, QueueName, ReasonQuery
 
-group = Group("Actions", "What operators do to jobs. `changed` is false where it was so already.")
+group = Group("Actions", "Operator actions on jobs. `changed` is false if the job was already in that state.")
 
 _UNCHANGED: Final = (CancelResult.FINISHED, CancelResult.MOVED)
 _Epoch: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class CancelJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With an `owner` or an `epoch`, only if the job is in those hands."""
+    """With an `owner` or an `epoch`, only if that run holds the job."""
 
     force: bool = False
     owner: Name | None = None
@@ -32,38 +32,38 @@ class CancelJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class RetryJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A `fresh` durable job does the steps again that it has recorded."""
+    """With `fresh`, a durable job runs its recorded steps again."""
 
     fresh: bool = False
 
 
 class NewPriority(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Higher goes first."""
+    """Higher runs first."""
 
     priority: Priority
 
 
 class MoveJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """To another queue."""
+    """The target queue."""
 
     queue: QueueName
 
 
 class RevokeLease(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With an `owner` or an `epoch`, only if the job is in those hands."""
+    """With an `owner` or an `epoch`, only if that run holds the job."""
 
     owner: Name | None = None
     epoch: _Epoch | None = None
 
 
 class ForkJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From the step of that name, of `name#2` for the second of it, or of that key."""
+    """The step to start from: its name, `name#2` for the second of that name, or its key."""
 
     from_step: Annotated[str, msgspec.Meta(min_length=1, max_length=512, pattern=STORABLE)]
 
 
 class GrantJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """To the worker of that name, for so many seconds."""
+    """The worker by name, and the seconds until the grant expires."""
 
     worker: Name
     expires: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 30.0
@@ -71,10 +71,10 @@ class GrantJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @group.post("/jobs/{job_id}/cancel", needs="operate")
 async def cancel_job(call: Call, job_id: Name, body: CancelJob) -> Acted:
-    """Cancel a job that waits; ask one that runs to stop, or end it now with `force`.
+    """Cancel a waiting job; ask a running one to stop, or end it now with `force`.
 
-    The outcome is `cancelled`, `requested`, `finished` where it had ended already, or `moved` where it is in other
-    hands than those that were named.
+    The outcome is `cancelled`, `requested`, `finished` if it had already finished, or `moved` if another run holds it
+    than the one named.
     """
     before = await call.client.jobs.aget(job_id, whole=False)
     done = await call.client.jobs.acancel(
@@ -91,20 +91,20 @@ async def cancel_job(call: Call, job_id: Name, body: CancelJob) -> Acted:
 
 @group.post("/jobs/{job_id}/retry", needs="operate")
 async def retry_job(call: Call, job_id: Name, body: RetryJob) -> Acted:
-    """Run a finished job again: attempts from zero, history kept.
+    """Run a finished job again: attempts are reset, its history is kept.
 
-    A durable job goes on from the steps that it has recorded. Unchanged where a live twin holds its dedupe key.
+    A durable job resumes from its recorded steps. Unchanged if an unfinished job has the same dedupe key.
     """
     done = await call.client.jobs.aretry(job_id, fresh=body.fresh, actor=call.actor, reason=body.reason)
     return await _acted(call, job_id, changed=done, outcome="retried" if done else "key_taken")
 
 
 @group.delete("/jobs/{job_id}", needs="operate")
-async def delete_job(call: Call, job_id: Name, query: Why) -> Acted:
-    """Remove a job and its history.
+async def delete_job(call: Call, job_id: Name, query: ReasonQuery) -> Acted:
+    """Delete a job and its history.
 
-    The outcome is `deleted`; `cancel_requested` where it runs or others wait for it: delete it again when it has
-    ended; `needed` where it belongs to a flow that has not ended.
+    The outcome is `deleted`; `cancel_requested` if it is running or others depend on it (delete it again after it has
+    finished); `needed` if it belongs to an unfinished flow.
     """
     done = await call.client.jobs.adelete(job_id, actor=call.actor, reason=query.reason)
     if done is DeleteResult.DELETED:
@@ -114,7 +114,7 @@ async def delete_job(call: Call, job_id: Name, query: Why) -> Acted:
 
 @group.post("/jobs/{job_id}/run-now", needs="operate")
 async def run_job_now(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Let a job that is delayed, or waits for a retry, start at once."""
+    """Start a job now that is delayed or waits for a retry."""
     done = await call.client.jobs.arun_now(job_id, actor=call.actor, reason=body.reason)
     return await _acted(call, job_id, changed=done, outcome="due" if done else "already_due")
 
@@ -135,23 +135,23 @@ async def move_job(call: Call, job_id: Name, body: MoveJob) -> Acted:
 
 @group.post("/jobs/{job_id}/hold", needs="operate")
 async def hold_job(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Keep a job that waits from starting, until it is released."""
+    """Keep a waiting job from starting until it is released."""
     done = await call.client.jobs.ahold(job_id, actor=call.actor, reason=body.reason)
     return await _acted(call, job_id, changed=done, outcome="held" if done else "already")
 
 
 @group.post("/jobs/{job_id}/release", needs="operate")
 async def release_job(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Let a held job go on."""
+    """Release a held job."""
     done = await call.client.jobs.arelease(job_id, actor=call.actor, reason=body.reason)
     return await _acted(call, job_id, changed=done, outcome="released" if done else "already")
 
 
 @group.post("/jobs/{job_id}/revoke", needs="operate")
 async def revoke_lease(call: Call, job_id: Name, body: RevokeLease) -> Acted:
-    """Take a running job from its worker: ready again at no cost, and its handler is stopped.
+    """Revoke a running job's lease: it is ready again without using an attempt, and its handler is stopped.
 
-    Where there is nothing to take away, the outcome is `no_active_lease`, `different_owner` or `epoch_moved`.
+    If there is nothing to revoke, the outcome is `no_active_lease`, `different_owner` or `epoch_moved`.
     """
     done = await call.client.jobs.arevoke(
         job_id, owner=body.owner, epoch=body.epoch, actor=call.actor, reason=body.reason
@@ -163,14 +163,14 @@ async def revoke_lease(call: Call, job_id: Name, body: RevokeLease) -> Acted:
 
 @group.post("/jobs/{job_id}/fork", needs="operate", status=201)
 async def fork_job(call: Call, job_id: Name, body: ForkJob) -> Forked:
-    """Begin a durable job again from a step: a new job that keeps what this one did before."""
+    """Fork a durable job from a step: a new job that keeps the results recorded before it."""
     made = await call.client.jobs.afork(job_id, from_step=body.from_step, actor=call.actor, reason=body.reason)
     return Forked(id=made.id, forked_from=job_id, from_step=body.from_step)
 
 
 @group.post("/jobs/{job_id}/grant", needs="operate")
 async def grant_job(call: Call, job_id: Name, body: GrantJob) -> Acted:
-    """Let only one worker claim a job that waits, once; after `expires` seconds it is open to everybody again."""
+    """Reserve a waiting job for one worker; after `expires` seconds any worker may claim it again."""
     await call.client.jobs.agrant(
         job_id, worker=body.worker, expires=body.expires, actor=call.actor, reason=body.reason
     )
@@ -179,13 +179,13 @@ async def grant_job(call: Call, job_id: Name, body: GrantJob) -> Acted:
 
 @group.post("/jobs/{job_id}/withdraw", needs="operate")
 async def withdraw_grant(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Take a grant back: the job is open to every worker now."""
+    """Withdraw a grant: any worker may claim the job now."""
     done = await call.client.jobs.awithdraw(job_id, actor=call.actor, reason=body.reason)
     return await _acted(call, job_id, changed=done, outcome="withdrawn" if done else "not_granted")
 
 
 async def _acted(call: Call, job_id: str, *, changed: bool, outcome: str) -> Acted:
-    """With the job as it is now; it may have been removed since."""
+    """Return the action's outcome with the job's current state; the job may be gone."""
     try:
         jobs = call.client.jobs
         job = of_job(await jobs.aget(job_id), (), await jobs.ademands(job_id), payload=call.may("payload"))

@@ -1,4 +1,4 @@
-"""Artifacts: what jobs leave behind. Bytes are read piece by piece, whole or by range, and always as a download."""
+"""Artifacts: files stored by jobs. Content is streamed, whole or by range, and always as a download."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..wire.downloads import Span, download_headers, is_known, span_of
 from ..wire.operation import Group
 from .types import Name
 
-group = Group("Artifacts", "Named bytes that jobs leave behind.")
+group = Group("Artifacts", "Named files stored by jobs.")
 
 
 @group.get("/jobs/{job_id}/artifacts", needs="read")
 async def list_artifacts(call: Call, job_id: Name) -> Page[Artifact]:
-    """What a job has stored, without the bytes: first its result, then by name."""
+    """List a job's artifacts without their content: first its result, then by name."""
     payload = call.may("payload")
     return whole(await call.client.artifacts.alist(job_id), lambda one: of_artifact(one, payload=payload))
 
 
 @group.get("/jobs/{job_id}/artifacts/{name}", needs="read")
 async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
-    """One artifact, without its bytes."""
+    """Get one artifact without its content."""
     return of_artifact(await call.client.artifacts.aget(job_id, name), payload=call.may("payload"))
 
 
@@ -35,13 +35,13 @@ async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
     needs="payload",
     media="*/*",
     also=(206,),
-    heeds=("Range", "If-Range", "If-None-Match"),
-    besides=((304, "The caller has it already"), (416, "The range lies behind the end")),
+    request_headers=("Range", "If-Range", "If-None-Match"),
+    besides=((304, "Not modified"), (416, "The range starts after the end")),
 )
 async def read_artifact(call: Call, job_id: Name, name: Name) -> Response:
-    """The bytes of an artifact.
+    """Download an artifact.
 
-    `Range: bytes=…` asks for one range of them. They come as a download, whatever type they are of.
+    `Range: bytes=…` asks for one range. The content is always sent as a download, whatever its type.
     """
     found = await call.client.artifacts.aget(job_id, name)
     asked, headers = call.request.headers, download_headers(found.name, f'"{found.sha256}"')

@@ -1,4 +1,4 @@
-"""The audit: what operators did, and what they tried and were refused."""
+"""The audit log: operator actions, including denied attempts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Listing, Name
 
-group = Group("Audit", "What operators did, when and why.")
+group = Group("Audit", "Operator actions, with time, actor and reason.")
 
 
 class AuditQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which records. A target is found by its kind too."""
+    """Filters. A target needs its kind."""
 
     actor: Name | None = None
     action: Name | None = None
@@ -25,7 +25,10 @@ class AuditQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 @group.get("/audit", needs="read")
 async def list_audit(call: Call, query: AuditQuery) -> Page[Record]:
-    """Records, newest first. Callers who may not see payloads do not see what was changed."""
+    """List audit records, newest first.
+
+    Callers without the scope `payload` do not see the values.
+    """
     found = await call.client.audit.alist(
         actor=query.actor,
         action=query.action,

@@ -1,4 +1,4 @@
-"""Circuit breakers: see them, set them, open and close them by hand."""
+"""Circuit breakers: list, set, trip and reset them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...shapes.limits import Breaker, BreakerMoved, of_breaker
 from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import LONGEST, Acting, Count, Name, Reason, Why
+from .types import LONGEST, Acting, Count, Name, Reason, ReasonQuery
 
-group = Group("Breakers", "Circuit breakers: after failures in a row, jobs that name one wait.")
+group = Group("Breakers", "Circuit breakers: after repeated failures, the jobs that use one wait.")
 
 Span = Annotated[float, msgspec.Meta(ge=0.001, le=LONGEST, description="Seconds.")]
 _WHAT = "the circuit breakers"
 
 
 class NewBreaker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """After so many failures in a row it opens for so many seconds."""
+    """The number of consecutive failures that opens it, and the seconds it stays open."""
 
     failures: Count = 5
     open_for: Span = 30.0
@@ -28,7 +28,7 @@ class NewBreaker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Trip(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """For how many seconds to open; left out, as long as it always opens."""
+    """The seconds to stay open; left out, its usual time."""
 
     open_for: Span | None = None
     reason: Reason = ""
@@ -36,33 +36,36 @@ class Trip(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 @group.get("/breakers", needs="read")
 async def list_breakers(call: Call) -> Page[Breaker]:
-    """Every circuit breaker and how it stands."""
+    """List the circuit breakers with their state."""
     return whole(await call.whole(_WHAT).breakers.alist(), of_breaker)
 
 
 @group.get("/breakers/{scope}", needs="read")
 async def get_breaker(call: Call, scope: Name) -> Breaker:
-    """One circuit breaker and how it stands."""
+    """Get a circuit breaker with its state."""
     return of_breaker(await call.whole(_WHAT).breakers.aget(scope))
 
 
 @group.put("/breakers/{scope}", needs="operate")
 async def set_breaker(call: Call, scope: Name, body: NewBreaker) -> Breaker:
-    """Make or change a circuit breaker."""
+    """Create or change a circuit breaker."""
     breakers = call.whole(_WHAT).breakers
     await breakers.aset(scope, failures=body.failures, open_for=body.open_for, actor=call.actor, reason=body.reason)
     return of_breaker(await breakers.aget(scope))
 
 
 @group.delete("/breakers/{scope}", needs="operate")
-async def clear_breaker(call: Call, scope: Name, query: Why) -> Changed:
-    """Remove a circuit breaker. Jobs that name it wait until there is one again."""
+async def clear_breaker(call: Call, scope: Name, query: ReasonQuery) -> Changed:
+    """Delete a circuit breaker. Jobs that use it wait until it is set again."""
     return Changed(changed=await call.whole(_WHAT).breakers.aclear(scope, actor=call.actor, reason=query.reason))
 
 
 @group.post("/breakers/{scope}/trip", needs="operate")
 async def trip_breaker(call: Call, scope: Name, body: Trip) -> BreakerMoved:
-    """Open a circuit breaker by hand: no job that names it runs for a while. One that is open is open for longer."""
+    """Open a circuit breaker by hand: jobs that use it do not run for a while.
+
+    If it is already open, it stays open longer.
+    """
     breakers = call.whole(_WHAT).breakers
     before = await breakers.aget(scope)
     after = await breakers.atrip(scope, body.open_for, actor=call.actor, reason=body.reason)
@@ -71,7 +74,7 @@ async def trip_breaker(call: Call, scope: Name, body: Trip) -> BreakerMoved:
 
 @group.post("/breakers/{scope}/reset", needs="operate")
 async def reset_breaker(call: Call, scope: Name, body: Acting) -> BreakerMoved:
-    """Close a circuit breaker by hand, and let go what waits behind it."""
+    """Close a circuit breaker by hand, and release the jobs that wait for it."""
     breakers = call.whole(_WHAT).breakers
     before = await breakers.aget(scope)
     after = await breakers.areset(scope, actor=call.actor, reason=body.reason)

@@ -1,4 +1,4 @@
-"""Budgets: what may be spent, and what was."""
+"""Budgets: limits on spending, and the amounts spent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ..wire.failures import Refused
 from ..wire.operation import Group
 from .types import Acting, Cursor, Name, PageSize, Reason
 
-group = Group("Budgets", "What may be spent of tokens, money or anything else, and what was. Amounts are exact.")
+group = Group(
+    "Budgets", "Limits on spending of tokens, money or anything else, and the amounts spent. Amounts are exact."
+)
 
 Amount = (
     Annotated[int, msgspec.Meta(ge=0, le=10**12)]
@@ -29,30 +31,30 @@ Limits = Annotated[dict[Name, Amount | None], msgspec.Meta(max_length=64)]
 Text = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Whose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Of which tenant; left out, of none, or of the caller's own."""
+class TenantQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The tenant; left out, none or the caller's own."""
 
     tenant: Name | None = None
 
 
-class WhoseAndWhy(Whose, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The same, and why."""
+class TenantAndReason(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The tenant and a reason."""
 
     reason: Reason = ""
 
 
-class WhoseListing(Whose, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Of which tenant, left out of all, and which part of the list."""
+class TenantListing(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The tenant, left out for all, and the position in the list."""
 
     limit: PageSize = 100
     after: Cursor | None = None
 
 
 class BudgetTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits by dimension, null removes one; what is left out stays.
+    """Limits by dimension; null removes one, and those left out are unchanged.
 
-    `every` is a time such as 1d, a cron expression in `zone`, or never. `within` is the budget that it is a part of,
-    an empty text of none.
+    `every` is a duration such as 1d, a cron expression in `zone`, or never. `within` is the parent budget, or an empty
+    string for none.
     """
 
     limits: Limits = {}
@@ -64,36 +66,36 @@ class BudgetTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits that are higher than now."""
+    """New, higher limits."""
 
     limits: Amounts
     reason: Reason = ""
 
 
 class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Amounts by dimension. The same `key` again within a day changes nothing."""
+    """Amounts by dimension. Repeating the same `key` within a day changes nothing."""
 
     amounts: Amounts
     key: Name | None = None
 
 
 @group.get("/budgets", needs="read")
-async def list_budgets(call: Call, query: WhoseListing) -> Page[Budget]:
-    """Every budget and how it stands."""
+async def list_budgets(call: Call, query: TenantListing) -> Page[Budget]:
+    """List the budgets with their spending."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _budgets(call, query.tenant).alist(after=after, limit=query.limit)
     return part(found, query.limit, of_budget, lambda one: (one.tenant, one.name))
 
 
 @group.get("/budgets/{name}", needs="read")
-async def get_budget(call: Call, name: Name, query: Whose) -> Budget:
-    """One budget, with what was spent in its lifetime."""
+async def get_budget(call: Call, name: Name, query: TenantQuery) -> Budget:
+    """Get a budget, with its lifetime spending."""
     return of_budget(await _budgets(call, query.tenant).aget(name))
 
 
 @group.put("/budgets/{name}", needs="operate")
-async def set_budget(call: Call, name: Name, query: Whose, body: BudgetTerms) -> BudgetChanged:
-    """Make or change a budget. What is left out stays as it is."""
+async def set_budget(call: Call, name: Name, query: TenantQuery, body: BudgetTerms) -> BudgetChanged:
+    """Create or change a budget. Fields left out are unchanged."""
     budgets = _budgets(call, query.tenant)
     changed = await budgets.aset(
         name,
@@ -109,8 +111,8 @@ async def set_budget(call: Call, name: Name, query: Whose, body: BudgetTerms) ->
 
 
 @group.post("/budgets/{name}/raise", needs="operate")
-async def raise_budget(call: Call, name: Name, query: Whose, body: Raise) -> BudgetChanged:
-    """Set limits that are higher than now, and let go the jobs that fit."""
+async def raise_budget(call: Call, name: Name, query: TenantQuery, body: Raise) -> BudgetChanged:
+    """Raise limits, and release the waiting jobs that now fit."""
     budgets, limits = _budgets(call, query.tenant), _exact(body.limits)
     before = await budgets.aget(name)
     after = await budgets.araise(name, limits, actor=call.actor, reason=body.reason)
@@ -119,22 +121,25 @@ async def raise_budget(call: Call, name: Name, query: Whose, body: Raise) -> Bud
 
 
 @group.post("/budgets/{name}/reset", needs="operate")
-async def reset_budget(call: Call, name: Name, query: Whose, body: Acting) -> Changed:
-    """Begin a budget anew, and let go the jobs that fit. Its lifetime and its schedule stay."""
+async def reset_budget(call: Call, name: Name, query: TenantQuery, body: Acting) -> Changed:
+    """Reset a budget, and release the waiting jobs that now fit.
+
+    Its lifetime spending and its reset schedule are unchanged.
+    """
     done = await _budgets(call, query.tenant).areset(name, actor=call.actor, reason=body.reason)
     return Changed(changed=done)
 
 
 @group.delete("/budgets/{name}", needs="operate")
-async def delete_budget(call: Call, name: Name, query: WhoseAndWhy) -> Changed:
-    """Forget a budget. Jobs that name it fail from then on."""
+async def delete_budget(call: Call, name: Name, query: TenantAndReason) -> Changed:
+    """Delete a budget. Jobs that use it fail from then on."""
     removed = await _budgets(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=removed)
 
 
 @group.post("/budgets/{name}/spend", needs="operate")
-async def spend_budget(call: Call, name: Name, query: Whose, body: Spend) -> Spent:
-    """Count a spend, whatever the limits say; which of them it crossed."""
+async def spend_budget(call: Call, name: Name, query: TenantQuery, body: Spend) -> Spent:
+    """Record spending, whatever the limits; returns the limits it crossed."""
     return of_spent(await _budgets(call, query.tenant).aspend(name, _exact(body.amounts), key=body.key))
 
 
@@ -151,19 +156,22 @@ def _number(name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value != value.strip():
-        # A pattern's $ also stands before a line break at the end.
+        # `$` in a pattern also matches before a trailing line break.
         raise Refused(400, "invalid", f"the body: the amount of {name} ends with a line break")
     return Decimal(value)
 
 
 @group.get("/jobs/{job_id}/spent", needs="read")
 async def spent_by_job(call: Call, job_id: Name) -> JobSpent:
-    """What a job has spent, by budget and dimension."""
+    """Get a job's spending, by budget and dimension."""
     return of_job_spent(job_id, await call.client.budgets.aspent_by(job_id))
 
 
 @group.post("/jobs/{job_id}/give-back", needs="operate")
 async def give_back(call: Call, job_id: Name, body: Acting) -> JobSpent:
-    """Take what an ended job has spent off its budgets; what was taken off. Repeated, it takes nothing more."""
+    """Refund a finished job's spending to its budgets.
+
+    Returns the refunded amounts. Repeating it refunds nothing more.
+    """
     done = await call.client.budgets.agive_back(job_id, actor=call.actor, reason=body.reason)
     return of_job_spent(job_id, done)

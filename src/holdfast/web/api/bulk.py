@@ -1,4 +1,4 @@
-"""What operators do to many jobs at once."""
+"""Operator actions on many jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .types import Acting, Name, QueueName
 
 
 class ManyJobs(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An action, and on which jobs: by `filter`, by `ids`, or on `all` of them.
+    """An action and the jobs: by `filter`, by `ids`, or `all` of them.
 
     `priority` belongs to the action of that name, `queue` to `move`, `force` to `cancel`.
     """
@@ -35,8 +35,8 @@ class ManyJobs(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
 async def act_on_jobs(call: Call, body: ManyJobs) -> BulkReport:
     """Act on many jobs.
 
-    Who is meant is settled once; then each 500 of them are one transaction with its own record in the audit. With
-    `dry_run` nothing is changed, and the counts are those that would come of it.
+    The jobs are selected once; then each 500 of them are one transaction with its own audit record. With `dry_run`
+    nothing is changed, and the counts are a preview.
     """
     wanted = None if body.filter is None else filter_of(call, body.filter)
     report = await call.client.jobs.abulk(

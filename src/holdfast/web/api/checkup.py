@@ -1,4 +1,4 @@
-"""Looks at the whole and says what is not well. One look serves all who ask within a second."""
+"""Health checks of the store, queues and workers. One check serves all requests within a second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not well. `names` are for those who may look at the store."""
+    """One problem. `names` are for callers who may read the store."""
 
     code: str
     text: str
@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What one look found."""
+    """The result of one check."""
 
     at: datetime
     seen: float
@@ -54,8 +54,8 @@ class Checkup:
     last_poll: datetime | None = None
 
 
-class _Looks:
-    """The last look at each app, and the one that is under way."""
+class _SharedCheck:
+    """The last result for each app, and the check in progress."""
 
     def __init__(self) -> None:
         self._last: WeakKeyDictionary[App, Checkup] = WeakKeyDictionary()
@@ -68,22 +68,22 @@ class _Looks:
         coming = self._coming.get(app)
         if coming is None or coming.done() or coming.get_loop() is not asyncio.get_running_loop():
             coming = self._coming[app] = asyncio.create_task(_look(app))
-        # One who goes away does not take the look from the others.
+        # A request that is cancelled must not cancel the check for the others.
         found = self._last[app] = await asyncio.shield(coming)
         return found
 
 
-check_up: Final = _Looks().at
+check_up: Final = _SharedCheck().at
 
 
 async def unreachable(app: App) -> Finding | None:
-    """Why the store cannot be used; None where it can."""
+    """Return why the store is unusable; None if it is usable."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            # As a write: a schema that is too new can still be read.
+            # A write, because a schema that is too new can still be read.
             await app.stats.aprobe()
     except SchemaMismatch:
-        return Finding("schema", "the store's schema is not the one of this version")
+        return Finding("schema", "the store's schema does not match this version")
     except (HoldfastError, TimeoutError):
         return Finding("store", "the store does not answer")
     return None
@@ -109,22 +109,22 @@ async def _look(app: App) -> Checkup:
 def _of_queues(queues: Sequence[QueueStats]) -> Iterator[Finding]:
     due = [queue for queue in queues if queue.oldest_due_age is not None and not queue.is_paused]
     if unserved := tuple(queue.name for queue in due if not queue.workers):
-        yield Finding("unserved", f"{len(unserved)} queues have due jobs, and no worker serves them", unserved)
+        yield Finding("unserved", f"{len(unserved)} queues have due jobs but no worker", unserved)
     late = [queue for queue in due if queue.name.startswith(PREFIX) and (queue.oldest_due_age or 0.0) > _BEHIND]
     if behind := tuple(queue.name.removeprefix(PREFIX) for queue in late if queue.workers):
-        yield Finding("outbox_behind", f"{len(behind)} outboxes have delivered nothing for minutes", behind)
+        yield Finding("outbox_behind", f"{len(behind)} outboxes have delivered nothing for several minutes", behind)
 
 
 def _of_workers(workers: Sequence[WorkerStats]) -> Iterator[Finding]:
     if lost := tuple(worker.name for worker in workers if worker.state == "lost"):
-        yield Finding("workers_lost", f"{len(lost)} workers have not been heard of for longer than their lease", lost)
+        yield Finding("workers_lost", f"{len(lost)} workers have not renewed their lease", lost)
 
 
 def _of_store(store: StoreStats) -> Iterator[Finding]:
     if (store.wal_bytes or 0) > _LARGE_WAL:
-        yield Finding("wal_large", "the write-ahead log is large: something reads for very long")
+        yield Finding("wal_large", "the write-ahead log is large: a long read is open")
     if (store.oldest_transaction or 0.0) > _OLD_TRANSACTION:
-        yield Finding("old_snapshot", "a transaction is open for minutes, which slows every queue down")
+        yield Finding("old_snapshot", "a transaction has been open for minutes, which slows down every queue")
 
 
 def _of_inventories(app: App) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The document that describes all of this."""
+"""The OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..wire.call import Call
 from ..wire.openapi import document
 from ..wire.operation import Group
 
-group = Group("Document", "The API, as programs read it.")
+group = Group("Document", "The API description.")
 
 
 @group.get("/openapi.json", needs="nothing")
 async def openapi(call: Call) -> dict[str, Any]:
-    """The OpenAPI 3.1 document, made of the types that check the requests."""
+    """Get the OpenAPI 3.1 document, generated from the types that validate requests."""
     return {**_document(), "servers": [{"url": mount_of(call.request.scope) or "/"}]}
 
 

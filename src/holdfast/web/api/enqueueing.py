@@ -1,4 +1,4 @@
-"""Enqueue: one job, many, or one whose end the caller waits for or follows."""
+"""Enqueueing: one job, many, or one whose result the caller waits for or streams."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from ..wire.seats import SEATS, Seats
 from .newjobs import Awaited, NewJob, NewJobs, request_of
 from .types import ResultKey, Waiting
 
-group = Group("Enqueue", "Work is stored before it is done: whoever is told an id need not stay.")
+group = Group("Enqueue", "Jobs are stored before they run: once the client has an id, it can disconnect.")
 
 _STRETCH: Final = 500
-"""Jobs that are checked before others have the loop."""
+"""The number of jobs validated before yielding to the event loop."""
 
 
 @group.post("/jobs", needs="enqueue", status=201, also=(200,), confines=True)
 async def enqueue(call: Call, body: NewJob) -> Answered[Accepted]:
     """Enqueue a job.
 
-    201 with the id of the new job; 200 with that of an earlier one that holds its id or its dedupe key.
+    201 with the id of the new job; 200 with the id of an existing job that has the same id or dedupe key.
     """
     job = await call.client.aenqueue(request_of(call, body))
     return Answered(await _accepted(job), 201 if job.created else 200)
@@ -44,7 +44,7 @@ async def enqueue(call: Call, body: NewJob) -> Answered[Accepted]:
 
 @group.post("/jobs/bulk", needs="enqueue", status=201, bulk=True, confines=True)
 async def enqueue_many(call: Call, body: NewJobs) -> AcceptedMany:
-    """Enqueue up to 10,000 jobs in one transaction: all of them, or none.
+    """Enqueue up to 10,000 jobs in one transaction: all or none.
 
     The ids come in the order of the jobs. The body may have 16 MiB.
     """
@@ -59,10 +59,10 @@ async def enqueue_many(call: Call, body: NewJobs) -> AcceptedMany:
 
 @group.post("/jobs/run", needs="enqueue", also=(202,), confines=True)
 async def run(call: Call, body: Awaited) -> Answered[Outcome]:
-    """Enqueue a job and wait for its end.
+    """Enqueue a job and wait for its result.
 
-    200 with its result or error; 202 where it has not ended after `wait` seconds: it goes on, as it does when the
-    caller goes away. Ask for its result later.
+    200 with its result or error; 202 if it has not finished after `wait` seconds: the job continues, also when the
+    caller disconnects. Ask for its result later.
     """
     job = await call.client.aenqueue(request_of(call, body))
     return await outcome_of(call, job.id, body.wait)
@@ -70,32 +70,32 @@ async def run(call: Call, body: Awaited) -> Answered[Outcome]:
 
 @group.post("/jobs/stream", needs="enqueue", media=sse.MEDIA, confines=True)
 async def run_and_follow(call: Call, body: NewJob) -> Response:
-    """Enqueue a job and follow what it says, as server-sent events.
+    """Enqueue a job and stream its output as server-sent events.
 
-    `accepted` names the job, each `frame` is a piece of what it says, `result` comes last and says how it ended. When
-    the caller goes away the job goes on; GET /jobs/{id}/stream follows it again. Frames and the result are shown to
-    those who may see payloads.
+    `accepted` names the job, each `frame` is a piece of its output, and `result` comes last with its outcome. The job
+    continues when the caller disconnects; GET /jobs/{id}/stream resumes the stream. Frames and the result need the
+    scope `payload`.
     """
     return sse.stream(_followed(call, request_of(call, body)))
 
 
 @group.get("/results/{key}", needs="nothing", also=(202,))
 async def get_keyed_result(call: Call, key: ResultKey, query: Waiting) -> Answered[KeyedResult]:
-    """The result of the job whose key this is. Without a token.
+    """Get a job's result with its result key, without a token.
 
-    200 with its result or a redacted error; 202 with `pending` where it has not ended, after `wait` seconds; 404 where
-    the key is wrong, or the job is no longer kept.
+    200 with its result or a redacted error; 202 with `pending` if it has not finished after `wait` seconds; 404 if the
+    key is wrong or the job is no longer stored.
     """
     try:
         job_id = await call.app.jobs._keys.ajob(key)
         found = of_keyed_result(await _ended(call, job_id, query.wait))
     except NotFound:
-        raise Refused(404, "not_found", "there is no result for this key, or it is no longer kept") from None
+        raise Refused(404, "not_found", "there is no result for this key, or it is no longer stored") from None
     return Answered(found, 202 if found.status == "pending" else 200)
 
 
 async def _ended(call: Call, job_id: str, wait: float) -> JobRecord:
-    """The job, after its end or the wait. Those who wait without a token take a seat, as those who follow do."""
+    """Return the job after it has finished or the wait is over. Callers without a token take a seat, like streams."""
     if wait > 0:
         seats: Seats = call.request.scope[SEATS]
         seat = seats.take(call.request.scope, call.request.scope.get(IDENTITY))
@@ -108,7 +108,7 @@ async def _ended(call: Call, job_id: str, wait: float) -> JobRecord:
 
 
 async def outcome_of(call: Call, job_id: str, wait: float) -> Answered[Outcome]:
-    """How a job has ended within so many seconds, or how it stands."""
+    """Return the job's outcome within some seconds, or its current state."""
     jobs = call.client.jobs
     if wait > 0:
         with contextlib.suppress(ResultTimeout):
@@ -119,7 +119,7 @@ async def outcome_of(call: Call, job_id: str, wait: float) -> Answered[Outcome]:
 
 
 async def _followed(call: Call, request: JobRequest[Any]) -> AsyncIterator[sse.Said]:
-    # Enqueued only now that the caller has a seat: who is refused one has enqueued nothing.
+    # Enqueued only now that the caller has a seat: a caller without one has enqueued nothing.
     job = await call.client.aenqueue(request)
     check_job(call.identity, await call.client.jobs.aget(job.id, whole=False))
     yield _said("accepted", await _accepted(job))
@@ -135,7 +135,7 @@ async def _accepted(job: Job[Any]) -> Accepted:
 
 
 async def _key(job: Job[Any]) -> str | None:
-    # An earlier job that has the same dedupe key may be another's.
+    # An existing job with the same dedupe key may belong to another caller.
     return await job.aresult_key() if job.created else None
 
 

@@ -1,4 +1,4 @@
-"""Errors by kind: same task, same exception, same way through the code."""
+"""Errors grouped by task, exception and stack trace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Name, PageSize
 
-group = Group("Errors", "What went wrong, by kind.")
+group = Group("Errors", "Errors grouped by task, exception and stack trace.")
 
 
 class ErrorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Of one task, seen since then, so many at most."""
+    """The task, the time since last seen, and the maximum number."""
 
     task: Name | None = None
     since: Instant | None = None
@@ -25,12 +25,15 @@ class ErrorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @group.get("/errors", needs="read")
 async def list_errors(call: Call, query: ErrorQuery) -> Page[ErrorGroup]:
-    """The kinds of errors, the last seen first. Workers count them every few seconds."""
+    """List the error groups, most recent first.
+
+    Workers update the counts every few seconds.
+    """
     since = None if query.since is None else check_instant("since", query.since)
     return whole(await call.client.errors.alist(task=query.task, since=since, limit=query.limit), of_error)
 
 
 @group.get("/errors/{fingerprint}", needs="read")
 async def get_error(call: Call, fingerprint: Name) -> ErrorWhole:
-    """One kind, with the traceback of its newest."""
+    """Get an error group with its latest traceback."""
     return of_error_whole(await call.client.errors.ashow(fingerprint), payload=call.may("payload"))

@@ -1,4 +1,4 @@
-"""Events: the log of what happens, by the page or as it happens."""
+"""The event log, as pages or as a live stream."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ...clock import SYSTEM_CLOCK
 from ...errors import BeyondScope
 from ...model.event import EventFilter, check_kinds
 from ...shapes.events import Event, Events, of_event
-from ..live.telling import telling_of
+from ..live.telling import event_reader
 from ..wire.call import Call
 from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream
 from .types import Name, PageSize
 
-group = Group("Events", "The log of what happens to jobs, flows and queues.")
+group = Group("Events", "The log of events of jobs, flows and queues.")
 
 EventCursor = Annotated[
-    str, msgspec.Meta(pattern=r"^(start|[0-9]{1,18}-[0-9]{1,9})$", description="That of an event, or `start`.")
+    str, msgspec.Meta(pattern=r"^(start|[0-9]{1,18}-[0-9]{1,9})$", description="The cursor of an event, or `start`.")
 ]
-# A filter may pass over all there is: a page ends after so many seconds, and says how far it came.
+# A filter may skip everything: a page ends after some seconds and reports its position.
 _LONGEST_LOOK: Final = 2.0
 _MARK_EVERY: Final = 5.0
 
 
 class EventQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which events. `kind` is a whole kind or its beginning, such as job.failed, job, operator, and may be repeated."""
+    """Filters. `kind` is a kind or a prefix, such as job.failed, job or operator, and can be repeated."""
 
     after: EventCursor | None = None
     limit: PageSize = 100
@@ -43,20 +43,20 @@ class EventQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tag: Name | None = None
 
 
-@group.get("/events", needs="read", streams=True, heeds=("Last-Event-ID",))
+@group.get("/events", needs="read", streams=True, request_headers=("Last-Event-ID",))
 async def read_events(call: Call, query: EventQuery) -> Events | Response:
-    """What has happened, and with `Accept: text/event-stream` what happens from now on.
+    """Read the event log; with `Accept: text/event-stream` also follow new events.
 
-    A page begins at the oldest event that is kept, or behind `after`. As a stream, each is an event `event` whose id is
-    its cursor; `Last-Event-ID` or `after` says where to go on. Where events behind a cursor have been removed, the
-    answer is 409 `cursor_expired`, and names the oldest place from which reading can go on.
+    A page starts at the oldest stored event, or after `after`. In a stream, each message is an event `event` whose id
+    is its cursor; `Last-Event-ID` or `after` resumes it. If events after the cursor have been deleted, the response is
+    409 `cursor_expired` and names the oldest usable position.
     """
     wanted = _filter(call, query)
     if not wants_stream(call.request):
         return await _page(call, query, wanted)
     after = last_id(call.request) or query.after
     if after is not None:
-        # A cursor that is no good is said before the stream begins. Unfiltered, so that it looks at one page at most.
+        # An invalid cursor is reported before the stream begins. Unfiltered, so it reads at most one page.
         await call.app.events.aread(after, limit=1)
     return stream(_told(call, "0-0" if after == "start" else after, wanted))
 
@@ -79,20 +79,20 @@ async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
 
 async def _told(call: Call, after: str | None, wanted: EventFilter) -> AsyncIterator[Said | bytes]:
     marked = SYSTEM_CLOCK.monotonic()
-    async for passed in telling_of(call.app).follow(after):
+    async for passed in event_reader(call.app).follow(after):
         told = [event for event in passed.events if wanted.wants(event)]
         for event in told:
             yield Said(msgspec.json.encode(of_event(event)).decode(), event="event", id=event.cursor)
         if told or SYSTEM_CLOCK.monotonic() > marked + _MARK_EVERY:
             marked = SYSTEM_CLOCK.monotonic()
-            # An id without data: a reader that is cut off does not come back to what its filter passed over.
+            # An id without data: a client that reconnects does not read again what its filter skipped.
             yield f"id: {passed.place}\n\n".encode()
 
 
 def _filter(call: Call, query: EventQuery) -> EventFilter:
     own = call.identity.tenant or None
     if own is not None and query.tenant not in (None, own):
-        raise BeyondScope("what happens to other tenants", own)
+        raise BeyondScope("events of other tenants", own)
     return EventFilter(
         kinds=check_kinds(query.kind or None),
         job=query.job,

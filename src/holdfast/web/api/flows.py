@@ -1,4 +1,4 @@
-"""Flows: look at them, wait for them, act on them."""
+"""Flows: read them, wait for them, act on them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .types import Acting, Count, Listing, Name, Reason
 
-group = Group("Flows", "Jobs of which some wait for others.")
+group = Group("Flows", "Workflows of dependent jobs.")
 
 
 class FlowQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which flows."""
+    """Filters."""
 
     state: FlowState | None = None
     name: Name | None = None
@@ -40,27 +40,27 @@ class FlowQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class FlowWait(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long to wait."""
+    """The time to wait."""
 
-    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for its end.")] = 0.0
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for it to finish.")] = 0.0
 
 
 class FlowCancelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far it goes: all of it, only what has not started, or nothing but the flow itself."""
+    """The policy: cancel everything, only pending jobs, or only the flow itself."""
 
     policy: CancelPolicy = CancelPolicy.CANCEL_ALL
     reason: Reason = ""
 
 
 class MemberReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With `downstream`, all that wait for it run again, too."""
+    """With `downstream`, its dependents run again too."""
 
     downstream: bool = True
     reason: Reason = ""
 
 
 class MemberJoin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many upstreams it needs from now on: all, any, or a quorum of `needed`; `rest` is for the others."""
+    """The new join: all, any, or a quorum of `needed`; `rest` decides what the others do."""
 
     needs: Mode
     needed: Count | None = None
@@ -70,7 +70,7 @@ class MemberJoin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @group.get("/flows", needs="read")
 async def list_flows(call: Call, query: FlowQuery) -> Page[Flow]:
-    """Flows, newest first."""
+    """List flows, newest first."""
     before = place_at(query.after)[0] if query.after else None
     wanted = FlowFilter(
         state=query.state, name=query.name, tenant=query.tenant, before=before, limit=query.limit
@@ -80,29 +80,29 @@ async def list_flows(call: Call, query: FlowQuery) -> Page[Flow]:
 
 @group.get("/flows/{flow_id}", needs="read")
 async def get_flow(call: Call, flow_id: Name, query: FlowWait) -> FlowDetail:
-    """A flow and how far it is, at once or when it has ended, after `wait` seconds at the latest."""
+    """Get a flow and its progress, immediately or after it has finished, waiting at most `wait` seconds."""
     await _wait(call, flow_id, query.wait)
     return of_flow_status(await call.client.flows.astatus(flow_id))
 
 
 @group.get("/flows/{flow_id}/graph", needs="read")
 async def get_flow_graph(call: Call, flow_id: Name) -> FlowShape:
-    """The members of a flow with their states, and which of them wait for which."""
+    """Get the jobs of a flow with their states, and their dependencies."""
     return of_graph(await call.client.flows.agraph(flow_id))
 
 
 @group.get("/flows/{flow_id}/result", needs="payload", also=(202,))
 async def get_flow_result(call: Call, flow_id: Name, query: FlowWait) -> Answered[FlowResult]:
-    """What a flow came to: the result of the member that nobody waits for, or those of several by name.
+    """Get the result of a flow: that of its last member, or those of several by name.
 
-    200 when it has ended; 202 with its state where it has not, after `wait` seconds.
+    200 after it has finished; 202 with its state if it has not finished after `wait` seconds.
     """
     await _wait(call, flow_id, query.wait)
     flow = (await call.client.flows.astatus(flow_id)).record
     if flow.finished_at is None:
         return Answered(FlowResult(id=flow_id, state=flow.state, ended=False, result=None, failures={}), 202)
     try:
-        # A result may be of a type of the program's own; here it is JSON again.
+        # A result may be of one of the app's own types; here it is JSON again.
         result, failures = plain(await call.client.flows.aresult(flow_id, 1.0), what="the result"), {}
     except FlowNotSucceeded as failed:
         result, failures = None, dict(failed.failures)
@@ -111,21 +111,24 @@ async def get_flow_result(call: Call, flow_id: Name, query: FlowWait) -> Answere
 
 @group.post("/flows/{flow_id}/cancel", needs="operate")
 async def cancel_flow(call: Call, flow_id: Name, body: FlowCancelling) -> FlowCancelled:
-    """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
+    """Cancel the unfinished jobs of a flow, as far as the policy says.
+
+    Repeating it returns the result of the first call.
+    """
     why = body.reason or "cancelled"
     return of_flow_cancel(flow_id, await call.client.flows.acancel(flow_id, body.policy, reason=why, actor=call.actor))
 
 
 @group.post("/flows/{flow_id}/retry", needs="operate")
 async def retry_flow(call: Call, flow_id: Name, body: Acting) -> FlowAgain:
-    """Run again what failed, expired or was cancelled, and what was skipped for its sake."""
+    """Run failed, expired and cancelled jobs again, and those skipped because of them."""
     jobs = await call.client.flows.aretry(flow_id, actor=call.actor, reason=body.reason)
     return FlowAgain(id=flow_id, jobs=jobs, changed=bool(jobs))
 
 
 @group.post("/flows/{flow_id}/members/{member}/replay", needs="operate")
 async def replay_member(call: Call, flow_id: Name, member: Name, body: MemberReplay) -> FlowAgain:
-    """Run a member again, by its name or the id of its job, whatever became of it."""
+    """Run a member again, by name or job id, whatever its outcome."""
     job_id = await _job_of(call, flow_id, member)
     jobs = await call.client.flows.areplay(
         job_id, downstream=body.downstream, actor=call.actor, reason=body.reason
@@ -135,9 +138,9 @@ async def replay_member(call: Call, flow_id: Name, member: Name, body: MemberRep
 
 @group.post("/flows/{flow_id}/members/{member}/join", needs="operate")
 async def set_member_join(call: Call, flow_id: Name, member: Name, body: MemberJoin) -> FlowJoin:
-    """Change how many upstreams a member needs, while it waits for them.
+    """Change the number of dependencies a waiting member needs.
 
-    It starts if the new join is met already, and is skipped if it can no longer be met. 409 once the join has fired.
+    It starts if the new join is already met, and is skipped if it can no longer be met. 409 once the join has fired.
     """
     done = await call.client.flows.aset_join(
         await _job_of(call, flow_id, member), body.needs, needed=body.needed, rest=body.rest, actor=call.actor,

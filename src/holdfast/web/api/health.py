@@ -1,4 +1,4 @@
-"""Health: whether the process lives, whether it can serve, and whether all is well. Open to everybody."""
+"""Health: liveness, readiness and a full check. No token needed."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .checkup import Finding, check_up, unreachable
 
-group = Group("Health", "For those who watch over processes: open to everybody, and tells nobody a secret.")
+group = Group("Health", "Health checks for process managers and load balancers. No token needed; no secrets shown.")
 
 
 @group.get("/health/live", needs="nothing")
 async def live(call: Call) -> Live:
-    """The process answers."""
+    """Check that the process is alive."""
     return Live()
 
 
 @group.get("/health/ready", needs="nothing", also=(503,))
 async def ready(call: Call) -> Answered[Health]:
-    """Whether requests can be served: the store is reachable, and its schema is right."""
+    """Check that requests can be served: the store is reachable and its schema is right."""
     down = await unreachable(call.app)
     return _health(call, datetime.now(UTC), down, ())
 
 
 @group.get("/health", needs="nothing", also=(503,))
 async def health(call: Call) -> Answered[Health]:
-    """How the whole is, and what is not well. It is looked at once a second at most."""
+    """Check the whole system and list its problems.
+
+    Checked at most once a second.
+    """
     found = await check_up(call.app)
     return _health(call, found.at, found.down, found.findings, found.last_delivery, found.last_poll)
 

@@ -1,4 +1,4 @@
-"""Which jobs are meant, as a query and as part of a body."""
+"""Job filters, as a query and as part of a body."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from .newjobs import STORABLE, Instant, Priority
 from .types import Cursor, Name, QueueName, Seconds
 
 _Prefix: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=128, pattern=STORABLE, description="How the id begins.")
+    str, msgspec.Meta(min_length=1, max_length=128, pattern=STORABLE, description="A prefix of the id.")
 ]
 _Text: TypeAlias = Annotated[
     str,
-    msgspec.Meta(
-        min_length=1, max_length=256, pattern=STORABLE, description="In the arguments or the error, as it is stored."
-    ),
+    msgspec.Meta(min_length=1, max_length=256, pattern=STORABLE, description="Text in the stored arguments or error."),
 ]
 _Label: TypeAlias = Annotated[
     Literal["delayed", "retrying", "throttled"],
-    msgspec.Meta(description="Ready jobs whose time has not come, by what they wait for."),
+    msgspec.Meta(description="Ready jobs that are not due yet, by reason."),
 ]
 _Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES, pattern=STORABLE)]
 _Creator: TypeAlias = Annotated[
     str,
     msgspec.Meta(
-        min_length=1, max_length=CREATOR_BYTES, pattern=STORABLE, description="Who enqueued it, such as token:shop."
+        min_length=1,
+        max_length=CREATOR_BYTES,
+        pattern=STORABLE,
+        description="The actor that enqueued it, such as token:shop.",
     ),
 ]
 _Tries: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -40,7 +41,7 @@ _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=500)]
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs are meant. "After" includes its instant, "before" does not; `older_than` is seconds since the end."""
+    """Filters on jobs. "After" includes its time, "before" does not; `older_than` is seconds since the end."""
 
     state: list[JobState] = []
     label: _Label | None = None
@@ -65,7 +66,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class JobQuery(Wanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs to list, and which part of the list."""
+    """Filters on jobs, and the position in the list."""
 
     order: Literal["created", "ended"] = "created"
     limit: _Limit = 50
@@ -73,12 +74,12 @@ class JobQuery(Wanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def filter_of(call: Call, wanted: Wanted, before: str | None = None) -> JobFilter:
-    """As the client takes it. Who may not see arguments may not search in them either."""
+    """Return the filter as the client takes it. Searching in arguments needs the scope `payload`."""
     if wanted.text is not None and not call.may("payload"):
         raise Refused(
             403,
             "forbidden",
-            f"text is searched in arguments; this needs the scope 'payload', which {call.identity.name} has not",
+            "Missing scope: payload (text is searched in arguments)",
         )
     said: dict[str, Any] = {
         name: value for name, value in msgspec.structs.asdict(wanted).items() if name not in ("state", "after")

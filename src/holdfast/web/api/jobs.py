@@ -1,4 +1,4 @@
-"""Jobs: find them, look at them, understand them."""
+"""Jobs: list, read and explain them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .enqueueing import outcome_of
 from .jobfilters import JobQuery, filter_of
 from .types import Name, Waiting
 
-group = Group("Jobs", "Find jobs, look at them, and learn why they are where they are.")
+group = Group("Jobs", "List and read jobs, and explain their state.")
 
 
 @group.get("/jobs", needs="read")
 async def list_jobs(call: Call, query: JobQuery) -> Page[JobBrief]:
-    """Jobs, newest first; with `order=ended` ended jobs, those that ended last first.
+    """List jobs, newest first; with `order=ended`, finished jobs, latest first.
 
-    Filters narrow each other; `state` may be given several times. What no index answers (`text`, `tag`, `created_by`,
-    `reason`, `priority`, `min_attempts` and the times) is looked for among the next 10,000 jobs that the other filters
-    leave: a page may then be short, or empty, and still have a `next`.
+    Filters are combined; `state` can be repeated. Filters without an index (`text`, `tag`, `created_by`, `reason`,
+    `priority`, `min_attempts` and the times) check the next 10,000 jobs that the other filters leave: a page may be
+    short or empty and still have a `next`.
     """
     found = await call.client.jobs.asearch(filter_of(call, query, before=_place(query)))
     more = None if found.next is None else cursor_at((*_kind(query), found.next))
@@ -31,16 +31,16 @@ async def list_jobs(call: Call, query: JobQuery) -> Page[JobBrief]:
 
 @group.get("/jobs/counts", needs="read")
 async def count_jobs(call: Call) -> Page[Count]:
-    """How many jobs are in each state of each queue.
+    """Count the jobs in each state of each queue.
 
-    A great number of finished jobs is not counted each time: those counts say that they are estimated.
+    Large numbers of finished jobs are estimated, and marked so.
     """
     return whole(await call.client.jobs.acounts(), of_count)
 
 
 @group.get("/jobs/{job_id}", needs="read")
 async def get_job(call: Call, job_id: Name) -> JobWithArtifacts:
-    """One job, with all that is known of it."""
+    """Get a job with all its details."""
     jobs, payload = call.client.jobs, call.may("payload")
     job, attempts, demands, artifacts = (
         await jobs.aget(job_id, whole=payload),
@@ -53,16 +53,16 @@ async def get_job(call: Call, job_id: Name) -> JobWithArtifacts:
 
 @group.get("/jobs/{job_id}/result", needs="read", also=(202,))
 async def get_result(call: Call, job_id: Name, query: Waiting) -> Answered[Outcome]:
-    """How a job ended.
+    """Get a job's result.
 
-    200 with its result or error; 202 with its state where it has not ended, after `wait` seconds.
+    200 with its result or error; 202 with its state if it has not finished after `wait` seconds.
     """
     return await outcome_of(call, job_id, query.wait)
 
 
 @group.get("/jobs/{job_id}/attempts", needs="read")
 async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
-    """The runs of a job that did not end in success, oldest first; at most 32."""
+    """List a job's unsuccessful attempts, oldest first; at most 32."""
     await call.client.jobs.aget(job_id, whole=False)
     may = call.may("payload")
     return whole(await call.client.jobs.aattempts(job_id), lambda one: of_attempt(one, payload=may))
@@ -70,14 +70,14 @@ async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
 
 @group.get("/jobs/{job_id}/steps", needs="read")
 async def list_steps(call: Call, job_id: Name) -> Page[Step]:
-    """What a durable job has done so far, in the order in which it asked for it."""
+    """List a durable job's recorded steps, in order."""
     shown = call.may("payload")
     return whole(await call.client.jobs.asteps(job_id), lambda step: of_step(step, payload=shown))
 
 
 @group.get("/jobs/{job_id}/explain", needs="read")
 async def explain_job(call: Call, job_id: Name) -> Explanation:
-    """Why a job is where it is, and what would move it."""
+    """Explain why a job is in its state, and what would change that."""
     return of_explanation(await call.client.jobs.aexplain(job_id))
 
 
@@ -86,5 +86,5 @@ def _place(query: JobQuery) -> str | None:
 
 
 def _kind(query: JobQuery) -> tuple[str, ...]:
-    """What tells a cursor of one order from that of the other."""
+    """Return the prefix that distinguishes the cursors of the two orders."""
     return () if query.order == "created" else (query.order,)

@@ -1,4 +1,4 @@
-"""Limits over the whole cluster: how many jobs run at once, and how often."""
+"""Cluster-wide limits: concurrency and rates."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ...shapes.acting import Changed
 from ...shapes.limits import Limits, Most, RateSet, Total, of_limits
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Count, Name, QueueName, Reason, Why
+from .types import Acting, Count, Name, QueueName, Reason, ReasonQuery
 
-group = Group("Limits", "How many jobs run at once, and how often, in the whole cluster.")
+group = Group("Limits", "Cluster-wide concurrency limits and rates.")
 
 _WHAT = "the limits of the whole store"
 
 
 class NewMost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many may run at once."""
+    """A concurrency limit."""
 
     most: Count
     reason: Reason = ""
 
 
 class NewRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A token bucket: up to `capacity` at once, `per_second` in the long run."""
+    """A token bucket: bursts up to `capacity`, `per_second` on average."""
 
     capacity: Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
     per_second: Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
@@ -34,7 +34,7 @@ class NewRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class NewTotal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many jobs of a queue run at once, split over the workers."""
+    """A queue's concurrency, split across the workers."""
 
     total: Count
     reason: Reason = ""
@@ -42,7 +42,7 @@ class NewTotal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 @group.get("/limits", needs="read")
 async def list_limits(call: Call) -> Limits:
-    """Every limit and how much of it is in use."""
+    """List the limits with their use."""
     if call.identity.tenant:
         lanes = await call.app.scoped(call.identity.tenant).limits.alist()
         return of_limits(LimitsView(lanes, [], {}, []))
@@ -51,37 +51,37 @@ async def list_limits(call: Call) -> Limits:
 
 @group.put("/limits/tasks/{task}", needs="operate")
 async def limit_task(call: Call, task: Name, body: NewMost) -> Most:
-    """Let at most so many jobs of a task run at once. Those that run already are not counted."""
+    """Set the concurrency limit of a task. Jobs already running are not counted."""
     limits = call.whole(_WHAT).limits
     await limits.aset_concurrency(body.most, task=task, actor=call.actor, reason=body.reason)
     return Most(most=body.most)
 
 
 @group.delete("/limits/tasks/{task}", needs="operate")
-async def unlimit_task(call: Call, task: Name, query: Why) -> Changed:
-    """Remove the limit of a task."""
+async def unlimit_task(call: Call, task: Name, query: ReasonQuery) -> Changed:
+    """Remove the concurrency limit of a task."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_concurrency(task=task, actor=call.actor, reason=query.reason))
 
 
 @group.put("/limits/queues/{queue}", needs="operate")
 async def limit_queue(call: Call, queue: QueueName, body: NewMost) -> Most:
-    """Let at most so many jobs of a queue run at once. Those that run already are not counted."""
+    """Set the concurrency limit of a queue. Jobs already running are not counted."""
     limits = call.whole(_WHAT).limits
     await limits.aset_concurrency(body.most, queue=queue, actor=call.actor, reason=body.reason)
     return Most(most=body.most)
 
 
 @group.delete("/limits/queues/{queue}", needs="operate")
-async def unlimit_queue(call: Call, queue: QueueName, query: Why) -> Changed:
-    """Remove the limit of a queue."""
+async def unlimit_queue(call: Call, queue: QueueName, query: ReasonQuery) -> Changed:
+    """Remove the concurrency limit of a queue."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_concurrency(queue=queue, actor=call.actor, reason=query.reason))
 
 
 @group.put("/limits/rates/{scope}", needs="operate")
 async def set_rate(call: Call, scope: Name, body: NewRate) -> RateSet:
-    """Make or change the token bucket of a scope."""
+    """Create or change the token bucket of a scope."""
     await call.whole(_WHAT).limits.aset_rate(
         scope, capacity=body.capacity, per_second=body.per_second, actor=call.actor, reason=body.reason
     )
@@ -89,27 +89,27 @@ async def set_rate(call: Call, scope: Name, body: NewRate) -> RateSet:
 
 
 @group.delete("/limits/rates/{scope}", needs="operate")
-async def clear_rate(call: Call, scope: Name, query: Why) -> Changed:
-    """Remove the token bucket of a scope. Jobs that name it wait until there is one again."""
+async def clear_rate(call: Call, scope: Name, query: ReasonQuery) -> Changed:
+    """Remove the token bucket of a scope. Jobs that use it wait until it is set again."""
     limits = call.whole(_WHAT).limits
     return Changed(changed=await limits.aclear_rate(scope, actor=call.actor, reason=query.reason))
 
 
 @group.post("/limits/rates/{scope}/drain", needs="operate")
 async def drain_rate(call: Call, scope: Name, body: Acting) -> None:
-    """Empty the token bucket of a scope, after the other side has refused."""
+    """Empty the token bucket of a scope, after the service has rejected requests."""
     await call.whole(_WHAT).limits.adrain(scope, actor=call.actor, reason=body.reason)
 
 
 @group.put("/limits/totals/{queue}", needs="operate")
 async def set_total(call: Call, queue: QueueName, body: NewTotal) -> Total:
-    """Split so many jobs at once of a queue over the live workers that serve it."""
+    """Split a queue's concurrency across the live workers that serve it."""
     await call.whole(_WHAT).limits.aset_total(queue, body.total, actor=call.actor, reason=body.reason)
     return Total(queue=queue, total=body.total)
 
 
 @group.delete("/limits/totals/{queue}", needs="operate")
-async def clear_total(call: Call, queue: QueueName, query: Why) -> Changed:
+async def clear_total(call: Call, queue: QueueName, query: ReasonQuery) -> Changed:
     """Remove a queue's total."""
     limits = call.whole(_WHAT).limits
     if queue not in (await limits.ashow()).totals:

@@ -1,4 +1,4 @@
-"""Flows are made whole, in one call, or piece by piece: begin, add members, plan edges, apply."""
+"""Creating flows: whole in one call, or step by step: begin, add members, plan edges, apply."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from .newflows import NewFlow, fill
 from .newjobs import NewJob, request_of
 from .types import Acting, Name
 
-group = Group("Make flows", "Flows are stored whole, or piece by piece: nothing of those runs before they are applied.")
+group = Group(
+    "Make flows", "Create flows whole or step by step; in the latter case no member runs before the flow is applied."
+)
 
 _STRETCH: Final = 500
-"""Members that are checked before others have the loop."""
+"""The number of members validated before yielding to the event loop."""
 
 
 class FlowBegin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,13 +35,13 @@ class FlowBegin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class MoreMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Jobs by name, which wait for `apply`."""
+    """Jobs by name; they wait for `apply`."""
 
     members: Annotated[dict[Name, NewJob], msgspec.Meta(min_length=1, max_length=MAX_MEMBERS)]
 
 
 class NewEdge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`to` waits for `from` to end in this way. Members go by their names, or by the ids of their jobs."""
+    """A dependency: `to` waits for `from` to end this way. Members are given by name or job id."""
 
     upstream: Name = msgspec.field(name="from")
     downstream: Name = msgspec.field(name="to")
@@ -47,7 +49,7 @@ class NewEdge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class NewEdges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Edges to plan, if nobody has changed the graph since that revision."""
+    """Edges to plan, if the graph is still at that revision."""
 
     edges: Annotated[list[NewEdge], msgspec.Meta(min_length=1, max_length=10 * MAX_MEMBERS)]
     revision: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -55,7 +57,10 @@ class NewEdges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 @group.post("/flows", needs="enqueue", status=201, bulk=True, confines=True)
 async def create_flow(call: Call, body: NewFlow) -> FlowMade:
-    """Store a flow whole, in one transaction. What waits for nothing can run at once."""
+    """Create a flow in one transaction.
+
+    Members without dependencies can start immediately.
+    """
     flow = _builder(call, body)
     for count, _ in enumerate(fill(call, flow, body.members), 1):
         if not count % _STRETCH:
@@ -67,13 +72,13 @@ async def create_flow(call: Call, body: NewFlow) -> FlowMade:
 
 @group.post("/flows/staged", needs="enqueue", status=201)
 async def begin_flow(call: Call, body: FlowBegin) -> Flow:
-    """Begin a flow without members. Nothing of it runs before it is applied."""
+    """Create an empty flow. No member runs before the flow is applied."""
     return of_flow(await call.client.flows.abegin(body.name, tenant=_tenant(call, body.tenant)))
 
 
 @group.post("/flows/{flow_id}/members", needs="enqueue", status=201, bulk=True)
 async def add_members(call: Call, flow_id: Name, body: MoreMembers) -> FlowMembersAdded:
-    """Add jobs to a flow that is made piece by piece."""
+    """Add jobs to a flow that is created step by step."""
     flows = call.client.flows
     record = (await flows.astatus(flow_id)).record
     ids = await flows.aadd(record, {name: request_of(call, new) for name, new in body.members.items()})
@@ -82,7 +87,10 @@ async def add_members(call: Call, flow_id: Name, body: MoreMembers) -> FlowMembe
 
 @group.post("/flows/{flow_id}/edges", needs="enqueue", bulk=True)
 async def stage_edges(call: Call, flow_id: Name, body: NewEdges) -> FlowStaged:
-    """Plan which member waits for which. 409 `stale_revision` where another changed the graph meanwhile."""
+    """Plan dependencies between members.
+
+    409 `stale_revision` if the graph has changed in the meantime.
+    """
     members = (await call.client.flows.agraph(flow_id)).members
     jobs = {member.id: member.id for member in members} | {member.name: member.id for member in members}
     edges = [Edge(_job(jobs, edge.upstream), _job(jobs, edge.downstream), edge.on) for edge in body.edges]
@@ -91,7 +99,10 @@ async def stage_edges(call: Call, flow_id: Name, body: NewEdges) -> FlowStaged:
 
 @group.post("/flows/{flow_id}/apply", needs="enqueue")
 async def apply_flow(call: Call, flow_id: Name, body: Acting) -> FlowApplied:
-    """Make the planned edges count, and let go what waits for nothing. Repeated, it finds nothing to do."""
+    """Apply the planned edges, and start the members without dependencies.
+
+    Repeating it changes nothing.
+    """
     applied = await call.client.flows.aapply(flow_id)
     return FlowApplied(id=flow_id, applied=applied, changed=bool(applied))
 

@@ -1,4 +1,4 @@
-"""Flows as callers ask for them: members by name, each with what it waits for and whose results it takes."""
+"""Flows in requests: members by name, with their dependencies and inputs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .types import Count, Name
 
 
 class UpstreamMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A member to wait for, and which end of it counts."""
+    """A dependency on a member, and which of its outcomes counts."""
 
     member: Name
     on: Policy = "success"
 
 
 class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The result of a member, or the list of those of several; `path` takes a part of it.
+    """The result of a member, or the list of results of several; `path` selects a part of it.
 
-    Where the member does not succeed the argument is `default`; without one, the job that needs it is skipped.
+    If the member does not succeed, the argument is `default`; without one, the dependent job is skipped.
     """
 
     of: Name | Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1_000)]
@@ -38,10 +38,10 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class NewMember(NewJob, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job of a flow. It waits for all in `after`, for any, or for a quorum of `needed` of them.
+    """A member of a flow. It waits for all in `after`, for any, or for a quorum of `needed`.
 
-    `inputs` are arguments, by name, that are results of others; it waits for those, too. `rest` says what becomes of
-    those in `after` that are no longer needed.
+    `inputs` are arguments, by name, taken from results of other members, which it also waits for. `rest` decides what
+    happens to those in `after` that are no longer needed.
     """
 
     after: Annotated[list[Name | UpstreamMember], msgspec.Meta(max_length=MAX_MEMBERS)] = msgspec.field(
@@ -56,7 +56,7 @@ class NewMember(NewJob, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A flow to store whole. `on_success` and `on_failure` are jobs to enqueue when it has ended."""
+    """A flow to create. `on_success` and `on_failure` are jobs to enqueue after it has finished."""
 
     name: Name
     members: Annotated[dict[Name, NewMember], msgspec.Meta(min_length=1, max_length=MAX_MEMBERS)]
@@ -66,7 +66,7 @@ class NewFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 def fill(call: Call, flow: Flow, members: Mapping[str, NewMember]) -> Iterator[str]:
-    """Add the members to a flow, each after those that it waits for; their names as they are added."""
+    """Add the members to a flow, each after its dependencies; yield their names in that order."""
     for name in _in_order(members):
         new = members[name]
         flow.add(request_of(call, _with_results(flow, name, new)), after=_after(flow, name, new), name=name)
@@ -87,14 +87,14 @@ def _in_order(members: Mapping[str, NewMember]) -> Iterator[str]:
             if not missing[downstream]:
                 free.append(downstream)
     if stuck := [name for name, upstreams in missing.items() if upstreams]:
-        raise FlowCycle(f"these members wait for each other in a circle, or for those that do: {', '.join(stuck[:10])}")
+        raise FlowCycle(f"these members have circular dependencies, or depend on such members: {', '.join(stuck[:10])}")
 
 
 def _upstreams(name: str, new: NewMember, members: Mapping[str, NewMember]) -> set[str]:
     awaited, used = map(_awaited, new.after), new.inputs.values()
     named = {one.member for one in awaited} | {source for output in used for source in _of(output)}
     if unknown := named - members.keys():
-        raise InvalidFlow(f"member {name!r} waits for {sorted(unknown)[0]!r}, which is not a member of this flow")
+        raise InvalidFlow(f"member {name!r} depends on {sorted(unknown)[0]!r}, which is not a member of this flow")
     return named
 
 
@@ -110,9 +110,9 @@ def _with_results(flow: Flow, name: str, new: NewMember) -> NewJob:
     if not new.inputs:
         return new
     if not isinstance(new.arguments, dict):
-        raise InvalidInput(f"member {name!r} has inputs, which go by name: give its arguments by name, too")
+        raise InvalidInput(f"member {name!r} has inputs by name: give its arguments by name too")
     if twice := new.inputs.keys() & new.arguments.keys():
-        raise InvalidInput(f"member {name!r} is given {sorted(twice)[0]!r} as an argument and as an input")
+        raise InvalidInput(f"member {name!r} has {sorted(twice)[0]!r} both as an argument and as an input")
     results = {argument: _result(flow, used) for argument, used in new.inputs.items()}
     return msgspec.structs.replace(new, arguments={**new.arguments, **results})
 

@@ -1,4 +1,4 @@
-"""Jobs as callers ask for them: a task by its name, its arguments, and what the call says beyond the task."""
+"""Jobs in requests: a task by name, its arguments and options."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..wire.call import Call
 from .types import Name, QueueName, Seconds
 
 MOST: Final = 10_000
-"""Jobs in one call."""
+"""The maximum number of jobs in one call."""
 STORABLE: Final = r"^[^\x00]+$"
-"""Postgres cannot keep a text with a zero in it."""
+"""Postgres cannot store text with a NUL character."""
 Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=MIN_PRIORITY, le=MAX_PRIORITY)]
 Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TAG_BYTES)]
@@ -37,7 +37,7 @@ _Url: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048, pat
 
 
 class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long to wait before each retry, in seconds."""
+    """The delay before each retry, in seconds."""
 
     kind: Literal["none", "fixed", "exponential"] = "exponential"
     initial: _Year = 2.0
@@ -49,9 +49,9 @@ class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a call asks for beyond its task's own options. Durations are seconds.
+    """Options that override those of the task. Durations are in seconds.
 
-    What is left out stays as the task says; null is without: attempts without limit, no timeout, no rate.
+    Options left out keep the task's value; null means none: unlimited attempts, no timeout, no rate.
     """
 
     id: QueueName | None = None
@@ -86,7 +86,7 @@ class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job to enqueue. Arguments go by name, or in the order of the task's parameters."""
+    """A job to enqueue. Arguments are given by name, or in the order of the task's parameters."""
 
     task: Name
     arguments: dict[str, Any] | list[Any] = {}
@@ -94,44 +94,44 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class NewJobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Jobs to enqueue together: all of them, or none."""
+    """Jobs to enqueue together: all or none."""
 
     jobs: Annotated[list[NewJob], msgspec.Meta(min_length=1, max_length=MOST)]
-    result_keys: Annotated[bool, msgspec.Meta(description="Whether the answer has a result key for each job.")] = False
+    result_keys: Annotated[bool, msgspec.Meta(description="Include a result key for each job in the response.")] = False
 
 
 class Awaited(NewJob, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job to enqueue and to wait for."""
+    """A job to enqueue and wait for."""
 
-    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for its end.")] = 30.0
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for it to finish.")] = 30.0
 
 
 def request_of(call: Call, new: NewJob) -> JobRequest[Any]:
-    """The call as a value, checked. UnknownTask where this program has no such task, unless it takes any."""
+    """Return the validated call. Raises UnknownTask if the app does not know the task, unless any name is allowed."""
     request = task_of(call, new.task).read(new.arguments, None if new.options is None else _options(call, new.options))
     _check_confined(call.identity, request)
     return request
 
 
 def task_of(call: Call, name: str) -> Task[..., Any]:
-    """The task of that name. UnknownTask where this program has none, unless it takes any."""
+    """Return the task. Raises UnknownTask if the app does not know it, unless any name is allowed."""
     if (task := call.app.tasks.get(name)) is not None:
         return task
     if not call.settings.any_task:
         raise UnknownTask(
-            f"this program has no task {name!r}; GET /api/v1/tasks lists those it has. One that is "
-            "implemented elsewhere is made known by app.declare; a site with any_task=True takes every name"
+            f"unknown task {name!r}; GET /api/v1/tasks lists the known ones. Declare a task that is implemented "
+            "elsewhere with app.declare, or serve with any_task=True to accept every name"
         )
     return call.app.elsewhere(name)
 
 
 def _check_confined(identity: Identity, request: JobRequest[Any]) -> None:
-    """AccessDenied where the caller is confined to other queues or tasks."""
+    """Raise AccessDenied if the caller is restricted to other queues or tasks."""
     if not identity.is_confined:
         return
     check_within("queue", request.options.queue or request.task.task_options.queue, identity.queues)
     check_within("task", request.task.name, identity.tasks)
-    # Under the dedupe key of another task it could replace a job of that.
+    # With the dedupe key of another task it could replace a job of that task.
     scope = request.options.dedupe_scope
     if scope is not None:
         check_within("dedupe scope", scope, (request.task.name,))
@@ -139,7 +139,7 @@ def _check_confined(identity: Identity, request: JobRequest[Any]) -> None:
 
 def _options(call: Call, given: JobOptions) -> CallOptions:
     said = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
-    # A tenant has rates and breakers of its own: what it runs must not hold up the jobs of others.
+    # A tenant has its own rates and breakers: its jobs must not hold up those of others.
     said["limits_tenant"] = call.identity.tenant
     if isinstance(given.retry, RetryRule):
         said["retry"] = RetryPolicy(**msgspec.structs.asdict(given.retry))

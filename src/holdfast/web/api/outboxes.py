@@ -1,4 +1,4 @@
-"""Outboxes: what waits for its destination, what was abandoned, and how to try again."""
+"""Outboxes: pending and abandoned entries, and how to retry them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..wire.operation import Group
 from .newjobs import MOST
 from .types import Acting, Name, Reason, Seconds
 
-group = Group("Outboxes", "Events that wait for their destination.")
+group = Group("Outboxes", "Events waiting for delivery to their destination.")
 
 
 class NewEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An event. `key` names those that are delivered in order; with an `id` of yours it is put once."""
+    """An event. Events with the same `key` are delivered in order; an `id` of your own makes it unique."""
 
     data: Any
     kind: Name | None = None
@@ -30,15 +30,15 @@ class NewEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class NewEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Events to put together: all of them, or none."""
+    """Events to add together: all or none."""
 
     events: Annotated[list[NewEvent], msgspec.Meta(min_length=1, max_length=MOST)]
 
 
 class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Only entries that were put so many seconds ago. Without `apply` it is only said which those are.
+    """Selects entries older than this many seconds.
 
-    With `apply` an `older_than` is needed; 0 is all of them.
+    Without `apply` the response is a preview. `apply` needs `older_than`; 0 selects all.
     """
 
     older_than: Seconds | None = None
@@ -48,15 +48,15 @@ class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @group.get("/outboxes", needs="read")
 async def list_outboxes(call: Call) -> Page[Outbox]:
-    """How each outbox stands that has entries."""
+    """List the outboxes that have entries."""
     return whole(await call.client.outbox.alist(), of_outbox)
 
 
 @group.post("/outboxes/{name}/events", needs="publish", status=201, bulk=True)
 async def put_events(call: Call, name: Name, body: NewEvents) -> AcceptedMany:
-    """Put up to 10,000 events into an outbox of this program, in one transaction.
+    """Add up to 10,000 events to an outbox of this app, in one transaction.
 
-    The ids are those of the entries, in the order of the events. Events of a kind that is switched off have none.
+    The ids are those of the entries, in the order of the events. Events of a disabled kind have none.
     """
     outgoing = [Outgoing(event.data, event.kind or "", event.key, event.id) for event in body.events]
     jobs = await _outbox(call, name).aput_many(outgoing)
@@ -65,14 +65,14 @@ async def put_events(call: Call, name: Name, body: NewEvents) -> AcceptedMany:
 
 @group.post("/outboxes/{name}/retry", needs="operate")
 async def retry_outbox(call: Call, name: Name, body: Acting) -> Due:
-    """Try now what waits for its time or is parked. What is being sent is not touched."""
+    """Retry scheduled and parked entries now. Entries being sent are unchanged."""
     due = await call.client.outbox.aretry(name, actor=call.actor, reason=body.reason)
     return Due(changed=due > 0, outbox=name, due=due)
 
 
 @group.post("/outboxes/{name}/drain", needs="operate")
 async def drain_outbox(call: Call, name: Name, body: DrainWanted) -> Drain:
-    """Abandoned entries by kind; where it is applied they are tried again."""
+    """List abandoned entries by kind; with `apply`, retry them."""
     return of_drain(
         await call.client.outbox.adrain(
             name, older_than=body.older_than, apply=body.apply, actor=call.actor, reason=body.reason
@@ -84,5 +84,5 @@ def _outbox(call: Call, name: str) -> OutboxOf:
     try:
         return call.client.outbox(name)
     except ConfigError:
-        # No fault of the site's settings: the caller named a destination that this program does not have.
+        # A client error, not a configuration error: the caller named an unknown destination.
         raise NotFound("outbox", name) from None

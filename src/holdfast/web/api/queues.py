@@ -1,4 +1,4 @@
-"""Queues: how they stand, what is set for them; open and close them."""
+"""Queues: state, settings, pause, resume, drain and disable."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Acting, QueueName, Reason, Seconds
 
-group = Group("Queues", "Where jobs wait, and what holds for them there.")
+group = Group("Queues", "Queues and their settings.")
 
 
 class QueueChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to set. Durations are seconds; null goes back to the default, what is left out stays."""
+    """Settings to change. Durations are in seconds; null resets to the default, and fields left out are unchanged."""
 
     retry: RetryPolicy | UnsetType | None = UNSET
     timeout: Seconds | UnsetType | None = UNSET
@@ -50,22 +50,22 @@ class QueueChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 @group.get("/queues", needs="read")
 async def list_queues(call: Call) -> Page[QueueBrief]:
-    """Every queue that has jobs or settings, with how many jobs are in each state."""
+    """List the queues that have jobs or settings, with their job counts by state."""
     found: Sequence[QueueView | QueueStats] = await call.client.queues.alist()
     return whole(found, of_queue_brief)
 
 
 @group.get("/stranded", needs="read")
 async def list_stranded(call: Call) -> Page[Stranded]:
-    """Jobs that could start and that no live worker can run, by what is missing."""
-    return whole(await call.whole("what nobody can run").queues.astranded(), of_stranded)
+    """List the ready jobs that no live worker can run, by reason."""
+    return whole(await call.whole("jobs that no worker can run").queues.astranded(), of_stranded)
 
 
 @group.get("/queues/{queue}", needs="read")
 async def get_queue(call: Call, queue: QueueName) -> Queue:
-    """A queue's settings, and how it stands at this moment.
+    """Get a queue's settings and current state.
 
-    One that nobody has heard of has no jobs and the default settings: queues are not made, they are used.
+    An unknown name returns an empty queue with default settings: queues exist by being used.
     """
     if call.identity.tenant:
         return of_queue(await call.app.scoped(call.identity.tenant).queues.aget(queue), None)
@@ -74,41 +74,41 @@ async def get_queue(call: Call, queue: QueueName) -> Queue:
 
 @group.get("/queues/{queue}/tasks", needs="read")
 async def queue_tasks(call: Call, queue: QueueName) -> Page[str]:
-    """The names of the tasks that have jobs in a queue."""
+    """List the names of the tasks that have jobs in a queue."""
     return whole(await call.whole("the tasks of a queue").queues.atasks(queue), str)
 
 
 @group.post("/queues/{queue}/pause", needs="operate")
 async def pause_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
-    """Accept jobs but start none, in every worker. What runs goes on."""
+    """Pause a queue: jobs are accepted but not started. Running jobs finish."""
     queues = call.whole("a queue's state").queues
     return await _moved(call, queue, body, queues.apause)
 
 
 @group.post("/queues/{queue}/resume", needs="operate")
 async def resume_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
-    """Accept and start jobs again."""
+    """Resume a queue: jobs are accepted and started."""
     queues = call.whole("a queue's state").queues
     return await _moved(call, queue, body, queues.aresume)
 
 
 @group.post("/queues/{queue}/drain", needs="operate")
 async def drain_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
-    """Start what is there, and refuse new jobs."""
+    """Drain a queue: its jobs run, and new ones are rejected."""
     queues = call.whole("a queue's state").queues
     return await _moved(call, queue, body, queues.adrain)
 
 
 @group.post("/queues/{queue}/disable", needs="operate")
 async def disable_queue(call: Call, queue: QueueName, body: Acting) -> QueueMoved:
-    """Start nothing, and refuse new jobs."""
+    """Disable a queue: no jobs start, and new ones are rejected."""
     queues = call.whole("a queue's state").queues
     return await _moved(call, queue, body, queues.adisable)
 
 
 @group.patch("/queues/{queue}", needs="operate")
 async def set_queue(call: Call, queue: QueueName, body: QueueChanges) -> QueueSet:
-    """Set what holds for a queue's jobs."""
+    """Change a queue's settings."""
     queues = call.whole("a queue's settings").queues
     changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
     reason = changes.pop("reason")

@@ -1,4 +1,4 @@
-"""Quotas: so many within a window, so many at once."""
+"""Quotas: a number of jobs per time window, and a concurrency."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...shapes.budgets import Admittance, Quota, QuotaChanged, of_admission, of_
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group
-from .budgets import Whose, WhoseAndWhy, WhoseListing
+from .budgets import TenantAndReason, TenantListing, TenantQuery
 from .types import LONGEST, Count, Name, Reason
 
-group = Group("Quotas", "So many within a window, and so many at once, in the whole cluster.")
+group = Group("Quotas", "Cluster-wide limits per time window, and concurrency.")
 
 Window = Annotated[float, msgspec.Meta(ge=0.001, le=LONGEST, description="Seconds.")]
 
 
 class QuotaTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`limit` within any `window` seconds, `concurrency` at once. Null takes it away, what is left out stays."""
+    """`limit` per `window` seconds, and `concurrency`. Null removes a value; fields left out are unchanged."""
 
     limit: Count | UnsetType | None = UNSET
     window: Window | UnsetType | None = UNSET
@@ -31,28 +31,28 @@ class QuotaTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Holder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who asks to be let in. The same key within the window is the same one."""
+    """The key to admit. The same key within the window counts once."""
 
     key: Name
 
 
 @group.get("/quotas", needs="read")
-async def list_quotas(call: Call, query: WhoseListing) -> Page[Quota]:
-    """Every quota and how it stands."""
+async def list_quotas(call: Call, query: TenantListing) -> Page[Quota]:
+    """List the quotas with their use."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _quotas(call, query.tenant).alist(after=after, limit=query.limit)
     return part(found, query.limit, of_quota, lambda one: (one.tenant, one.name))
 
 
 @group.get("/quotas/{name}", needs="read")
-async def get_quota(call: Call, name: Name, query: Whose) -> Quota:
-    """One quota and how it stands."""
+async def get_quota(call: Call, name: Name, query: TenantQuery) -> Quota:
+    """Get a quota with its use."""
     return of_quota(await _quotas(call, query.tenant).aget(name))
 
 
 @group.put("/quotas/{name}", needs="operate")
-async def set_quota(call: Call, name: Name, query: Whose, body: QuotaTerms) -> QuotaChanged:
-    """Make or change a quota. What is left out stays."""
+async def set_quota(call: Call, name: Name, query: TenantQuery, body: QuotaTerms) -> QuotaChanged:
+    """Create or change a quota. Fields left out are unchanged."""
     quotas = _quotas(call, query.tenant)
     fields = msgspec.structs.asdict(body)
     wanted = {key: value for key, value in fields.items() if value is not UNSET and key != "reason"}
@@ -61,21 +61,24 @@ async def set_quota(call: Call, name: Name, query: Whose, body: QuotaTerms) -> Q
 
 
 @group.delete("/quotas/{name}", needs="operate")
-async def delete_quota(call: Call, name: Name, query: WhoseAndWhy) -> Changed:
-    """Forget a quota. Jobs that name it fail from then on."""
+async def delete_quota(call: Call, name: Name, query: TenantAndReason) -> Changed:
+    """Delete a quota. Jobs that use it fail from then on."""
     removed = await _quotas(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=removed)
 
 
 @group.post("/quotas/{name}/admit", needs="operate")
-async def admit_to_quota(call: Call, name: Name, query: Whose, body: Holder) -> Admittance:
-    """Let one more in, or say why not. It counts as active until it is released, or its window ends."""
+async def admit_to_quota(call: Call, name: Name, query: TenantQuery, body: Holder) -> Admittance:
+    """Admit a key, or explain why not.
+
+    It counts as active until it is released or its window ends.
+    """
     return of_admission(await _quotas(call, query.tenant).aadmit(name, body.key))
 
 
 @group.post("/quotas/{name}/release", needs="operate")
-async def release_from_quota(call: Call, name: Name, query: Whose, body: Holder) -> Changed:
-    """One is no longer active."""
+async def release_from_quota(call: Call, name: Name, query: TenantQuery, body: Holder) -> Changed:
+    """Release a key, so that it is no longer active."""
     return Changed(changed=await _quotas(call, query.tenant).arelease(name, body.key))
 
 

@@ -1,4 +1,4 @@
-"""The middle of a run elsewhere: what it says, spends, stores, records and waits for, by its handle."""
+"""Operations within a run of a remote worker: output, spending, artifacts, steps and waits, by its handle."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Amounts: TypeAlias = Annotated[dict[Name, int | float], msgspec.Meta(min_length
 
 
 class OfRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One run."""
+    """A run."""
 
     handle: Handle
 
@@ -52,14 +52,14 @@ class NewFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Emitting(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Frames. Batches of a run that are numbered from 1 can be sent again: number all of them, or none."""
+    """Frames. Batches numbered from 1 can be sent again safely: number all of them, or none."""
 
     frames: Annotated[list[NewFrame], msgspec.Meta(max_length=MOST_FRAMES)]
     batch: _Batch | None = None
 
 
 class Progressing(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far the job is; what is left out stays as it was."""
+    """The job's progress; fields left out are unchanged."""
 
     percent: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
     message: str | None = None
@@ -82,14 +82,14 @@ class Spending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Settling(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What was used of what the job set aside before it started."""
+    """The amounts used of the job's reservation."""
 
     budget: Name
     amounts: _Amounts
 
 
 class NewArtifact(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Named bytes, as `text` or `base64`."""
+    """A named file, as `text` or `base64`."""
 
     name: Name
     text: str | None = None
@@ -98,14 +98,14 @@ class NewArtifact(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewStep(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a step gave."""
+    """The result of a step."""
 
     name: Name
     value: Any = None
 
 
 class NewWaitpoint(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A place for a signal, for so many seconds. `schema` is that of the payload, without $ref and pattern."""
+    """A waitpoint that expires after some seconds. `schema` describes the payload, without $ref and pattern."""
 
     name: Name
     expires: Seconds = _DAY
@@ -114,10 +114,10 @@ class NewWaitpoint(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Suspending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Wait for the signal `name`, for `names` and at `waitpoints` (their ids); where nothing is named, for an operator.
+    """Wait for the signal `name`, for `names` and at `waitpoints` (ids); with none of them, for an operator.
 
-    `waitpoint` opens one of that name, and waits for the signal that its token sends. `needed` is how many signals end
-    the wait, 1 unless told, or "all".
+    `waitpoint` opens one of that name, and waits for the signal sent with its token. `needed` is the number of signals
+    that end the wait, by default 1, or "all".
     """
 
     name: Name | None = None
@@ -143,7 +143,7 @@ async def emit_frames(call: Call, body: Emitting) -> StreamEnd:
 
 @group.post("/work/progress", needs="work")
 async def say_progress(call: Call, body: Progressing) -> StreamEnd:
-    """Say how far the job is."""
+    """Report the job's progress."""
     leases = leases_of(call)
     return StreamEnd(
         cursor=await leases.aprogress(body.handle, body.percent, body.message, body.stage, batch=body.batch)
@@ -158,25 +158,25 @@ async def change_summary(call: Call, body: Summarizing) -> SummaryVersion:
 
 @group.post("/work/spend", needs="work")
 async def spend(call: Call, body: Spending) -> RunSpent:
-    """Charge a budget. It is always recorded, over its limit too."""
+    """Charge a budget. Spending is always recorded, even over the limit."""
     spent = await leases_of(call).aspend(body.handle, body.budget, body.amounts, key=body.key)
     return RunSpent(budget=body.budget, again=spent.again)
 
 
 @group.post("/work/settle", needs="work")
 async def settle(call: Call, body: Settling) -> None:
-    """Count what was used of a reservation, and give the rest back. Once."""
+    """Settle a reservation: charge what was used and release the rest. Only the first call counts."""
     await leases_of(call).asettle(body.handle, body.budget, body.amounts)
 
 
 @group.post("/work/artifact", needs="work", status=201, bulk=True)
 async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
-    """Store named bytes. The same again is recognised; others under that name are a conflict.
+    """Store an artifact.
 
-    The body may have 16 MiB.
+    Storing the same content again succeeds; other content under the same name is a conflict. The body may have 16 MiB.
     """
     if (body.text is None) is (body.base64 is None):
-        raise InvalidInput("give an artifact's bytes as text or as base64: one of them, and not both")
+        raise InvalidInput("give an artifact's content either as text or as base64, not both")
     data = body.text if body.base64 is None else _bytes(body.base64)
     return of_artifact(
         await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
@@ -185,19 +185,19 @@ async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
 
 @group.post("/work/steps", needs="work")
 async def read_steps(call: Call, body: OfRun) -> Page[Step]:
-    """What the runs of the job have recorded so far, in order."""
+    """List the steps recorded by the job's runs, in order."""
     return whole(await leases_of(call).asteps(body.handle), of_step)
 
 
 @group.post("/work/steps/record", needs="work")
 async def record_step(call: Call, body: NewStep) -> Step:
-    """Record what a step gave, for the runs after this one. What was recorded under its name first stays."""
+    """Record a step's result for later runs. The first result recorded under a name is kept."""
     return of_step(await leases_of(call).arecord_step(body.handle, body.name, body.value))
 
 
 @group.post("/work/waitpoint", needs="work")
 async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
-    """Open a place for a signal, with a token that lets its holder send it; the same again on a repeat."""
+    """Open a waitpoint with a token that lets its holder send the signal; repeating it returns the same one."""
     opened = await leases_of(call).awaitpoint(
         body.handle, body.name, expires=body.expires, schema=body.schema, once=body.once
     )
@@ -208,8 +208,8 @@ async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
 async def suspend_run(call: Call, body: Suspending) -> RunWaited:
     """Wait for signals.
 
-    Where they have come already, the run goes on with them. Otherwise the job is no longer the worker's: when the
-    answer has come it is claimed again, and the same call gives it.
+    If they have already arrived, the run continues with them. Otherwise the worker no longer holds the job: after the
+    signals have arrived it is claimed again, and the same call returns them.
     """
     names = [*([] if body.name is None else [body.name]), *body.names]
     how = {key: value for key, value in msgspec.structs.asdict(body).items() if key not in ("handle", "name", "names")}
@@ -218,7 +218,7 @@ async def suspend_run(call: Call, body: Suspending) -> RunWaited:
 
 def _frame(new: NewFrame) -> FrameDraft:
     if (new.data is msgspec.UNSET) is (new.base64 is None):
-        raise InvalidInput("give a frame's data, or base64 for bytes: one of them, and not both")
+        raise InvalidInput("give either a frame's data or its base64, not both")
     data = new.data if new.base64 is None else _bytes(new.base64)
     return FrameDraft(data, new.kind, new.best_effort, new.source, new.correlation_id)
 
@@ -227,4 +227,4 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as wrong:
-        raise InvalidInput(f"the base64 cannot be read: {wrong}") from None
+        raise InvalidInput(f"invalid base64: {wrong}") from None

@@ -1,4 +1,4 @@
-"""Schedules: see them, make and change them, run them now or for the past."""
+"""Schedules: list, create, change, run and backfill them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
 from .newjobs import task_of
-from .types import Acting, Listing, Name, PageSize, QueueName, Reason, Seconds, Why
+from .types import Acting, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
 
-group = Group("Schedules", "Jobs by the clock.")
+group = Group("Schedules", "Recurring jobs.")
 
-Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=256, description="Such as 0 3 * * MON-FRI.")]
+Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=256, description="For example 0 3 * * MON-FRI.")]
 Zone = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")]
 Interval = Annotated[float, msgspec.Meta(ge=1, le=10 * 365 * 86_400.0, description="Seconds.")]
 Priority = Annotated[int, msgspec.Meta(ge=-32768, le=32767)]
@@ -39,7 +39,7 @@ MaxMissed = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
 
 
 class ScheduleEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to change; what is left out or null stays. Either `cron` or `every` says when."""
+    """The changes; fields left out or null are unchanged. Either `cron` or `every` gives the times."""
 
     cron: Expression | None = None
     every: Interval | None = None
@@ -56,14 +56,14 @@ class ScheduleEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class NewSchedule(ScheduleEdit, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A schedule that no code declares."""
+    """A schedule not declared in code."""
 
     name: Name
     task: Name
 
 
 class BackfillWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Ticks from `start` up to but without `end`. In a dry run it is only said which would make a job."""
+    """Past runs from `start` up to but excluding `end`. A dry run only lists them."""
 
     start: Instant
     end: Instant
@@ -72,19 +72,19 @@ class BackfillWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class TickQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many of the newest."""
+    """The maximum number, newest first."""
 
     limit: PageSize = 20
 
 
 class NextQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many."""
+    """The maximum number."""
 
     count: PageSize = 5
 
 
 class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An expression, and from when on."""
+    """An expression, and the start time."""
 
     cron: Expression
     after: Instant
@@ -94,7 +94,7 @@ class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 @group.get("/schedules", needs="read")
 async def list_schedules(call: Call, query: Listing) -> Page[Schedule]:
-    """Every schedule, by name, with when it fires next."""
+    """List the schedules by name, with their next run."""
     found: list[Record] = await call.client.schedules.alist()
     if query.after is not None:
         (last,) = place_at(query.after)
@@ -106,7 +106,10 @@ async def list_schedules(call: Call, query: Listing) -> Page[Schedule]:
 
 @group.post("/schedules", needs="operate", status=201, small=False)
 async def create_schedule(call: Call, body: NewSchedule) -> Schedule:
-    """Make a schedule at run time. Its first run is at the next tick."""
+    """Create a schedule.
+
+    Its first run is at the next scheduled time.
+    """
     task = task_of(call, body.task).options(queue=body.queue, priority=body.priority)
     wanted = _given(body, without=("name", "task", "arguments", "queue", "priority", "reason"))
     made = await call.client.schedules.acreate(
@@ -117,13 +120,13 @@ async def create_schedule(call: Call, body: NewSchedule) -> Schedule:
 
 @group.get("/schedules/{name}", needs="read")
 async def get_schedule(call: Call, name: Name) -> Schedule:
-    """Everything about a schedule."""
+    """Get a schedule."""
     return of_schedule(await call.client.schedules.aget(name), payload=call.may("payload"))
 
 
 @group.patch("/schedules/{name}", needs="operate", small=False)
 async def edit_schedule(call: Call, name: Name, body: ScheduleEdit) -> ScheduleMoved:
-    """Change a schedule. Redeployed code leaves alone what was changed here."""
+    """Change a schedule. A redeploy does not overwrite the changes."""
     before = await call.client.schedules.aget(name)
     wanted = _given(body, without=("reason",))
     after = await call.client.schedules.aedit(name, actor=call.actor, reason=body.reason, **wanted)
@@ -131,35 +134,38 @@ async def edit_schedule(call: Call, name: Name, body: ScheduleEdit) -> ScheduleM
 
 
 @group.delete("/schedules/{name}", needs="operate")
-async def delete_schedule(call: Call, name: Name, query: Why) -> Changed:
-    """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+async def delete_schedule(call: Call, name: Name, query: ReasonQuery) -> Changed:
+    """Delete a schedule; its jobs are kept.
+
+    A schedule declared in code is recreated by the next worker start: pause it instead.
+    """
     await call.client.schedules.adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=True)
 
 
 @group.post("/schedules/{name}/pause", needs="operate")
 async def pause_schedule(call: Call, name: Name, body: Acting) -> ScheduleMoved:
-    """Fire no more. What it has enqueued goes on; redeploying does not resume it."""
+    """Pause a schedule. Its jobs are not affected; a redeploy does not resume it."""
     before = await call.client.schedules.aget(name)
     return _moved(call, before, await call.client.schedules.apause(name, actor=call.actor, reason=body.reason))
 
 
 @group.post("/schedules/{name}/resume", needs="operate")
 async def resume_schedule(call: Call, name: Name, body: Acting) -> ScheduleMoved:
-    """Fire again from the next tick on. What was due during the pause is not made up for."""
+    """Resume a schedule from the next scheduled time. Runs missed during the pause are not made up."""
     before = await call.client.schedules.aget(name)
     return _moved(call, before, await call.client.schedules.aresume(name, actor=call.actor, reason=body.reason))
 
 
 @group.post("/schedules/{name}/run", needs="operate")
 async def run_schedule(call: Call, name: Name, body: Acting) -> Ran:
-    """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
+    """Enqueue a job now, under the overlap policy. The schedule itself is unchanged."""
     return of_run(await call.client.schedules.arun_now(name, actor=call.actor, reason=body.reason))
 
 
 @group.post("/schedules/{name}/backfill", needs="operate")
 async def backfill_schedule(call: Call, name: Name, body: BackfillWanted) -> Backfill:
-    """Make the jobs of past ticks that have none, at most 1,000 at once, whatever the overlap policy."""
+    """Backfill: enqueue the missing jobs of past runs, at most 1,000 per call, ignoring the overlap policy."""
     done = await call.client.schedules.abackfill(
         name, body.start, body.end, dry_run=body.dry_run, actor=call.actor, reason=body.reason
     )
@@ -168,19 +174,19 @@ async def backfill_schedule(call: Call, name: Name, body: BackfillWanted) -> Bac
 
 @group.get("/schedules/{name}/ticks", needs="read")
 async def list_ticks(call: Call, name: Name, query: TickQuery) -> Page[Tick]:
-    """The newest ticks that made a job, each with that job."""
+    """List the latest runs, each with its job."""
     return whole(await call.client.schedules.aticks(name, query.limit), of_tick)
 
 
 @group.get("/schedules/{name}/next", needs="read")
 async def next_runs(call: Call, name: Name, query: NextQuery) -> NextRuns:
-    """When a schedule fires next; nothing while it is paused or broken."""
+    """List the next runs; none while it is paused or broken."""
     return of_runs(await call.client.schedules.anext_runs(name, query.count))
 
 
 @group.get("/cron/preview", needs="read")
 async def preview_cron(call: Call, query: PreviewQuery) -> NextRuns:
-    """When an expression would fire."""
+    """List the next runs of an expression."""
     return of_runs(call.app.schedules.preview(query.cron, zone=query.zone, after=query.after, count=query.count))
 
 

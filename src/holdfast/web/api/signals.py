@@ -1,4 +1,4 @@
-"""Signals: sent to jobs by name or with a waitpoint's token, and what waits for one."""
+"""Signals: sending them by name or waitpoint token, and listing what waits for one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..wire.failures import Refused
 from ..wire.operation import Group
 from .types import Listing, Name, Reason
 
-group = Group("Signals", "What jobs are told while they wait, and the waitpoints where that arrives.")
+group = Group("Signals", "Signals to waiting jobs, and the waitpoints that receive them.")
 
-# A token cannot be guessed; this keeps the guesses from costing the store a write each.
+# A token cannot be guessed; the limit keeps guesses from costing the store a write each.
 _MISSES: Final = Throttle(burst=20, per_second=0.5)
 
 
 class NewSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A second signal with the same key is the same signal. Only an administrator may speak for another source."""
+    """A signal. Repeating its key changes nothing. Only an administrator may set another source."""
 
     name: Name
     payload: Any = None
@@ -32,7 +32,7 @@ class NewSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class TokenSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A waitpoint's token, and what its holder has to say."""
+    """A waitpoint's token, and the payload."""
 
     token: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST)]
     payload: Any = None
@@ -40,14 +40,14 @@ class TokenSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Resuming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the job gets as its answer."""
+    """The answer that the job receives."""
 
     payload: Any = None
     reason: Reason = ""
 
 
 class WaitpointQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose waitpoints."""
+    """Filters on waitpoints."""
 
     tenant: Name | None = None
     job: Name | None = None
@@ -55,13 +55,13 @@ class WaitpointQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 @group.post("/jobs/{job_id}/signals", needs="signal")
 async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
-    """Send a signal to a job.
+    """Send a signal to a job. An open waitpoint of that name receives it. The caller is its source.
 
     Where a waitpoint of that name is open, it arrives there. Its source is the caller.
     """
     if body.source is not None and not call.may("admin"):
-        raise Refused(403, "forbidden", "only an administrator may say that a signal comes from somebody else")
-    # By its handle: text in a path is never taken for a token, since paths are logged.
+        raise Refused(403, "forbidden", "only an administrator may set another source for a signal")
+    # By its handle: text in a path is never taken as a token, since paths are logged.
     target, source = call.client.handle(job_id), body.source or call.actor
     return of_sent(await call.client.signals.asend(target, body.name, body.payload, key=body.key, source=source))
 
@@ -70,24 +70,27 @@ async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
 async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
     """Send a signal with a waitpoint's token.
 
-    The token is all that is needed; the body may have 256 KiB. A token that is wrong, expired, used up or of another
-    tenant is answered alike.
+    No other authentication is needed; the body may have 256 KiB. An invalid, expired or used token and one of another
+    tenant give the same response.
     """
     try:
         return of_sent(await call.client.signals.asend(body.token, payload=body.payload, key=body.key))
     except InvalidToken:
         if wait := _MISSES.take(caller_of(call.request)):
             raise Refused(
-                429, "rate_limited", "too many wrong tokens; wait a little", {"retry-after": str(int(wait) + 1)}
+                429,
+                "rate_limited",
+                "too many invalid tokens; try again in a moment",
+                {"retry-after": str(int(wait) + 1)},
             ) from None
         raise
 
 
 @group.get("/waitpoints", needs="read")
 async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
-    """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
+    """List open waitpoints without their tokens, and signals that suspended jobs wait for, oldest first.
 
-    Answer a name with POST /jobs/{job_id}/signals.
+    Send a signal by name with POST /jobs/{job_id}/signals.
     """
     after = place_at(query.after)[0] if query.after else ""
     found = await call.client.signals.apending(query.job, tenant=query.tenant, after=after, limit=query.limit)
@@ -96,7 +99,7 @@ async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
 
 @group.get("/jobs/{job_id}/signals", needs="read")
 async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Letter]:
-    """The signals that a job was sent, newest first, without their payloads."""
+    """List the signals sent to a job, newest first, without their payloads."""
     before = None if query.after is None else _number(query.after)
     found = await call.client.signals.areceived(job_id, before=before, limit=query.limit)
     if not found:
@@ -106,7 +109,7 @@ async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Letter]
 
 @group.post("/jobs/{job_id}/resume", needs="operate", small=False)
 async def resume_job(call: Call, job_id: Name, body: Resuming) -> Resumed:
-    """Let a suspended job go on with this answer, whatever it waits for."""
+    """Resume a suspended job with this answer, whatever it waits for."""
     await call.client.signals.aresume(job_id, body.payload, actor=call.actor, reason=body.reason)
     return Resumed(job_id=job_id, resumed=True)
 
@@ -114,5 +117,5 @@ async def resume_job(call: Call, job_id: Name, body: Resuming) -> Resumed:
 def _number(cursor: str) -> int:
     (text,) = place_at(cursor)
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise Refused(422, "invalid_cursor", "the cursor was not given out by this list; start without one")
+        raise Refused(422, "invalid_cursor", "invalid cursor for this list; start without one")
     return int(text)

@@ -1,4 +1,4 @@
-"""Numbers: how the queues, tasks, limits and workers fare, now and minute by minute."""
+"""Statistics of queues, tasks, limits and workers, current and per minute."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import QueueName
 
-group = Group("Stats", "How the queues, tasks, limits and workers fare, now and minute by minute.")
+group = Group("Stats", "Statistics of queues, tasks, limits and workers, current and per minute.")
 
 Metric = Literal[
     "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
     "wait", "run", "total",
 ]  # fmt: skip
 Minutes = Annotated[int, msgspec.Meta(ge=1, le=240)]
-_WHAT = "the numbers of the whole store"
+_WHAT = "statistics of the whole store"
 
 
 class RecentQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many closed minutes."""
+    """The number of complete minutes."""
 
     minutes: Minutes = 5
 
 
 class TasksQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many closed minutes, up to a day."""
+    """The number of complete minutes, up to a day."""
 
     minutes: Annotated[int, msgspec.Meta(ge=1, le=1_440)] = 60
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many closed minutes."""
+    """The number of complete minutes."""
 
     minutes: Minutes = 60
 
@@ -67,7 +67,7 @@ class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class HealthQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many minutes; `before` pages back."""
+    """The number of minutes; `before` pages back."""
 
     minutes: Annotated[int, msgspec.Meta(ge=1, le=2_000)] = 60
     before: Instant | None = None
@@ -75,7 +75,7 @@ class HealthQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @group.get("/stats/queues", needs="read")
 async def queue_stats(call: Call) -> Page[QueueStats]:
-    """Every queue now: jobs by label, the oldest due job, slots in use."""
+    """Get current figures of every queue: jobs by label, the oldest due job, busy slots."""
     if call.identity.tenant:
         return whole(await call.app.scoped(call.identity.tenant).queues.alist(), of_queue_stats)
     return whole(await call.app.stats.aqueues(), of_queue_stats)
@@ -83,25 +83,25 @@ async def queue_stats(call: Call) -> Page[QueueStats]:
 
 @group.get("/stats/throughput", needs="read")
 async def throughput(call: Call, query: RecentQuery) -> Page[Throughput]:
-    """What each queue did in the last closed minutes; of latencies the worst minute's."""
+    """Get each queue's throughput over the last complete minutes; latencies are those of the worst minute."""
     return whole(await call.whole(_WHAT).stats.athroughput(query.minutes), of_throughput)
 
 
 @group.get("/stats/tasks", needs="read")
 async def task_stats(call: Call, query: TasksQuery) -> Page[TaskStats]:
-    """What each task did in the last closed minutes: counts, failure rate, run time and wait."""
+    """Get each task's counts, failure rate, run time and queue wait over the last complete minutes."""
     return whole(await call.whole(_WHAT).stats.atasks(query.minutes), of_task_stats)
 
 
 @group.get("/stats/timeline", needs="read")
 async def timeline(call: Call, query: TimelineQuery) -> Page[Point]:
-    """Every metric of every queue in the last closed minutes, oldest first. For charts."""
+    """List every metric of every queue over the last complete minutes, oldest first. For charts."""
     return whole(await call.whole(_WHAT).stats.atimeline(query.minutes), of_point)
 
 
 @group.get("/stats/series", needs="read")
 async def series(call: Call, query: SeriesQuery) -> Page[Point]:
-    """One metric of one queue, minute by minute, oldest first; minutes in which nothing happened are left out."""
+    """List one metric of one queue by minute, oldest first; minutes without data are left out."""
     before = None if query.before is None else check_instant("before", query.before)
     found = await call.whole(_WHAT).stats.aseries(query.queue, query.metric, query.minutes, before=before)
     return whole(found, of_point)
@@ -109,24 +109,24 @@ async def series(call: Call, query: SeriesQuery) -> Page[Point]:
 
 @group.get("/stats/health", needs="read")
 async def health_history(call: Call, query: HealthQuery) -> Page[HealthMinute]:
-    """The health of the worker processes and of the database, minute by minute, oldest first. Kept for 30 days."""
+    """List the health of workers and database by minute, oldest first. Kept for 30 days."""
     before = None if query.before is None else check_instant("before", query.before)
     return whole(await call.whole(_WHAT).stats.ahealth(query.minutes, before=before), of_health_point)
 
 
 @group.get("/stats/operations", needs="read")
 async def operation_stats(call: Call) -> Page[OperationStats]:
-    """How long each operation of the store took in the process that answers, since it opened the store."""
+    """List the duration of store operations in the responding process, since it opened the store."""
     return whole(call.whole(_WHAT).stats.operations(), of_operation_stats)
 
 
 @group.get("/stats/limits", needs="read")
 async def limit_stats(call: Call) -> Page[LimitUse]:
-    """Every limit and how much of it is in use, the most saturated first."""
+    """List the limits with their use, most saturated first."""
     return whole(await call.whole(_WHAT).stats.alimits(), of_limit_use)
 
 
 @group.get("/stats/workers", needs="read")
 async def worker_stats(call: Call) -> Page[WorkerStats]:
-    """Every registered worker, whether it lives, and how its process fares."""
+    """List the registered workers with their state and process figures."""
     return whole(await call.whole(_WHAT).stats.aworkers(), of_worker_stats)

@@ -1,4 +1,4 @@
-"""Streams: what jobs say while they run, by the page or as it is said."""
+"""Streams: output of jobs, as pages or live."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream
 from .types import Name, PageSize
 
-group = Group("Streams", "What jobs say while they run: frames, their progress, their summaries.")
+group = Group("Streams", "Output of jobs: frames, progress and summaries.")
 
 # A frame may have 64 KiB, and each of many readers may be slow.
 _AT_ONCE: Final = 50
-StreamCursor = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}$", description="That of a frame.")]
+StreamCursor = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}$", description="The cursor of a frame.")]
 
 
 class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where to read on, and up to which frame. Without `best_effort` only the durable frames are read."""
+    """The start and end positions. Without `best_effort` only durable frames are read."""
 
     after: StreamCursor | None = None
     until: StreamCursor | None = None
@@ -34,14 +34,14 @@ class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     "/jobs/{job_id}/stream",
     needs="payload",
     streams=True,
-    heeds=("Last-Event-ID",),
-    besides=((204, "The stream has ended, and the caller has all of it"),),
+    request_headers=("Last-Event-ID",),
+    besides=((204, "The stream has ended; nothing follows"),),
 )
 async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | Response:
-    """What a job has said, and with `Accept: text/event-stream` also what it says from now on.
+    """Read a job's stream; with `Accept: text/event-stream` also follow new output.
 
-    As a stream, each frame is an event `frame` whose id is its cursor; `Last-Event-ID` or `after` says where to go
-    on. When the job has ended, the last event is `end`.
+    In a stream, each frame is an event `frame` whose id is its cursor; `Last-Event-ID` or `after` resumes it. After the
+    job has finished, the last event is `end`.
     """
     streams = call.client.streams
     if not wants_stream(call.request):
@@ -50,23 +50,23 @@ async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | 
         )
         return of_frames(page)
     after = last_id(call.request) or query.after
-    # A job or a cursor that is not there is said before the stream begins.
+    # A missing job or cursor is reported before the stream begins.
     ahead = await streams.aread(job_id, after=after, limit=1, best_effort=query.best_effort)
     if ahead.closed and not ahead.frames and last_id(call.request):
-        # A browser comes again after the end, unless it is told that there is nothing to come for.
+        # A browser reconnects after the end unless the response says that nothing follows.
         return Response(None, 204)
     return stream(_told(call, job_id, after, best_effort=query.best_effort))
 
 
 @group.get("/jobs/{job_id}/progress", needs="read")
 async def get_progress(call: Call, job_id: Name) -> Progress:
-    """How far a job says it is."""
+    """Get a job's progress."""
     return of_progress(await call.client.streams.aprogress(job_id))
 
 
 @group.get("/jobs/{job_id}/summary", needs="payload")
 async def get_summary(call: Call, job_id: Name) -> Summary:
-    """The document that a job keeps about itself."""
+    """Get a job's summary document."""
     return of_summary(await call.client.streams.asummary(job_id))
 
 

@@ -1,4 +1,4 @@
-"""Kinds of work."""
+"""Tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ...shapes.tasks import Kind, of_task
 from ..wire.call import Call
 from ..wire.operation import Group
 
-group = Group("Tasks", "The kinds of work that this program knows.")
+group = Group("Tasks", "The tasks that this app knows.")
 
 
 @group.get("/tasks", needs="read")
 async def list_tasks(call: Call) -> Page[Kind]:
-    """Registered and declared tasks by name, each with its options and what it takes."""
+    """List the registered and declared tasks, each with its options and parameters."""
     return whole([call.app.tasks[name] for name in sorted(call.app.tasks)], of_task)

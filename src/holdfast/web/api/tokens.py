@@ -1,4 +1,4 @@
-"""Tokens: who may come in over HTTP. A secret is shown once, when its token is made."""
+"""Access tokens of the HTTP API. A secret is shown once, when its token is created."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Acting, Listing, Name, QueueName, Reason
 
-group = Group("Tokens", "Who may come in over HTTP.")
+group = Group("Tokens", "Access tokens of the HTTP API.")
 
 Life = Annotated[float, msgspec.Meta(ge=1, le=3_650 * 86_400.0, description="Seconds.")]
 _WHAT = "the tokens"
 
 
 class WantedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the token is good for is said by a role or by scopes, and by one of them alone.
+    """A new token, with either a role or scopes.
 
-    With `queues` or `tasks` it is confined to jobs of those.
+    With `queues` or `tasks` it is restricted to those jobs.
     """
 
     name: Name
@@ -38,7 +38,7 @@ class WantedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @group.get("/tokens", needs="admin")
 async def list_tokens(call: Call, query: Listing) -> Page[Token]:
-    """Every token without its secret, the oldest first, also those that are over."""
+    """List the tokens without their secrets, oldest first, including expired and revoked ones."""
     after = None if query.after is None else place_at(query.after)[0]
     found = await call.whole(_WHAT).access.alist(after=after, limit=query.limit)
     return part(found, query.limit, of_token, lambda one: (one.id,))
@@ -46,7 +46,10 @@ async def list_tokens(call: Call, query: Listing) -> Page[Token]:
 
 @group.post("/tokens", needs="admin", status=201)
 async def create_token(call: Call, body: WantedToken) -> CreatedToken:
-    """Make a token. The answer has its secret, this once: it is stored nowhere."""
+    """Create a token.
+
+    The response contains its secret, which is not stored and not shown again.
+    """
     made = await call.whole(_WHAT).access.acreate(
         body.name,
         role=body.role,
@@ -63,11 +66,11 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
 
 @group.get("/tokens/{token}", needs="admin")
 async def get_token(call: Call, token: Name) -> Token:
-    """A token by its id, or by its name: the one in force, else the newest."""
+    """Get a token by id, or by name: the active one, or the newest."""
     return of_token(await call.whole(_WHAT).access.aget(token))
 
 
 @group.post("/tokens/{token}/revoke", needs="admin")
 async def revoke_token(call: Call, token: Name, body: Acting) -> Changed:
-    """Refuse a token, by its id or name, and whoever has logged in with it. It takes effect within seconds."""
+    """Revoke a token by id or name, and its sessions. Takes effect within seconds."""
     return Changed(changed=await call.whole(_WHAT).access.arevoke(token, actor=call.actor, reason=body.reason))

@@ -1,4 +1,4 @@
-"""Types that several operations take: what they allow is checked, and stands in the document."""
+"""Types shared by several operations: they validate requests and appear in the API document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ LONGEST: Final = 10 * 365 * 86_400.0
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=_VISIBLE)]
 """A name or an id."""
 QueueName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x20\x7f,]+$")]
-Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=500, pattern=_TEXT, description="Why; kept in the audit.")]
+Reason: TypeAlias = Annotated[
+    str, msgspec.Meta(max_length=500, pattern=_TEXT, description="Reason; kept in the audit log.")
+]
 Cursor: TypeAlias = Annotated[
     str, msgspec.Meta(min_length=1, max_length=2048, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of a page.")
 ]
@@ -23,30 +25,33 @@ PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
 
 
 ResultKey: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$", description="As the enqueue gave it.")
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$", description="As returned by the enqueue call."
+    ),
 ]
 
 
 class Waiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long to wait."""
+    """The time to wait."""
 
-    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for its end.")] = 0.0
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60, description="Seconds to wait for it to finish.")] = 0.0
 
 
 class Acting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An action that needs nothing else."""
+    """An action without other parameters."""
 
     reason: Reason = ""
 
 
-class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The same as a query, for what has no body."""
+class ReasonQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The same as a query, for requests without a body."""
 
     reason: Reason = ""
 
 
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which part of a list."""
+    """The position in a list."""
 
     limit: PageSize = 100
     after: Cursor | None = None

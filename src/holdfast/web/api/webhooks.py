@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens, and what became of telling them. A secret is shown once, when it is new."""
+"""Webhooks: endpoints and deliveries. A secret is shown once, when it is new."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ...shapes.webhooks import (
 )
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Listing, Name, PageSize, Reason, Seconds, Why
+from .types import Acting, Listing, Name, PageSize, Reason, ReasonQuery, Seconds
 
-group = Group("Webhooks", "Who is told of what happens, and what became of telling them.")
+group = Group("Webhooks", "Signed event notifications, retried until delivered.")
 
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern=r"^https?://[\x21-\x7e]+$")]
 Kinds = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=64)]
@@ -32,10 +32,10 @@ Tags = Annotated[list[Tag], msgspec.Meta(min_length=1, max_length=32)]
 
 
 class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whom to tell, and of what.
+    """A new endpoint.
 
-    `events` are kinds or their beginnings, such as job.failed or flow; left out, all that is told of jobs. `tags`
-    narrow it to jobs with at least one of them.
+    `events` are kinds or prefixes, such as job.failed or flow; left out, all job events. `tags` restrict it to jobs
+    with at least one of them.
     """
 
     url: Url
@@ -47,14 +47,14 @@ class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """For so many seconds the old secret signs as well."""
+    """The seconds for which the old secret stays valid."""
 
     overlap: Seconds = 86_400.0
     reason: Reason = ""
 
 
 class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many at most, and only those since then."""
+    """The maximum number, and the earliest time."""
 
     since: Instant | None = None
     limit: PageSize = 1_000
@@ -62,14 +62,14 @@ class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Recovered(Changed, frozen=True, kw_only=True):
-    """The deliveries that are on their way again."""
+    """The deliveries that are retried."""
 
     deliveries: list[str]
 
 
 @group.get("/webhooks", needs="read")
 async def list_webhooks(call: Call, query: Listing) -> Page[Endpoint]:
-    """Every endpoint, without its secret."""
+    """List the endpoints, without their secrets."""
     after = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alist(after=after, limit=query.limit)
     shown = call.may("operate")
@@ -78,7 +78,10 @@ async def list_webhooks(call: Call, query: Listing) -> Page[Endpoint]:
 
 @group.post("/webhooks", needs="admin", status=201)
 async def add_webhook(call: Call, body: NewWebhook) -> NewEndpoint:
-    """Tell a URL of what happens from now on. The answer has the secret that signs, this once."""
+    """Add an endpoint for new events.
+
+    The response contains its signing secret, once.
+    """
     endpoint = await call.client.webhooks.aadd(
         body.url,
         events=body.events,
@@ -93,33 +96,36 @@ async def add_webhook(call: Call, body: NewWebhook) -> NewEndpoint:
 
 @group.get("/webhooks/{endpoint}", needs="read")
 async def get_webhook(call: Call, endpoint: Name) -> Endpoint:
-    """One endpoint, without its secret."""
+    """Get an endpoint, without its secret."""
     return of_endpoint(await call.client.webhooks.aget(endpoint), whole=call.may("operate"))
 
 
 @group.delete("/webhooks/{endpoint}", needs="operate")
-async def delete_webhook(call: Call, endpoint: Name, query: Why) -> Changed:
-    """Forget an endpoint and cancel what waits for it."""
+async def delete_webhook(call: Call, endpoint: Name, query: ReasonQuery) -> Changed:
+    """Delete an endpoint and cancel its pending deliveries."""
     await call.client.webhooks.adelete(endpoint, actor=call.actor, reason=query.reason)
     return Changed(changed=True)
 
 
 @group.post("/webhooks/{endpoint}/rotate", needs="admin")
 async def rotate_webhook(call: Call, endpoint: Name, body: Rotation) -> NewEndpoint:
-    """Sign with a new secret, which the answer has, this once."""
+    """Rotate the signing secret.
+
+    The response contains the new secret, once.
+    """
     webhooks = call.client.webhooks
     return of_new_endpoint(await webhooks.arotate(endpoint, overlap=body.overlap, actor=call.actor, reason=body.reason))
 
 
 @group.post("/webhooks/{endpoint}/disable", needs="operate")
 async def disable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
-    """Tell an endpoint nothing any more; what waits for it fails, and can be replayed."""
+    """Disable an endpoint; its pending deliveries fail and can be retried."""
     return Changed(changed=await call.client.webhooks.adisable(endpoint, actor=call.actor, reason=body.reason))
 
 
 @group.post("/webhooks/{endpoint}/enable", needs="operate")
 async def enable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
-    """Tell an endpoint again of what happens from now on."""
+    """Enable an endpoint, for new events."""
     return Changed(changed=await call.client.webhooks.aenable(endpoint, actor=call.actor, reason=body.reason))
 
 
@@ -131,7 +137,7 @@ async def test_webhook(call: Call, endpoint: Name, body: Acting) -> Delivery:
 
 @group.get("/webhooks/{endpoint}/deliveries", needs="read")
 async def list_deliveries(call: Call, endpoint: Name, query: Listing) -> Page[Delivery]:
-    """Deliveries to an endpoint, the newest first."""
+    """List the deliveries to an endpoint, newest first."""
     before = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alog(endpoint, before=before, limit=query.limit)
     return part(found, query.limit, of_delivery, lambda one: (one.id,))
@@ -139,7 +145,7 @@ async def list_deliveries(call: Call, endpoint: Name, query: Listing) -> Page[De
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")
 async def recover_webhook(call: Call, endpoint: Name, body: Recovery) -> Recovered:
-    """Send again what was given up, the oldest first."""
+    """Retry failed deliveries, oldest first."""
     sent = await call.client.webhooks.arecover(
         endpoint, since=body.since, limit=body.limit, actor=call.actor, reason=body.reason
     )
@@ -148,11 +154,11 @@ async def recover_webhook(call: Call, endpoint: Name, body: Recovery) -> Recover
 
 @group.get("/deliveries/{delivery}", needs="read")
 async def get_delivery(call: Call, delivery: Name) -> DeliveryWhole:
-    """One delivery, with each try that failed."""
+    """Get a delivery, with its failed attempts."""
     return of_delivery_whole(await call.client.webhooks.adelivery(delivery))
 
 
 @group.post("/deliveries/{delivery}/replay", needs="operate")
 async def replay_delivery(call: Call, delivery: Name, body: Acting) -> Changed:
-    """Send a message again under its own id, or now if it waits. Nothing changes while it is being sent."""
+    """Send a message again with its original id, or now if it is scheduled. Unchanged while it is being sent."""
     return Changed(changed=await call.client.webhooks.areplay(delivery, actor=call.actor, reason=body.reason))

@@ -1,4 +1,4 @@
-"""Work: a worker elsewhere registers, claims jobs, keeps its lease by beats, and says how each run ended."""
+"""Remote workers: register, claim jobs, renew the lease and report outcomes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ group = Group(
 )
 
 _MOST: Final = 1_000
-Handle: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=640, description="As a claim gave it.")]
+Handle: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=640, description="As returned by the claim.")]
 _Names: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=_MOST)]
 _Queues: TypeAlias = Annotated[list[QueueName], msgspec.Meta(min_length=1, max_length=_MOST)]
 _Words: TypeAlias = Annotated[list[QueueName], msgspec.Meta(max_length=256)]
 
 
 class Registering(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which tasks of which queues, in that order, a worker runs, and how many at once."""
+    """A worker's tasks and queues, in order of preference, and its concurrency."""
 
     name: Name
     queues: _Queues
@@ -53,14 +53,14 @@ class Registering(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Beating(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A worker, and the runs that it has."""
+    """A worker, and its current runs."""
 
     worker: Name
     handles: Annotated[list[Handle], msgspec.Meta(max_length=10_000)] = []
 
 
 class Claiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """At most so many jobs. One that is repeated with its `claim_id` gives what it took before."""
+    """The maximum number of jobs. Repeating a `claim_id` returns the same jobs."""
 
     worker: Name
     limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_CLAIMED)] = 1
@@ -69,21 +69,21 @@ class Claiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Finishing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a run ended."""
+    """The outcome of a run."""
 
     handle: Handle
     end: AnyEnding
 
 
 class Leaving(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A worker that goes."""
+    """A worker that shuts down."""
 
     worker: Name
 
 
 @group.post("/work/register", needs="work", status=201)
 async def register_worker(call: Call, body: Registering) -> WorkerRegistered:
-    """Make a worker known."""
+    """Register a worker."""
     return of_registered(await leases_of(call).aregister(**msgspec.structs.asdict(body)))
 
 
@@ -91,35 +91,35 @@ async def register_worker(call: Call, body: Registering) -> WorkerRegistered:
 async def beat(call: Call, body: Beating) -> Beat:
     """Renew a worker's lease.
 
-    It should stop what is `cancelled` or `lost`. 409 `lease_lost` where the worker itself was given up: it stops all
-    that it runs, and registers again.
+    The worker should stop runs that are `cancelled` or `lost`. 409 `lease_lost` if the worker itself was marked lost:
+    it stops all its runs and registers again.
     """
     return of_beaten(await leases_of(call).abeat(body.worker, body.handles))
 
 
 @group.post("/work/claim", needs="work")
 async def claim_jobs(call: Call, body: Claiming) -> Claimed:
-    """Take jobs, as far as the worker has room and limits allow. It renews the lease as a beat does."""
+    """Claim jobs, as far as the worker has free slots and limits allow. Also renews the lease."""
     jobs = await leases_of(call).aclaim(body.worker, body.limit, wait=body.wait, claim_id=body.claim_id)
     return Claimed(jobs=[of_leased(job) for job in jobs])
 
 
 @group.post("/work/finish", needs="work")
 async def finish_run(call: Call, body: Finishing) -> RunEnded:
-    """Record how a run ended.
+    """Report the outcome of a run.
 
-    Repeated after an answer that was lost, it says `again`. 409 `lease_lost` where the job is no longer this run's.
+    Repeated after a lost response, it returns `again`. 409 `lease_lost` if the run no longer holds the job.
     """
     return of_finished(await leases_of(call).afinish(body.handle, body.end))
 
 
 @group.post("/work/deregister", needs="work")
 async def deregister_worker(call: Call, body: Leaving) -> HandedBack:
-    """Let a worker leave. What it still holds is handed back at no cost."""
+    """Deregister a worker. Its jobs are released without using an attempt."""
     return HandedBack(worker=body.worker, released=await leases_of(call).aderegister(body.worker))
 
 
 def leases_of(call: Call) -> Leases:
-    """The lease API, which is of the whole store, as this caller may use it: with workers of its own alone."""
+    """Return the lease API of the whole store, restricted to the caller's own workers."""
     caller = Caller(call.identity.holder, call.actor, call.identity.queues, call.identity.tasks)
     return call.whole("the lease API").leases._of(caller)

@@ -1,4 +1,4 @@
-"""Workers: who works on this store, and who is declared dead."""
+"""Workers: list them, and mark one dead."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _WHAT = "the workers"
 
 
 class Death(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Why a worker is declared dead."""
+    """The reason for marking a worker dead."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 @group.get("/workers", needs="read")
 async def list_workers(call: Call) -> Page[Worker]:
-    """Every registered worker, the oldest first."""
+    """List the registered workers, oldest first."""
     return whole(await call.whole(_WHAT).workers.alist(), of_worker)
 
 
 @group.get("/workers/{worker_id}", needs="read")
 async def get_worker(call: Call, worker_id: Name) -> Worker:
-    """One worker."""
+    """Get a worker."""
     for worker in await call.whole(_WHAT).workers.alist():
         if worker.id == worker_id:
             return of_worker(worker)
@@ -41,5 +41,5 @@ async def get_worker(call: Call, worker_id: Name) -> Worker:
 
 @group.post("/workers/{worker_id}/dead", needs="operate")
 async def mark_worker_dead(call: Call, worker_id: Name, body: Death) -> Buried:
-    """Declare a worker dead: its jobs are rescued now, and its process stops them if it still runs."""
+    """Mark a worker dead: its jobs are rescued now, and its process stops them if it is still running."""
     return of_buried(await call.whole(_WHAT).workers.amark_dead(worker_id, body.reason, actor=call.actor))

@@ -1,1 +1,1 @@
-"""Graphs drawn in layers, from left to right: which layer, which order, which place. It knows nothing of flows."""
+"""Layered graph drawing, from left to right: layers, order and positions. Independent of flows."""

@@ -1,4 +1,4 @@
-"""Large graphs made small: nodes of one kind in one layer become one, until few enough are left to look at."""
+"""Grouping of large graphs: nodes of one kind in one layer are merged until few enough are left."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final, TypeAlias
 from .ranks import Pair, ranks_of
 
 FAN: Final = 16
-"""So many of one kind side by side are drawn each for itself."""
+"""Up to this many nodes of one kind in a layer are drawn individually."""
 MOST: Final = 300
-"""Nodes of a drawing."""
+"""The maximum number of nodes in a drawing."""
 _BANDS: Final = (100, 40, 12)
-"""Where even the layers are too many, neighbouring ones are taken together, into so many."""
+"""If there are too many layers, neighbouring ones are merged into this many."""
 
 _Key: TypeAlias = Callable[["Item"], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something to draw: its kind is what it may share a node with."""
+    """An item to draw; items of the same kind may share a node."""
 
     id: str
     kind: str
@@ -29,7 +29,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One item, or all those of a kind in a layer. With `kind` None it has several kinds."""
+    """One item, or all of a kind in a layer. `kind` is None if it has several kinds."""
 
     key: str
     kind: str | None
@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What to draw. Edges are between the keys of nodes, and lead to later layers."""
+    """The nodes and edges to draw. Edges connect node keys, and lead to later layers."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Pair, ...]
@@ -52,7 +52,7 @@ class Structure:
 
 
 def structure_of(items: Sequence[Item], edges: Iterable[Pair], *, fan: int = FAN, most: int = MOST) -> Structure:
-    """The nodes of a drawing, at most `most` of them."""
+    """Return the nodes of a drawing, at most `most` of them."""
     pairs = list(edges)
     ranks = ranks_of([item.id for item in items], pairs)
     nodes = _nodes(items, ranks, fan, most)
@@ -63,7 +63,7 @@ def structure_of(items: Sequence[Item], edges: Iterable[Pair], *, fan: int = FAN
 
 
 def _nodes(items: Sequence[Item], ranks: dict[str, int], fan: int, most: int) -> list[Node]:
-    """By the finest way of grouping that leaves few enough."""
+    """Return the finest grouping that leaves few enough nodes."""
     layers = max(ranks.values(), default=0) + 1
     by_layer: _Key = lambda item: (item.kind, ranks[item.id])  # noqa: E731
     sizes = Counter(by_layer(item) for item in items)

@@ -1,7 +1,7 @@
-"""Places for the nodes of a layered graph and ways for its edges, from left to right.
+"""Positions for the nodes of a layered graph and paths for its edges, from left to right.
 
-An edge over several layers bends around what is in between: it has a point in each. Within its layer a node stands as
-near to the middle of its neighbours as the others let it.
+An edge over several layers bends around the nodes in between: it has a point in each layer. Within its layer a node is
+placed as near to the middle of its neighbours as the others allow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GAP_BETWEEN: Final = 14.0
 _POINT: Final = 6.0
 """The height that a bend of an edge takes in its layer."""
 _MOST_BENDS: Final = 2_000
-"""Beyond, edges lead straight on: a drawing with so many is a carpet anyway."""
+"""Above this number, edges are drawn straight: a drawing with so many is unreadable anyway."""
 _SWEEPS: Final = 6
 
 Point: TypeAlias = "tuple[float, float]"
@@ -28,7 +28,7 @@ Point: TypeAlias = "tuple[float, float]"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a node asks for."""
+    """The size and rank of a node."""
 
     key: str
     rank: int
@@ -38,7 +38,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node stands, by its upper left corner."""
+    """The position of a node, by its upper left corner."""
 
     x: float
     y: float
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything in its place. A way begins at the right of a node and ends at the left of another."""
+    """All positions. A path begins at the right of a node and ends at the left of another."""
 
     width: float
     height: float
@@ -61,7 +61,7 @@ class Layout:
 
 
 def lay_out(sizes: Sequence[Size], edges: Iterable[Pair]) -> Layout:
-    """Places and ways. Each edge must lead to a later rank."""
+    """Return positions and paths. Each edge must lead to a later rank."""
     if not sizes:
         return Layout(0.0, 0.0, {}, {})
     pairs = list(edges)
@@ -76,7 +76,7 @@ def lay_out(sizes: Sequence[Size], edges: Iterable[Pair]) -> Layout:
 
 
 def _chains(pairs: Sequence[Pair], ranks: Mapping[str, int]) -> dict[Pair, list[str]]:
-    """Each edge as the nodes and bends that it goes through."""
+    """Return each edge as the nodes and bends on its path."""
     bends = sum(ranks[b] - ranks[a] - 1 for a, b in pairs)
     if bends > _MOST_BENDS:
         return {pair: list(pair) for pair in pairs}
@@ -96,7 +96,7 @@ def _layers(sizes: Sequence[Size], chains: Mapping[Pair, list[str]], ranks: Mapp
 
 
 def _middles(layers: Layers, hops: Iterable[Pair], heights: Mapping[str, float]) -> dict[str, float]:
-    """How far down the middle of each node and bend is."""
+    """Return the vertical middle of each node and bend."""
     before: defaultdict[str, list[str]] = defaultdict(list)
     after: defaultdict[str, list[str]] = defaultdict(list)
     for a, b in hops:
@@ -115,7 +115,7 @@ def _middles(layers: Layers, hops: Iterable[Pair], heights: Mapping[str, float])
 
 
 def _apart(layer: Sequence[str], wanted: Sequence[float], heights: Mapping[str, float]) -> list[float]:
-    """The places nearest to those wanted, in this order and without touching: a least-squares fit, by pooling."""
+    """Return the nearest positions in this order and without overlap: a least-squares fit by pooling."""
     offsets, offset = [], 0.0
     for place, node in enumerate(layer):
         if place:

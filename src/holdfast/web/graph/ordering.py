@@ -1,4 +1,4 @@
-"""In which order the nodes of each layer stand, so that few edges cross."""
+"""The order of nodes within each layer, chosen so that few edges cross."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SWEEPS: Final = 8
 
 
 def ordered(layers: Sequence[Sequence[str]], edges: Iterable[Pair]) -> Layers:
-    """Each layer by the middle of its neighbours' places, forth and back. Edges lead from a layer to the next one."""
+    """Order each layer by the middle of its neighbours, in both directions. Edges lead from one layer to the next."""
     before: defaultdict[str, list[str]] = defaultdict(list)
     after: defaultdict[str, list[str]] = defaultdict(list)
     for upstream, downstream in edges:
@@ -47,12 +47,12 @@ def _middle(place: int, neighbours: Sequence[str], at: Mapping[str, int]) -> flo
 
 
 def crossings(layers: Layers, after: Mapping[str, Sequence[str]]) -> int:
-    """How many pairs of edges cross, layer by layer."""
+    """Count the pairs of edges that cross, layer by layer."""
     return sum(_between(upper, lower, after) for upper, lower in pairwise(layers))
 
 
 def _between(upper: Sequence[str], lower: Sequence[str], after: Mapping[str, Sequence[str]]) -> int:
-    """Inversions among the ends of the edges, counted in a binary indexed tree."""
+    """Count the inversions among the ends of the edges, with a binary indexed tree."""
     at = {node: place for place, node in enumerate(lower)}
     tree = [0] * (len(lower) + 1)
     seen = crossed = 0

@@ -1,4 +1,4 @@
-"""Which layer each node of a graph belongs to: behind all that it waits for."""
+"""The layer of each node of a graph: after all its dependencies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 Pair: TypeAlias = "tuple[str, str]"
-"""Somebody, and who waits for him."""
+"""A node, and its dependent."""
 
 
 def ranks_of(nodes: Sequence[str], edges: Iterable[Pair]) -> dict[str, int]:
-    """The length of the longest way to each node. What lies on a circle, which no flow has, is at the front."""
+    """Return the length of the longest path to each node. Nodes on a cycle, which no flow has, come first."""
     known = set(nodes)
     after: defaultdict[str, list[str]] = defaultdict(list)
     waits: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""What stands between the network and the operations: hosts, origins, identities, rates, headers."""
+"""The checks between the network and the operations: hosts, origins, identities, rates, headers."""

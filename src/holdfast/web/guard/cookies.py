@@ -1,4 +1,4 @@
-"""The session's cookie: out of reach of scripts, of other sites, and of other applications on the same host."""
+"""The session cookie, protected from scripts, other sites, and other applications on the same host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SESSION_SECONDS: Final = 12 * 3600
 
 
 def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
-    """The secret of the session, if there is one.
+    """Return the session's secret, if there is one.
 
-    Where browsers come by HTTPS, a cookie without a prefix is not ours: a neighbouring host, or whoever stands between
-    on plain HTTP, could have planted it.
+    With HTTPS, a cookie without a prefix is not ours: a neighbouring host, or an attacker on plain HTTP, could have set
+    it.
     """
     cookies = connection.cookies
     return next((cookies[name] for name in ((_HOST, _SECURE) if secure else (_PLAIN,)) if cookies.get(name)), None)
 
 
 def set_session(response: Response, secret: str, *, mount: str, secure: bool) -> None:
-    """Give the browser its session, for the site's own path alone."""
+    """Set the session cookie, for the site's own path only."""
     response.set_cookie(
         _name(mount, secure),
         secret,
@@ -37,12 +37,12 @@ def set_session(response: Response, secret: str, *, mount: str, secure: bool) ->
 
 
 def drop_session(response: Response, *, mount: str, secure: bool) -> None:
-    """Take the session from the browser."""
+    """Delete the session cookie."""
     response.delete_cookie(_name(mount, secure), path=mount or "/", secure=secure, httponly=True, samesite="strict")
 
 
 def _name(mount: str, secure: bool) -> str:
-    # __Host- binds a cookie to this very host, and is for the root path only.
+    # __Host- binds a cookie to this exact host, and is for the root path only.
     if not secure:
         return _PLAIN
     return _SECURE if mount else _HOST

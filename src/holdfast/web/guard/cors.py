@@ -1,6 +1,6 @@
-"""Which pages of other sites may call the API by a script (CORS): those that a setting names, and no others.
+"""Cross-origin calls to the API (CORS): allowed only for the origins in the settings.
 
-They bring a token of their own, or a result key. No cookie counts for them, so no session can be used from elsewhere.
+They use a token of their own, or a result key. Cookies are ignored, so no session can be used from another site.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _REMEMBERED: Final = "600"
 
 
 def allowed_origin(scope: Scope, headers: Headers, origins: Collection[str]) -> str | None:
-    """The origin of the page that calls the API, where the setting names it."""
+    """Return the origin of the calling page if the settings allow it."""
     origin = headers.get("origin")
     below = scope["path"].removeprefix(scope.get("root_path", ""))
     return origin if origin in origins and below.startswith(_API) else None
 
 
 def is_preflight(scope: Scope, headers: Headers) -> bool:
-    """Whether a browser asks what a page may send, before it sends that."""
+    """Return True for a CORS preflight request."""
     return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
 
 
 def preflight() -> Response:
-    """The answer to that."""
+    """Return the response to a preflight request."""
     said = {
         "access-control-allow-methods": _METHODS,
         "access-control-allow-headers": _HEADERS,
@@ -42,7 +42,7 @@ def preflight() -> Response:
 
 
 def shared_with(origin: str, send: Send) -> Send:
-    """Answers that the browser lets a page of this origin read."""
+    """Add the headers that let a page of this origin read the response."""
     shared = (
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _EXPOSED.encode()),

@@ -1,4 +1,4 @@
-"""The guard: the one way in, for every request of every kind."""
+"""The guard: the single entry point for all requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..wire.seats import SEATS, Seats
 from .cors import allowed_origin, is_preflight, preflight, shared_with
 from .headers import protect
 from .hosts import check_host
-from .identify import Doorman
+from .identify import Authenticator
 from .origins import check_origin
 from .throttle import Throttle
 
@@ -23,14 +23,14 @@ _BY_BROWSER: Final = frozenset({"session", "local", "host"})
 
 
 class Guard:
-    """Checks host, caller, origin and rate, in this order, and protects every answer by its headers."""
+    """Checks host, caller, origin and rate, in this order, and adds the security headers to every response."""
 
-    def __init__(self, inner: ASGIApp, doorman: Doorman, settings: WebSettings) -> None:
+    def __init__(self, inner: ASGIApp, authenticator: Authenticator, settings: WebSettings) -> None:
         self._inner = inner
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._settings = settings
         self._seats = Seats(
-            settings.viewers, doorman.identify, every=settings.recheck, each_alone=settings.identify is not None
+            settings.viewers, authenticator.identify, every=settings.recheck, each_alone=settings.identify is not None
         )
         self._rates = Throttle(burst=max(1.0, settings.rate), per_second=settings.rate) if settings.rate else None
 
@@ -40,7 +40,7 @@ class Guard:
         elif scope["type"] == "http":
             await self._http(scope, receive, _protected(send))
         else:
-            # Nothing here speaks WebSocket; closing before accepting is a 403.
+            # WebSocket is not supported; closing before accepting is a 403.
             await send({"type": "websocket.close", "code": 1000})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,8 +52,8 @@ class Guard:
             if origin is not None and is_preflight(scope, connection.headers):
                 await preflight()(scope, receive, send)
                 return
-            identity = await self._doorman.identify(connection)
-            # A named origin may call as nobody, or with a token; what a browser vouches for is our own pages' alone.
+            identity = await self._authenticator.identify(connection)
+            # An allowed origin may call anonymously or with a token; cookies count only for our own pages.
             if (identity is None and origin is None) or (identity is not None and identity.via in _BY_BROWSER):
                 cookie = identity is not None and identity.via != "local"
                 check_origin(scope["method"], connection.headers, cookie=cookie)
@@ -61,11 +61,11 @@ class Guard:
         except Exception as error:
             await error_response(refusal_of(error))(scope, receive, send)
             return
-        scope[IDENTITY], scope[SEATS], scope[FORGET] = identity, self._seats, self._doorman.forget_session
+        scope[IDENTITY], scope[SEATS], scope[FORGET] = identity, self._seats, self._authenticator.forget_session
         await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What is behind the guard answers; where it fails to, the guard does, with the same headers as always."""
+        """Run the application behind the guard; if it fails, send an error with the same headers."""
         begun = False
 
         async def sending(message: Message) -> None:

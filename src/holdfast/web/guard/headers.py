@@ -1,4 +1,4 @@
-"""The headers that every answer carries. They tell browsers to run nothing that is not ours."""
+"""The security headers of every response. They tell browsers to run only our own scripts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNCACHED: Final = (b"cache-control", b"no-store")
 
 
 def protect(message: Message) -> Message:
-    """The start of an answer, with our headers; one that says how it may be cached keeps that."""
+    """Return the start of a response with our headers; its own caching headers are kept."""
     headers = list(message.get("headers", ()))
     if not any(name == b"cache-control" for name, _ in headers):
         headers.append(_UNCACHED)

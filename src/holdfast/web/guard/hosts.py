@@ -1,4 +1,4 @@
-"""Under which names the site may be called. A foreign name that resolves to this machine must not reach it."""
+"""The allowed host names. A foreign name that resolves to this machine must not reach the site."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NAME_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:]*)(?::[0-9]{0,5})?")
 
 
 def check_host(given: str, allowed: Sequence[str]) -> None:
-    """Refuse a request for a host that is not ours: a page of another site may have had its name point here."""
+    """Reject a request for an unknown host: another site may have pointed its name here (DNS rebinding)."""
     name = host_name(given)
     if not any(_fits(name, pattern.lower()) for pattern in allowed):
-        raise Refused(421, "misdirected", f"this site is not called {name!r}; add that to its hosts if it is")
+        raise Refused(421, "misdirected", f"unknown host {name!r}; if it is this site's, add it to its hosts")
 
 
 def host_name(given: str) -> str:
-    """A Host header without its port, in lower case; as it is where it is not a name and a port."""
+    """Return a Host header without its port, in lower case; unchanged if it is not a name and a port."""
     text = given.strip().lower()
     match = _NAME_AND_PORT.fullmatch(text)
     return match[1].removesuffix(".") if match else text

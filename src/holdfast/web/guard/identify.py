@@ -1,4 +1,4 @@
-"""Who asks: as the surrounding program says, by a token, by a session, or on loopback simply the local user."""
+"""Caller identification: by the host application, by a token, by a session, or the local user on loopback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..wire.failures import Refused
 from .cookies import session_of
 from .throttle import Throttle, caller_of
 
-# A token or session that was good is not looked up again for so long; a revoked one is refused at the latest then.
+# A valid token or session is cached for this long; a revoked one is rejected after that at the latest.
 TRUSTED_SECONDS: Final = 5.0
 _REMEMBERED: Final = 1_000
 _BEARER: Final = "bearer "
@@ -24,18 +24,20 @@ _TOKEN: Final = b"token "
 _SESSION: Final = b"session "
 
 
-class Doorman:
-    """Knows callers. Recent ones are remembered, so that a busy client costs the store one look in seconds."""
+class Authenticator:
+    """Identifies callers. Recent ones are cached, so that a busy client costs one lookup in a few seconds."""
 
     def __init__(self, app: App, settings: WebSettings) -> None:
         self._app = app
         self._settings = settings
         self._known: OrderedDict[bytes, tuple[Identity, float]] = OrderedDict()
-        # Guessing 256 bits is hopeless; this says so to those who try, and never to who has a good one.
+        # 256 bits cannot be guessed; the limit stops those who try, and never affects a valid token.
         self._misses = Throttle(burst=20, per_second=0.5)
 
     async def identify(self, connection: HTTPConnection) -> Identity | None:
-        """Who asks; None for a stranger. A token that is wrong is refused, whatever else would vouch."""
+        """Return the identity of the caller; None if anonymous. An invalid token is rejected even if a session is
+        valid.
+        """
         if self._settings.identify is not None and (found := await self._settings.identify(connection)) is not None:
             return found
         authorization = connection.headers.get("authorization")
@@ -47,7 +49,7 @@ class Doorman:
         return LOCAL if self._settings.auth == "off" else None
 
     def forget_session(self, secret: str) -> None:
-        """Look this one up again the next time: it has ended."""
+        """Drop an ended session from the cache."""
         self._known.pop(_key(_SESSION, secret), None)
 
     async def _by_token(self, connection: HTTPConnection, authorization: str) -> Identity:
@@ -57,7 +59,7 @@ class Doorman:
         identity = await self._app.access.aidentify(secret) if secret else None
         if identity is None:
             if wait := self._misses.take(caller_of(connection)):
-                raise Refused(429, "rate_limited", "too many wrong tokens", {"retry-after": str(int(wait) + 1)})
+                raise Refused(429, "rate_limited", "too many invalid tokens", {"retry-after": str(int(wait) + 1)})
             raise Refused(401, "unauthenticated", _wrong(authorization), {"www-authenticate": "Bearer"})
         return self._remember(_TOKEN, secret, identity)
 
@@ -81,10 +83,10 @@ class Doorman:
 def _wrong(authorization: str) -> str:
     if not authorization.lower().startswith(_BEARER):
         return "the header has no token after the word Bearer; send it as: Authorization: Bearer TOKEN"
-    return "this token is not valid, or no longer; ask for a new one"
+    return "invalid or expired token"
 
 
 def _key(kind: bytes, secret: str) -> bytes:
-    # The secret itself is not kept in memory longer than its request. A token is never taken for a session, nor the
-    # other way round: which of them vouches decides whether the page that asks must be ours.
+    # The secret itself is not kept in memory longer than its request. A token is never accepted as a session, nor a
+    # session as a token: which of them is used decides whether the origin must be checked.
     return hashlib.sha256(kind + secret.encode()).digest()

@@ -1,4 +1,4 @@
-"""Whether a request that a browser vouches for comes from our own pages. A token in a header needs no such proof."""
+"""The origin check for requests authenticated by a browser. A token in a header needs no such check."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _OURS: Final = frozenset({"same-origin", "none"})
 
 
 def check_origin(method: str, headers: Mapping[str, str], *, cookie: bool) -> None:
-    """Refuse what another site's page makes a browser send.
+    """Reject a request that a page of another site makes a browser send.
 
-    `cookie` says that a session vouches for the caller. Then acting needs a browser's word that the page is ours;
-    without a session, on loopback, a program that sends neither header may act as well.
+    `cookie` is True if the caller is authenticated by a session. Then actions need a header that proves the page is
+    ours; without a session, on loopback, a program that sends neither header may act too.
     """
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
-    # Under our policy of no referrer, browsers write "null" for the origin of our own forms; then their word on the
-    # site counts, which no page can forge: a page without an origin of its own is never "same-origin".
+    # With our no-referrer policy, browsers send "null" as the origin of our own forms; then Sec-Fetch-Site counts,
+    # which no page can forge: a page without an origin of its own is never "same-origin".
     is_unsaid = origin == "null" and site == "same-origin"
     if origin is not None and not is_unsaid and not _is_own(origin, headers.get("host", "")):
         raise _foreign(origin)
     if method in SAFE:
-        # A link from elsewhere may lead here; a script or an image from elsewhere may not look.
+        # A link from another site may lead here; a script or an image from another site may not read.
         if site not in (None, *_OURS) and headers.get("sec-fetch-mode") != "navigate":
             raise _foreign(site or "")
     elif site is not None and site not in _OURS:
         raise _foreign(site)
     elif site is None and origin is None and cookie:
-        raise Refused(403, "cross_site", "a session may act only from the site's own pages; programs use a token")
+        raise Refused(403, "cross_site", "sessions can act only from the site's own pages; programs need a token")
 
 
 def _is_own(origin: str, host: str) -> bool:
@@ -43,4 +43,4 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _foreign(source: str) -> Refused:
-    return Refused(403, "cross_site", f"a page of another site ({source}) may not ask for this")
+    return Refused(403, "cross_site", f"request from another site ({source}) rejected")

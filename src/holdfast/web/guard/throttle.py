@@ -1,4 +1,4 @@
-"""How often the same caller may try. Bounded in memory: the longest unseen is forgotten first."""
+"""Rate limits per caller. Memory is bounded: the least recently seen key is forgotten first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST: Final = 10_000
 
 
 def caller_of(connection: HTTPConnection) -> str:
-    """As whom a stranger is counted: by his address, and by his network where he has 2**64 of them."""
+    """Return the key of an anonymous caller: its address, or its /64 network for IPv6."""
     host = connection.client.host if connection.client else ""
     try:
         address = ipaddress.ip_address(host)
@@ -28,7 +28,7 @@ def caller_of(connection: HTTPConnection) -> str:
 
 
 class Throttle:
-    """A token bucket for each key: so many at once, and so many a second after that."""
+    """A token bucket per key: a burst, and a rate per second."""
 
     def __init__(self, burst: float, per_second: float) -> None:
         self._burst = burst
@@ -36,7 +36,7 @@ class Throttle:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> float:
-        """0 if this may go on, else the seconds to wait."""
+        """Return 0 if the request may continue, else the seconds to wait."""
         now = SYSTEM_CLOCK.monotonic()
         left, since = self._left.pop(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._per_second)
@@ -47,6 +47,6 @@ class Throttle:
         return 0.0 if allowed else (1 - left) / self._per_second
 
     def give_back(self, key: str) -> None:
-        """It was no mere try."""
+        """Return a token to the bucket, after a valid attempt."""
         left, since = self._left.get(key, (self._burst, SYSTEM_CLOCK.monotonic()))
         self._left[key] = (min(self._burst, left + 1), since)

@@ -1,1 +1,1 @@
-"""Pages that follow what happens, at a cost that does not grow with the number of those who look."""
+"""Live pages, at a cost that does not grow with the number of viewers."""

@@ -1,8 +1,8 @@
-"""One refresher for all open pages. What several look at is read and rendered once, and only what changed is sent.
+"""One refresher for all open pages: shared pages are read and rendered once, and only changes are sent.
 
-The store is asked at most `refreshes` times a second for all pages together: the more different pages are open, the
-less often each is renewed. A viewer who reads slowly misses steps in between, never the newest. How many may look at
-once is not decided here: each has a seat, as whoever follows a stream has.
+The store is queried at most `refreshes` times a second for all pages together: the more different pages are open, the
+less often each is refreshed. A slow viewer misses intermediate updates, never the latest. The number of viewers is
+limited elsewhere: each takes a seat, like a stream.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ logger: Final = logging.getLogger("holdfast.web")
 Render: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]
 
 _SECOND: Final = 1.0
-"""No page is renewed more often than this."""
+"""The minimum time between two refreshes of a page."""
 
 
 @dataclass(eq=False)
 class Viewer:
-    """One open page: what it has not been sent yet, as it is sent."""
+    """One open page: the encoded updates not sent yet."""
 
     waiting: dict[str, bytes] = field(default_factory=dict[str, bytes])
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, parts: Mapping[str, bytes]) -> None:
-        """Newer parts take the place of those that still wait."""
+        """Replace pending updates by newer ones."""
         self.waiting.update(parts)
         if self.waiting:
             self.news.set()
@@ -47,7 +47,7 @@ class Viewer:
 
 @dataclass(eq=False)
 class Topic:
-    """What some viewers look at."""
+    """A page with its viewers."""
 
     render: Render
     viewers: set[Viewer] = field(default_factory=set[Viewer])
@@ -56,7 +56,7 @@ class Topic:
     failed: bool = False
 
     async def renew(self) -> None:
-        """Read and render, and offer what changed. Each part is encoded once, for all who look."""
+        """Read and render the page, and offer the changes. Each part is encoded once for all viewers."""
         self.renewed = SYSTEM_CLOCK.monotonic()
         parts = {name: _event(name, html) for name, html in (await self.render()).items()}
         changed = {name: event for name, event in parts.items() if self.parts.get(name) != event}
@@ -66,7 +66,7 @@ class Topic:
 
 
 class Hub:
-    """Who looks at what. Its refresher runs while anybody looks."""
+    """The open pages and their viewers. The refresher runs while there are any."""
 
     def __init__(self, *, refreshes: float) -> None:
         self._pause = 1.0 / refreshes
@@ -80,11 +80,11 @@ class Hub:
 
     @property
     def is_resting(self) -> bool:
-        """Whether nobody looks, so that the store is left alone."""
+        """True if there are no viewers, so the store is not queried."""
         return self._refresher is None or self._refresher.done()
 
     async def watch(self, key: Hashable, render: Render) -> AsyncIterator[bytes]:
-        """What changes on a page, until its viewer goes. Pages with the same key are rendered as one."""
+        """Yield the changes of a page until its viewer leaves. Pages with the same key are rendered once."""
         viewer = Viewer()
         topic = self._topics.setdefault(key, Topic(render))
         topic.viewers.add(viewer)
@@ -108,7 +108,7 @@ class Hub:
     async def _refresh(self) -> None:
         while self._topics:
             await asyncio.sleep(self._pause)
-            # Chosen after the pause: whoever looked before it may be gone, and a new page has waited longest.
+            # Chosen after the pause: viewers may have left, and a new page has waited longest.
             stalest = min(self._topics.values(), key=lambda topic: topic.renewed, default=None)
             if stalest is None:
                 return
@@ -118,7 +118,7 @@ class Hub:
             await _renew(stalest)
 
     async def _rest(self, seconds: float) -> None:
-        """Until a page is due, or somebody comes or goes."""
+        """Wait until a page is due, or a viewer comes or goes."""
         self._news.clear()
         try:
             async with asyncio.timeout(max(0.0, seconds - self._pause)):
@@ -132,9 +132,9 @@ async def _renew(topic: Topic) -> None:
         await topic.renew()
         topic.failed = False
     except Exception as error:
-        # The page stays as it was. A store that is away must not end the loop, nor fill the log while it is.
+        # The page stays as it was. An unavailable store must neither end the loop nor fill the log.
         level = logging.DEBUG if topic.failed else logging.WARNING
-        logger.log(level, "an open page could not be renewed: %s", error)
+        logger.log(level, "an open page could not be refreshed: %s", error)
         topic.failed = True
 
 

@@ -1,6 +1,7 @@
-"""One reader of the event log for all who follow it: two hundred of them cost the store no more than one.
+"""One reader of the event log for all followers: two hundred of them cost the store no more than one.
 
-The newest events are kept for a while. Whoever is further behind reads pages of its own until it is there.
+The newest events are kept in memory for a while. A follower that is further behind reads its own pages until it has
+caught up.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ _PAGE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """Some events in their order, and where the log has been read to with them."""
+class EventBatch:
+    """A batch of events in order, and the position after it."""
 
     events: list[Event]
     place: str
 
 
-class Telling:
-    """It reads while anybody follows. Made for one event loop."""
+class EventReader:
+    """Reads the log while there are followers. For one event loop."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._recent: deque[tuple[Cursor, Event]] = deque()
         self._begin: Cursor | None = None
-        """All events behind this place that have been read are among the recent ones."""
+        """The position after which all events read so far are in memory."""
         self._failure: Exception | None = None
         self._followers = 0
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    async def follow(self, after: str | None) -> AsyncIterator[Passed]:
-        """Every event behind a cursor, or from now on, as it comes; it goes on for ever."""
+    async def follow(self, after: str | None) -> AsyncIterator[EventBatch]:
+        """Yield every event after a cursor, or from now on, without end."""
         self._followers += 1
         try:
             begin = await self._beginning()
@@ -55,7 +56,7 @@ class Telling:
                     events = self._behind(place)
                     place = self._recent[-1][0] if events else place
                 if events:
-                    yield Passed(events, str(place))
+                    yield EventBatch(events, str(place))
                 else:
                     await news.wait()
         finally:
@@ -65,7 +66,7 @@ class Telling:
 
     def _behind(self, place: Cursor) -> list[Event]:
         found: list[Event] = []
-        # From the end: most who follow have missed one or two, of thousands that are kept.
+        # From the end: most followers have missed one or two, of thousands that are kept.
         for at, event in reversed(self._recent):
             if at <= place:
                 break
@@ -73,7 +74,7 @@ class Telling:
         return found[::-1]
 
     async def _beginning(self) -> Cursor:
-        """Where the recent events begin, once they are read."""
+        """Return the position of the oldest event in memory, once it is known."""
         if self._reader is None or self._reader.done():
             self._rest()
             self._reader = asyncio.create_task(self._read(), name="holdfast event log")
@@ -94,7 +95,7 @@ class Telling:
                     self._begin, _ = self._recent.popleft()
                 self._ring()
         except Exception as error:
-            # Each follower is told, and comes again from where it was.
+            # Each follower gets the error, and reconnects from its position.
             self._begin, self._failure = None, error
             self._ring()
 
@@ -109,13 +110,13 @@ class Telling:
         self._recent.clear()
 
 
-_BY_LOOP: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[App, Telling]]] = WeakKeyDictionary()
+_BY_LOOP: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[App, EventReader]]] = WeakKeyDictionary()
 
 
-def telling_of(app: App) -> Telling:
-    """The one of this app and this event loop."""
+def event_reader(app: App) -> EventReader:
+    """Return the reader of this app and this event loop."""
     by_app = _BY_LOOP.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
     found = by_app.get(app)
     if found is None:
-        found = by_app[app] = Telling(app)
+        found = by_app[app] = EventReader(app)
     return found

@@ -1,4 +1,4 @@
-"""GET /live?page=/jobs: follows a page. Whoever may see the page may follow it."""
+"""GET /live?page=/jobs: follow a page. Needs the same permissions as the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from ...app import App
 from ...model.access import Identity
-from ..pages.frame import HtmlFace, Page
+from ..pages.frame import HtmlRenderer, Page
 from ..pages.mount import mount_of
 from ..settings import WebSettings
 from ..wire.call import Call
@@ -24,13 +24,13 @@ from ..wire.sse import stream
 from .hub import Hub
 
 
-class Watching:
-    """The address that pages follow."""
+class LivePages:
+    """The route that live pages use."""
 
-    def __init__(self, hub: Hub, pages: Dispatcher, face: HtmlFace, app: App, settings: WebSettings) -> None:
+    def __init__(self, hub: Hub, pages: Dispatcher, renderer: HtmlRenderer, app: App, settings: WebSettings) -> None:
         self._hub = hub
         self._pages = pages
-        self._face = face
+        self._renderer = renderer
         self._app = app
         self._settings = settings
 
@@ -40,12 +40,12 @@ class Watching:
             page = _asked(scope)
             operation, values = self._find(page)
             if not identity.may(operation.needs):
-                raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}")
+                raise Refused(403, "forbidden", f"Missing scope: {operation.needs}")
             call = self._call(scope, page, identity)
             given = await read_arguments(operation, call.request, values, 0, 1.0)
             await check_operation(call, operation, given)
-            looked = _Look(self._face, operation, given, call)
-            # What a page shows depends on what its reader may do.
+            looked = _RenderedPage(self._renderer, operation, given, call)
+            # The content of a page depends on the permissions of its viewer.
             key: Hashable = (mount_of(scope), page, identity.tenant, identity.scopes)
             response = stream(self._hub.watch(key, looked.render))
         except Exception as error:
@@ -55,7 +55,7 @@ class Watching:
     def _find(self, page: str) -> tuple[Operation, list[str]]:
         found = self._pages.find(urlsplit(page).path)
         if found is None:
-            raise Refused(404, "not_found", "there is no such page to follow")
+            raise Refused(404, "not_found", "no such page")
         return found
 
     def _call(self, scope: Scope, page: str, identity: Identity) -> Call:
@@ -72,11 +72,11 @@ class Watching:
         return Call(self._app, Request(asked), identity, self._settings)
 
 
-class _Look:
-    """One page, asked for again and again."""
+class _RenderedPage:
+    """A page that is rendered again and again."""
 
-    def __init__(self, face: HtmlFace, operation: Operation, given: Mapping[str, Any], call: Call) -> None:
-        self._face = face
+    def __init__(self, renderer: HtmlRenderer, operation: Operation, given: Mapping[str, Any], call: Call) -> None:
+        self._renderer = renderer
         self._operation = operation
         self._given = given
         self._call = call
@@ -85,7 +85,7 @@ class _Look:
         page = await self._operation.handler(self._call, **self._given)
         if not isinstance(page, Page):
             return {}
-        return self._face.templates.parts(page.template, self._call.request, self._call.identity, page.shows)
+        return self._renderer.templates.parts(page.template, self._call.request, self._call.identity, page.shows)
 
 
 def _known(scope: Scope) -> Identity:
@@ -101,5 +101,5 @@ def _asked(scope: Scope) -> str:
     query: bytes = scope["query_string"]
     pages = parse_qs(query.decode("latin-1")).get("page", [])
     if len(pages) != 1 or not pages[0].startswith("/") or len(pages[0]) > 4_096:
-        raise Refused(400, "invalid", "name the one page to follow, as in /live?page=/jobs")
+        raise Refused(400, "invalid", "give the page to follow, as in /live?page=/jobs")
     return pages[0]

@@ -1,4 +1,4 @@
-"""The dashboard: one module for each page, with a group of its addresses."""
+"""The dashboard: one module per page, each with a group of routes."""
 
 from __future__ import annotations
 

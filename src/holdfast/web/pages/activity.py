@@ -1,4 +1,4 @@
-"""What happened in the last minutes, from the minutes that workers have closed: for charts, tiles and small lines."""
+"""Recent activity for charts, tiles and sparklines, from the per-minute statistics that workers store."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ...app import App
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...model.stats import LATENCIES, MINUTE, MetricPoint
 from .pooling import pooled
-from .sharing import SharedLook
+from .sharing import SharedRead
 
 WINDOWS: Final = {"15m": 15, "1h": 60, "4h": 240}
 """By name, in minutes."""
 ENDED: Final = ("succeeded", "failed", "cancelled", "expired", "skipped")
 _OTHERWISE: Final = ("cancelled", "expired", "skipped")
 _LAG: Final = 2
-"""Minutes by which the newest closed one may be behind before the charts show that nothing came."""
+"""Minutes the newest statistics may lag before the charts show a gap."""
 _STEPS: Final = 60
-"""Points of a chart, at most."""
+"""The maximum number of points in a chart."""
 _RECENT: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Some queues over the last minutes, in equal steps of `step` minutes, the oldest first."""
+    """Activity over the last minutes, in equal steps of `step` minutes, oldest first."""
 
     starts: list[int]
     step: int
@@ -36,7 +36,7 @@ class Activity:
     """The latencies of the last few minutes."""
 
     def count(self, *metrics: str) -> list[int]:
-        """How often, in each step."""
+        """Return the count in each step."""
         zeros = [0] * len(self.starts)
         return [sum(values) for values in zip(*(self.counts.get(name, zeros) for name in metrics), strict=True)]
 
@@ -44,7 +44,7 @@ class Activity:
         return [round(count / self.step, 2) for count in self.count(*metrics)]
 
     def last(self, *metrics: str) -> float:
-        """Per minute, in the last few."""
+        """Return the rate per minute over the last few minutes."""
         steps = max(1, _RECENT // self.step)
         return sum(self.count(*metrics)[-steps:]) / (steps * self.step)
 
@@ -52,7 +52,7 @@ class Activity:
         return sum(self.count(*metrics))
 
     def failing(self) -> float | None:
-        """The share of the runs in the window that failed; None where none ended."""
+        """Return the share of runs in the window that failed; None if no run ended."""
         ended = self.total("succeeded", "failed", "retried")
         return self.total("failed", "retried") / ended if ended else None
 
@@ -61,20 +61,20 @@ class Activity:
         return [bad / all_ if all_ else 0.0 for bad, all_ in zip(failed, ended, strict=True)]
 
     def latency(self, metric: str, share: float) -> list[float | None]:
-        """A percentile of each step, in microseconds."""
+        """Return a percentile for each step, in microseconds."""
         return [_micros(pooled(points, share)) for points in self.latencies[metric]]
 
     def now(self, metric: str, share: float) -> float | None:
-        """The same of the last few minutes."""
+        """Return a percentile over the last few minutes, in microseconds."""
         return _micros(pooled(self.recent.get(metric, []), share))
 
     def busy(self) -> list[float]:
-        """How many slots were in use on average, from how long the runs took that ended."""
+        """Return the average number of busy slots, from the run times of the finished runs."""
         seconds = 60.0 * self.step
         return [round(sum(point.sum or 0.0 for point in points) / seconds, 2) for points in self.latencies["run"]]
 
     def unfinished(self, now: int) -> list[int]:
-        """How many jobs had not ended at the end of each step, reckoned back from how many have not now."""
+        """Return the number of unfinished jobs at the end of each step, calculated back from the current number."""
         made, ended = self.count("enqueued"), self.count(*ENDED)
         found: list[int] = []
         for i in reversed(range(len(self.starts))):
@@ -85,7 +85,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All queues together, and each by itself."""
+    """The activity of all queues together and of each queue."""
 
     whole: Activity
     charts: dict[str, dict[str, Any]]
@@ -95,22 +95,22 @@ class Timeline:
         return self.queues.get(queue) or Activity(self.whole.starts, self.whole.step, {}, _nothing(self.whole.starts))
 
 
-_timelines: Final = SharedLook[Timeline](8.0)
+_timelines: Final = SharedRead[Timeline](8.0)
 
 
 async def timeline_of(app: App, window: str) -> Timeline:
-    """The last minutes of an app; one look serves all who ask within seconds, as minutes close no faster."""
+    """Return recent activity. One query serves all callers within a few seconds, since a new minute comes no faster."""
     return await _timelines.at(app, window, lambda: _read(app, WINDOWS[window]))
 
 
 async def _read(app: App, minutes: int) -> Timeline:
     points = await app.stats.atimeline(minutes)
-    # Percentiles over many queues take their time, and others wait for this event loop.
+    # Percentiles over many queues take a while; a thread keeps the event loop free.
     return await asyncio.to_thread(timeline, points, SYSTEM_CLOCK.now(), minutes)
 
 
 def timeline(points: Sequence[MetricPoint], now: int, minutes: int) -> Timeline:
-    """From what is stored of each minute to what is shown."""
+    """Turn the stored minutes into a timeline."""
     by_queue: dict[str, list[MetricPoint]] = {}
     for point in points:
         by_queue.setdefault(point.queue, []).append(point)
@@ -120,7 +120,7 @@ def timeline(points: Sequence[MetricPoint], now: int, minutes: int) -> Timeline:
 
 
 def activity(points: Iterable[MetricPoint], end: int, minutes: int) -> Activity:
-    """What these points say of the minutes before `end`."""
+    """Return the activity in the minutes before `end`."""
     step = max(1, minutes // _STEPS)
     n = minutes // step
     begin = end - n * step * MINUTE
@@ -141,11 +141,11 @@ def activity(points: Iterable[MetricPoint], end: int, minutes: int) -> Activity:
 
 
 def charts_of(found: Activity) -> dict[str, dict[str, Any]]:
-    """The charts of an activity by name, as the script draws them."""
+    """Return the charts of an activity by name, as the script draws them."""
     ends: list[tuple[str, str, tuple[str, ...]]] = [("succeeded", "succeeded", ("succeeded",))]
     ends += [("retried", "blocked", ("retried",))]
-    ends += [("failed", "failed", ("failed",)), ("other ends", "cancelled", _OTHERWISE)]
-    shown = [one for one in ends if one[0] != "other ends" or found.total(*_OTHERWISE)]
+    ends += [("failed", "failed", ("failed",)), ("other outcomes", "cancelled", _OTHERWISE)]
+    shown = [one for one in ends if one[0] != "other outcomes" or found.total(*_OTHERWISE)]
     outcomes = [{"label": label, "tone": tone, "values": found.per_minute(*names)} for label, tone, names in shown]
     return {
         "throughput": chart(found, outcomes, unit="", kind="stack"),
@@ -155,7 +155,7 @@ def charts_of(found: Activity) -> dict[str, dict[str, Any]]:
 
 
 def load_chart(found: Activity, unfinished: int) -> dict[str, Any]:
-    """How much there was to do."""
+    """Return the chart of unfinished jobs."""
     values = found.unfinished(unfinished)
     return chart(found, [{"label": "unfinished jobs", "tone": "accent", "values": values}], unit="", kind="area")
 
@@ -172,7 +172,7 @@ def _spread(found: Activity, metric: str) -> list[dict[str, Any]]:
 
 
 def _end(points: Sequence[MetricPoint], now: int) -> int:
-    """A minute that is not closed yet would look like one in which nothing happened."""
+    """Return the end of the last complete minute; an incomplete one would look as if nothing had happened."""
     newest = max((point.minute for point in points), default=0) + MINUTE
     return max(newest, (now // MINUTE - _LAG) * MINUTE)
 

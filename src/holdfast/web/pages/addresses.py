@@ -1,4 +1,4 @@
-"""The addresses of things by their names, which may contain anything."""
+"""URLs of jobs, errors and queues. Names may contain any character."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from urllib.parse import quote
 
 
 def job_path(job_id: str, *more: str) -> str:
-    """The page of a job, or something below it."""
+    """Return the path of a job's page, or of a page below it."""
     return _path("jobs", job_id, *more)
 
 
 def error_path(fingerprint: str) -> str:
-    """The page of a kind of error."""
+    """Return the path of an error group's page."""
     return _path("errors", fingerprint)
 
 
 def queue_path(name: str, *more: str) -> str:
-    """The page of a queue, or something below it."""
+    """Return the path of a queue's page, or of a page below it."""
     return _path("queues", name, *more)
 
 
 def below(*parts: str) -> str:
-    """An address of these segments."""
+    """Return the path made of these segments."""
     return _path(*parts)
 
 

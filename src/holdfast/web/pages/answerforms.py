@@ -1,7 +1,7 @@
-"""Forms for the answers that waitpoints ask for, made from their JSON schemas; and what was written, as a value.
+"""Forms for answers to waitpoints, built from their JSON schemas, and the conversion of input to values.
 
-A yes or no, one of a few, a number, a text, or an object of such fields. Anything else is asked for as JSON: the schema
-is checked again where the answer is stored, so a form may be simpler than it.
+Supported are booleans, choices, numbers, texts, and objects of such fields. Anything else is entered as JSON: the store
+validates the answer against the schema again, so a form may be simpler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in. A choice is sent as its number."""
+    """A form field. A choice is sent as its index."""
 
     kind: Kind
     name: str = ""
@@ -35,23 +35,23 @@ class Field:
     values: tuple[Any, ...] = ()
     default: str = ""
     long: bool = False
-    """Whether a text may have many lines."""
+    """True if the text may have several lines."""
     fields: tuple[Field, ...] = field(default=())
 
 
 def form_of(schema: str | None) -> Field:
-    """What to ask for."""
+    """Return the form for a schema."""
     root = decoded(schema)
     return _field(root, root, 0) if isinstance(root, dict) else Field("json")
 
 
 def payload_of(form: Field, values: Sequence[str], raw: str) -> Any:
-    """What was written, as the value that is sent. `values` are those of the fields in their order."""
+    """Return the input as the value to send. `values` are those of the fields in order."""
     if form.kind == "json":
         return _json("the answer", raw)
     fields = form.fields if form.kind == "object" else (form,)
     if len(values) != len(fields):
-        raise InvalidInput("the form does not fit what is asked for any more; look again")
+        raise InvalidInput("the expected input has changed; reload the page")
     if form.kind != "object":
         return _read(form, values[0], "the answer")
     given = {one.name: (one, text) for one, text in zip(fields, values, strict=True)}
@@ -94,7 +94,7 @@ def _fields(found: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Field, .
 
 
 def _resolved(schema: Any, root: Mapping[str, Any], depth: int) -> tuple[Mapping[str, Any], bool]:
-    """The schema itself, behind references; and whether null will do as well."""
+    """Return the schema with references resolved, and whether null is allowed too."""
     nullable = False
     for _ in range(_DEEPEST):
         if not isinstance(schema, dict):
@@ -155,7 +155,7 @@ def _choice(form: Field, text: str, what: str) -> Any:
 
 def _number(kind: str, text: str, what: str) -> int | float:
     try:
-        # Whole numbers stay whole, however large.
+        # An integer keeps all its digits.
         return int(text) if kind == "integer" or text.strip().lstrip("+-").isdecimal() else float(text)
     except ValueError:
         raise InvalidInput(f"{what} is {text[:40]!r}; give a {'whole ' if kind == 'integer' else ''}number") from None
@@ -165,7 +165,7 @@ def _json(what: str, text: str) -> Any:
     try:
         return json.loads(text) if text.strip() else None
     except (ValueError, RecursionError) as wrong:
-        raise InvalidInput(f"{what}: this is not JSON: {wrong}") from None
+        raise InvalidInput(f"{what}: not valid JSON: {wrong}") from None
 
 
 def _words(text: object) -> str:

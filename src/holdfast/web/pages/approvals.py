@@ -1,4 +1,4 @@
-"""Pending approvals: each open waitpoint, and each name that a job waits for, with a form for its answer."""
+"""Pending approvals: open waitpoints and signals that jobs wait for, each with a form for the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ group = Group("Approvals", kind="page")
 
 SHOWN: Final = 50
 _LOOKED_AT: Final = 1_000
-_LETTERS: Final = 100
+_RECEIVED: Final = 100
 
 _Text = Annotated[str, msgspec.Meta(max_length=128)]
 _Id = Annotated[str, msgspec.Meta(max_length=257)]
@@ -28,14 +28,14 @@ _Answer = Annotated[str, msgspec.Meta(max_length=200_000)]
 
 
 class ApprovalsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose, and after which one."""
+    """The tenant, and the position in the list."""
 
     tenant: _Text = ""
     after: _Id = ""
 
 
 class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An answer: one value for each field that was asked for, or JSON."""
+    """An answer: one value per field of the form, or JSON."""
 
     job: _Text
     value: list[_Answer] = []
@@ -45,7 +45,7 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A waitpoint, with the form for its answer, and what was written there if that would not do."""
+    """A waitpoint with its form, and the rejected input if there was any."""
 
     pending: Pending
     form: Field
@@ -56,13 +56,13 @@ class Asking:
 
 @group.get("/approvals", needs="read")
 async def show(call: Call, query: ApprovalsQuery) -> Page:
-    """What is open, the oldest first."""
+    """Show the pending approvals, oldest first."""
     return Page("approvals.html", await _shows(call, query))
 
 
 @group.post("/approvals/{waitpoint}", needs="signal")
 async def answer(call: Call, waitpoint: str, form: AnswerForm) -> Done | Page:
-    """Answer one. The second answer is told of the first."""
+    """Answer one. A second answer reports the first and changes nothing."""
     found = next((one for one in await _open(call, form.job) if one.id == waitpoint), None)
     if found is None:
         return Done("/approvals", await _over(call, waitpoint, form.job), ok=False)
@@ -76,8 +76,8 @@ async def answer(call: Call, waitpoint: str, form: AnswerForm) -> Done | Page:
         return Done("/approvals", sentence(str(refused)), ok=False)
     if sent is None:
         return Done("/approvals", await _over(call, waitpoint, form.job), ok=False)
-    went_on = "the job goes on" if sent.effect == "resumed" else "the job takes it when it comes so far"
-    return Done("/approvals", f"Answered; {went_on}.")
+    effect = "the job resumes" if sent.effect == "resumed" else "the job uses the answer when it reaches this point"
+    return Done("/approvals", f"Answered; {effect}.")
 
 
 async def _shows(call: Call, query: ApprovalsQuery, asked: Asking | None = None) -> dict[str, Any]:
@@ -104,12 +104,12 @@ async def _open(call: Call, job_id: str) -> list[Pending]:
 
 
 async def _over(call: Call, waitpoint: str, job_id: str) -> str:
-    """Why it takes no answer: most often because somebody was faster."""
+    """Explain why it accepts no answer; usually it has been answered already."""
     try:
-        letters = await call.client.signals.areceived(job_id, limit=_LETTERS)
+        received = await call.client.signals.areceived(job_id, limit=_RECEIVED)
     except (NotFound, InvalidInput):
-        return "There is no such waitpoint, or no longer."
-    said = next((letter for letter in letters if waitpoint in (letter.waitpoint, name_id(job_id, letter.name))), None)
+        return "This waitpoint does not exist or was removed."
+    said = next((one for one in received if waitpoint in (one.waitpoint, name_id(job_id, one.name))), None)
     if said is None:
-        return "It takes no answer any more: its time is over, or its job has ended."
-    return f"It was answered already, by {said.source or 'somebody with its link'}; nothing was changed."
+        return "No longer accepting answers: the waitpoint has expired, or its job has finished."
+    return f"Already answered by {said.source or 'someone with the link'}; nothing changed."

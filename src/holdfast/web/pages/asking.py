@@ -1,4 +1,4 @@
-"""What the pages of queues, limits, workers and settings have in common: forms that act, and the question before it."""
+"""Helpers shared by the pages for queues, limits, workers and settings: action forms and their confirmation."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Word = Annotated[str, msgspec.Meta(max_length=512)]
 
 
 class ActForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An act, why, and whether the one who acts was asked."""
+    """An action with its reason, and whether the user has confirmed it."""
 
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
     confirmed: Word = ""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A page that takes no query."""
+    """A query without parameters."""
 
 
 def back_at(path: str) -> Callable[[Act], Act]:
-    """What cannot be done is said on the page from which it was asked for."""
+    """Show conflicts and invalid input on the page at `path` instead of an error page."""
 
     def decorate(act: Act) -> Act:
         @wraps(act)
@@ -48,7 +48,7 @@ def back_at(path: str) -> Callable[[Act], Act]:
 
 
 def ask(call: Call, form: ActForm, *, title: str, text: str, go: str, back: str, **more: Any) -> Page:
-    """The question, where no script could ask it. The form comes again with the answer."""
+    """Return the confirmation page for browsers without script. It submits the same form again."""
     mount = mount_of(call.request.scope)
     given = msgspec.structs.asdict(form)
     kept = [(name, value) for name, value in given.items() if value and name not in ("reason", "confirmed")]
@@ -57,12 +57,12 @@ def ask(call: Call, form: ActForm, *, title: str, text: str, go: str, back: str,
 
 
 def span_of(what: str, text: str) -> float | None:
-    """Seconds that somebody wrote, such as 30m; None of nothing."""
+    """Parse a duration such as 30m into seconds; None if empty."""
     return check_span(what, text) if text.strip() else None
 
 
 def number_of(what: str, text: str) -> int | None:
-    """A whole number that somebody wrote; None of nothing."""
+    """Parse a whole number; None if empty."""
     try:
         return int(text.replace(",", "").replace("\u202f", "")) if text.strip() else None
     except ValueError:
@@ -70,7 +70,7 @@ def number_of(what: str, text: str) -> int | None:
 
 
 def wanted_number(what: str, text: str) -> int:
-    """The same where there must be one."""
+    """Parse a whole number that must be given."""
     found = number_of(what, text)
     if found is None:
         raise InvalidInput(f"{what} is missing; give a whole number")

@@ -1,4 +1,4 @@
-"""What somebody should look at now, the worst first, each with what to do next."""
+"""Problems that need attention, most severe first, each with advice."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _RANKS: Final = {"bad": 0, "warn": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
-    """Something to look at."""
+class Alert:
+    """A problem that needs attention."""
 
     key: str
     tone: str
@@ -30,9 +30,11 @@ class Matter:
     advice: str
     path: str
     go: str
-    """What the link says."""
+    """The label of the link."""
     at: int | None = None
     """Since when, or until when."""
+    at_label: str = ""
+    """The words before `at`, behind the advice; without it, `at` follows the title."""
 
 
 def attention(
@@ -45,8 +47,8 @@ def attention(
     verdicts: Sequence[Verdict] = (),
     failing: float | None = None,
     now: int = 0,
-) -> list[Matter]:
-    """All of it, or as much as anybody reads at once."""
+) -> list[Alert]:
+    """Return the most severe problems, up to a limit."""
     found = [
         *_of_workers(workers, queues),
         *_of_queues(queues, now),
@@ -56,90 +58,88 @@ def attention(
         *_of_runs(failing),
         *of_approvals(approvals),
     ]
-    return sorted(found, key=lambda matter: _RANKS.get(matter.tone, 3))[:_MOST]
+    return sorted(found, key=lambda alert: _RANKS.get(alert.tone, 3))[:_MOST]
 
 
-def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) -> Iterator[Matter]:
+def _of_workers(workers: Sequence[WorkerStats], queues: Iterable[QueueStats]) -> Iterator[Alert]:
     waiting = sum(queue.count("waiting") for queue in queues)
     if waiting and not any(worker.is_live for worker in workers):
-        yield Matter(
+        yield Alert(
             key="no-worker",
             tone="bad",
-            title="No worker is alive",
-            advice=f"{waiting:,} jobs wait. Start one with: holdfast worker module:app",
+            title="No live workers",
+            advice=f"{waiting:,} jobs are waiting. Start a worker: holdfast worker module:app",
             path="/workers",
             go="Workers",
         )
     for worker in workers:
         if worker.state == "lost":
-            yield Matter(
+            yield Alert(
                 key=f"lost-{worker.id}",
                 tone="warn",
                 title=f"Worker {worker.name} is lost",
-                advice="Its lease is over. A live worker rescues its jobs by itself; if its process is surely gone, "
-                "mark it dead and they are rescued now.",
+                advice="Its lease has expired. A live worker rescues its jobs; if you are sure the process is gone, "
+                "mark it dead to rescue them now.",
                 path="/workers",
                 go="Workers",
             )
 
 
-def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Matter]:
+def _of_queues(queues: Iterable[QueueStats], now: int) -> Iterator[Alert]:
     for queue in queues:
         due, path = due_at(queue, now), queue_path(queue.name)
         if due is None:
             continue
         waiting = f"{queue.count('waiting'):,} {'job is' if queue.count('waiting') == 1 else 'jobs are'} due"
         if queue.is_paused:
-            advice = f"{waiting}, and none starts. Resume it when the reason for it is gone."
+            advice = f"{waiting}, but none will start. Resume the queue when it is safe."
             title = f"Queue {queue.name} is {queue.state}"
-            yield Matter(
+            yield Alert(
                 key=f"shut-{queue.name}", tone="info", title=title, advice=advice, path=path, go="Queue", at=due
             )
         elif not queue.workers:
-            advice = f"{waiting}, and no live worker takes from it. Start one with --queues {queue.name}."
-            title = f"Nobody serves queue {queue.name}"
-            yield Matter(
-                key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due
-            )
+            advice = f"{waiting}, but no live worker serves the queue. Start one with --queues {queue.name}."
+            title = f"No worker serves queue {queue.name}"
+            yield Alert(key=f"none-{queue.name}", tone="bad", title=title, advice=advice, path=path, go="Queue", at=due)
         elif (queue.oldest_due_age or 0.0) > _BEHIND:
             title, advice = f"Queue {queue.name} is behind", f"{waiting}. {_more_room(queue)}"
-            yield Matter(
+            yield Alert(
                 key=f"late-{queue.name}", tone="warn", title=title, advice=advice, path=path, go="Queue", at=due
             )
 
 
 def _more_room(queue: QueueStats) -> str:
     if queue.capacity is not None and queue.running >= queue.capacity:
-        return f"Its limit of {queue.capacity} at once is used up: raise it, or wait."
+        return f"Its concurrency limit of {queue.capacity} is reached: raise it, or wait."
     if queue.running >= queue.slots:
         return f"All {queue.slots} slots are busy: add workers, or give them more slots."
-    return "Slots are free: a limit, a rate or a breaker holds its jobs. Explain on a job's page says which."
+    return "Slots are free: a limit, a rate or a breaker holds jobs back. A job's page shows which."
 
 
-def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Matter]:
+def of_breakers(breakers: Iterable[Breaker]) -> Iterator[Alert]:
     for one in breakers:
         if one.state == "closed":
             continue
         halfway = one.state == "half_open"
-        yield Matter(
+        yield Alert(
             key=f"breaker-{one.scope}",
             tone="info" if halfway else "warn",
             title=f"Breaker {one.scope} is {'half open' if halfway else 'open'}",
-            advice="One job tries whether the other side is back."
+            advice="A trial job checks whether the service has recovered."
             if halfway
-            else "Jobs that name it wait, and one tries when its time is over. Reset it if the other side is back.",
+            else "Jobs that use it wait; a trial job runs when the time is up. Reset it if the service has recovered.",
             path="/limits#breakers",
             go="Breakers",
             at=None if halfway else one.open_until,
         )
 
 
-def of_budgets(budgets: Iterable[Budget]) -> Iterator[Matter]:
+def of_budgets(budgets: Iterable[Budget]) -> Iterator[Alert]:
     for one in budgets:
         if one.is_exhausted:
-            waits = f"{one.blocked:,} {'job waits' if one.blocked == 1 else 'jobs wait'} for room. "
-            anew = "Raise it, or wait until it begins anew." if one.next_reset else "Raise it, or reset it."
-            yield Matter(
+            waits = f"{one.blocked:,} {'job is' if one.blocked == 1 else 'jobs are'} waiting. "
+            anew = "Raise it, or wait for the reset." if one.next_reset else "Raise or reset it."
+            yield Alert(
                 key=f"budget-{one.tenant}-{one.name}",
                 tone="bad" if one.blocked else "warn",
                 title=f"Budget {one.name} is exhausted" + (f" ({one.tenant})" if one.tenant else ""),
@@ -150,40 +150,39 @@ def of_budgets(budgets: Iterable[Budget]) -> Iterator[Matter]:
             )
 
 
-def of_approvals(approvals: Sequence[Pending]) -> Iterator[Matter]:
+def of_approvals(approvals: Sequence[Pending]) -> Iterator[Alert]:
     awaited = [one for one in approvals if one.awaited]
     if awaited:
         many = len(awaited) != 1
         expiries = [one.expires_at for one in awaited if one.expires_at is not None]
-        yield Matter(
+        yield Alert(
             key="approvals",
             tone="info",
-            title=f"{len(awaited):,} {'jobs wait' if many else 'job waits'} for an answer",
-            advice="Somebody has to say yes or no before "
-            + ("they go" if many else "it goes")
-            + (f" on; the next expiry ends {'one' if many else 'it'}." if expiries else " on."),
+            title=f"{len(awaited):,} pending {'approvals' if many else 'approval'}",
+            advice="Waiting for input.",
+            at_label="Next one expires" if many else "It expires",
             path="/approvals",
             go="Approvals",
             at=min(expiries, default=None),
         )
 
 
-def _of_store(verdicts: Iterable[Verdict]) -> Iterator[Matter]:
+def _of_store(verdicts: Iterable[Verdict]) -> Iterator[Alert]:
     for one in verdicts:
         if one.verdict in ("warn", "bad"):
             title = f"Store: {one.name.lower()}"
-            yield Matter(
+            yield Alert(
                 key=f"store-{one.key}", tone=one.verdict, title=title, advice=one.advice, path="/store", go="Store"
             )
 
 
-def _of_runs(failing: float | None) -> Iterator[Matter]:
+def _of_runs(failing: float | None) -> Iterator[Alert]:
     if failing is not None and failing >= _FAILING:
-        yield Matter(
+        yield Alert(
             key="failing",
             tone="warn",
-            title="Many runs fail",
-            advice="Over a quarter of the runs in this window failed. See which kind of error is the most frequent.",
+            title="High failure rate",
+            advice="Over a quarter of the runs in this window failed. Check the most frequent errors.",
             path="/errors?window=1h",
             go="Errors",
         )

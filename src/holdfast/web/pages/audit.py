@@ -1,4 +1,4 @@
-"""The audit: what operators did, when and why, and what was so before."""
+"""The audit log: operator actions with time, reason and the values before and after."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ group = Group("Audit", kind="page")
 _SHOWN: Final = 50
 _SPANS: Final = frozenset({*(name for name, _, _ in DURATIONS), "span"})
 _LONG_AGO: Final = 10**15
-"""An instant in microseconds is more than this."""
+"""Numbers above this are times in microseconds."""
 _WINDOWS: Final = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
 _PLACES: Final = {"job": "jobs", "flow": "flows", "queue": "queues", "schedule": "schedules", "endpoint": "webhooks"}
-"""By kind of target, the page that shows it."""
+"""The page for each kind of target."""
 KINDS: Final = (
     "job", "flow", "queue", "limit", "rate", "breaker", "budget", "quota", "schedule", "worker", "key", "token",
     "webhook", "outbox", "access", "bulk",
@@ -38,7 +38,7 @@ KINDS: Final = (
 
 
 class AuditQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which records, and below which one."""
+    """Filters and the position in the list."""
 
     actor: str = ""
     action: str = ""
@@ -50,7 +50,7 @@ class AuditQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it was."""
+    """One changed value."""
 
     name: str
     before: str | None
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """A record as it is shown."""
+    """An audit record as shown on the page."""
 
     record: AuditRecord
     path: str | None
@@ -69,7 +69,7 @@ class AuditRow:
 
 @group.get("/audit", needs="read")
 async def show(call: Call, query: AuditQuery) -> Page:
-    """Records, newest first."""
+    """Show the records, newest first."""
     try:
         found = await call.client.audit.alist(**_filters(query), limit=_SHOWN + 1)
     except InvalidInput as wrong:
@@ -88,7 +88,7 @@ def _filters(query: AuditQuery) -> dict[str, Any]:
 
 
 def shows(found: Sequence[AuditRecord], query: AuditQuery, *, payload: bool, wrong: str = "") -> dict[str, Any]:
-    """A page of records, and the addresses of others."""
+    """Return a page of records and the links to other pages."""
     rows = [row_of(record, payload=payload) for record in found[:_SHOWN]]
     fields = msgspec.structs.asdict(query)
     return {
@@ -118,7 +118,7 @@ def row_of(record: AuditRecord, *, payload: bool) -> AuditRow:
 
 
 def changes_of(before: str | None, after: str | None) -> list[Change]:
-    """What differs, by name; the whole where it has no names."""
+    """Return the differences by name; the whole value where it has no names."""
     was, now = _read(before), _read(after)
     if not isinstance(was, dict | None) or not isinstance(now, dict | None):
         return [Change("", None if was is None else said("", was), None if now is None else said("", now))]
@@ -148,7 +148,7 @@ def _read(text: str | None) -> Any:
 
 
 def said(name: str, value: Any) -> str:
-    """A value as people read it: spans and instants are stored in microseconds."""
+    """Format a value for display; durations and times are stored in microseconds."""
     if isinstance(value, int) and not isinstance(value, bool):
         if name in _SPANS:
             return duration(value)

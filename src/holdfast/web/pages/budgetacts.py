@@ -1,4 +1,4 @@
-"""What operators do to budgets: raise their limits, and begin them anew."""
+"""Operator actions on budgets: raise limits, and reset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HERE: Final = "/limits#budgets"
 
 
 class RaiseForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A higher limit of one dimension."""
+    """A higher limit for one dimension."""
 
     tenant: Word = ""
     dimension: Word
@@ -26,7 +26,7 @@ class RaiseForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ResetForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose it is."""
+    """The tenant of the budget."""
 
     tenant: Word = ""
 
@@ -34,28 +34,28 @@ class ResetForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 @group.post("/limits/budgets/{name}/raise", needs="operate")
 @back_at(_HERE)
 async def raise_limit(call: Call, name: str, form: RaiseForm) -> Done | Page:
-    """Set a limit that is higher than now, and let go the jobs that fit."""
+    """Raise a limit, and release the waiting jobs that now fit."""
     wanted = _amount(form.limit)
     budgets = _of(call, form.tenant)
     before = await budgets.aget(name)
     was = next((line.limit for line in before.lines if line.dimension == form.dimension), None)
     if was == wanted:
-        return Done(_HERE, f"The limit of {form.dimension} was {wanted:f} already; nothing was changed.", ok=False)
+        return Done(_HERE, f"The limit of {form.dimension} is already {wanted:f}; nothing changed.", ok=False)
     after = await budgets.araise(name, {form.dimension: wanted}, actor=call.actor, reason=form.reason)
     freed = before.blocked - after.blocked
-    more = f" {freed:,} jobs that waited for it go on." if freed > 0 else ""
-    return Done(_HERE, f"{name} may spend {wanted:f} {form.dimension} now.{more}")
+    more = f" {freed:,} waiting jobs released." if freed > 0 else ""
+    return Done(_HERE, f"{name}: new limit of {wanted:f} {form.dimension}.{more}")
 
 
 @group.post("/limits/budgets/{name}/reset", needs="operate")
 @back_at(_HERE)
 async def reset(call: Call, name: str, form: ResetForm) -> Done | Page:
-    """Begin anew now."""
+    """Reset the budget now."""
     if not form.confirmed:
-        text = "What was spent counts as nothing, and the jobs that fit go on. Its schedule stays."
-        return ask(call, form, title=f"Begin {name} anew?", text=text, go="Reset", back=_HERE, page="limits")
+        text = "Spending is set to zero, and waiting jobs that fit start. The reset schedule is unchanged."
+        return ask(call, form, title=f"Reset {name}?", text=text, go="Reset", back=_HERE, page="limits")
     done = await _of(call, form.tenant).areset(name, actor=call.actor, reason=form.reason)
-    say = f"{name} begins anew." if done else f"Nothing was spent of {name}; nothing was changed."
+    say = f"{name} was reset." if done else f"Nothing was spent on {name}; nothing changed."
     return Done(_HERE, say, ok=done)
 
 

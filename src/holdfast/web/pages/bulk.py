@@ -1,4 +1,4 @@
-"""Actions on many jobs: first what would become of them, then the act, then what became of them and how to undo it."""
+"""Actions on many jobs: a preview, the action itself, then the results and an undo."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .jobs import address
 group = Group("Bulk", kind="page")
 
 _NAMED: Final = 2_000
-"""Up to so many are named when the act is confirmed, so that it is those and no others; and it can be undone."""
+"""Up to this many jobs are listed by id in the confirmation, so the action affects only those and can be undone."""
 _MOST: Final = 20_000
-"""Jobs that are named where only looking at each can tell."""
+"""The maximum number of jobs listed by id where the search checks jobs one by one."""
 _NO_PRIORITY: Final = 32_767
 _ANY_QUEUE: Final = "default"
 
 
 class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs, and what to do. `ids` are those that the page before has shown, `filter` is a search."""
+    """The selected jobs and the action. `ids` come from the previous page; `filter` is a search."""
 
     action: Action
     id: list[str] = []
@@ -46,8 +46,8 @@ class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     force: str = ""
 
 
-class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is meant: jobs by name, or by what the store can find by itself."""
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The selected jobs: ids, or a filter the store can evaluate."""
 
     ids: list[str] | None = None
     wanted: JobFilter | None = None
@@ -58,7 +58,7 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
         return self.wanted == JobFilter()
 
     def said(self) -> dict[str, Any]:
-        """As `jobs.bulk` takes it."""
+        """Return the selection as `jobs.bulk` takes it."""
         if self.ids is not None:
             return {"ids": self.ids}
         return {"all": True} if self.all else {"filter": self.wanted}
@@ -66,7 +66,7 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.post("/jobs", needs="operate")
 async def act(call: Call, form: BulkForm) -> Page:
-    """Say what would happen, or with `confirmed` make it happen."""
+    """Show the preview, or with `confirmed` perform the action."""
     search = parse(form.filter)
     wrong = _lacks(form)
     if form.confirmed and not wrong:
@@ -78,30 +78,30 @@ async def act(call: Call, form: BulkForm) -> Page:
     return Page("bulk.html", _asks(form, search, meant, report, wrong), 422 if wrong and form.confirmed else 200)
 
 
-async def _settled(call: Call, form: BulkForm, search: Search) -> Meant:
-    """Who is meant now. What comes later is not."""
+async def _settled(call: Call, form: BulkForm, search: Search) -> Selection:
+    """Return the jobs selected now; later ones are not included."""
     if form.scope != "matching":
-        return Meant(ids=_ids(form))
+        return Selection(ids=_ids(form))
     now = SYSTEM_CLOCK.now()
     payload = call.may("payload")
     if not is_exact(search):
         ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_MOST)
-        return Meant(ids=ids, complete=complete)
+        return Selection(ids=ids, complete=complete)
     ids, complete = await find_ids(call.client.jobs, search, now, payload=payload, most=_NAMED)
-    return Meant(ids=ids) if complete else Meant(wanted=filter_of(search, now))
+    return Selection(ids=ids) if complete else Selection(wanted=filter_of(search, now))
 
 
-def _again(form: BulkForm, search: Search) -> Meant:
+def _again(form: BulkForm, search: Search) -> Selection:
     if form.scope != "matching" or form.ids:
-        return Meant(ids=_ids(form))
-    return Meant(wanted=filter_of(search, SYSTEM_CLOCK.now()))
+        return Selection(ids=_ids(form))
+    return Selection(wanted=filter_of(search, SYSTEM_CLOCK.now()))
 
 
 def _ids(form: BulkForm) -> list[str]:
     return list(dict.fromkeys([*form.id, *(one for one in form.ids.split(",") if one)]))
 
 
-async def _run(call: Call, form: BulkForm, meant: Meant, *, dry_run: bool) -> BulkReport:
+async def _run(call: Call, form: BulkForm, meant: Selection, *, dry_run: bool) -> BulkReport:
     return await call.client.jobs.abulk(
         form.action,
         **meant.said(),
@@ -115,7 +115,7 @@ async def _run(call: Call, form: BulkForm, meant: Meant, *, dry_run: bool) -> Bu
 
 
 def _priority(form: BulkForm) -> int:
-    # Nobody has the one that stands in for a number that is not given yet, so that all are counted.
+    # Placeholder for a missing number; no job has it, so the preview counts all of them.
     return int(form.priority) if _is_whole(form.priority) else _NO_PRIORITY
 
 
@@ -124,7 +124,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _lacks(form: BulkForm) -> str:
-    """What an action needs and was not given, or not rightly."""
+    """Return the error for a missing or invalid parameter of the action."""
     try:
         if form.action is Action.PRIORITY:
             check_priority(int(form.priority) if _is_whole(form.priority) else form.priority)
@@ -135,9 +135,9 @@ def _lacks(form: BulkForm) -> str:
     return ""
 
 
-def _asks(form: BulkForm, search: Search, meant: Meant, report: BulkReport, wrong: str) -> dict[str, Any]:
+def _asks(form: BulkForm, search: Search, meant: Selection, report: BulkReport, wrong: str) -> dict[str, Any]:
     now = iso(SYSTEM_CLOCK.now())
-    # By what they were found: those that came since are not meant.
+    # Filter by what matched before: jobs that arrived since are not included.
     later = search.until is None and meant.ids is None
     return {
         "page": "jobs",

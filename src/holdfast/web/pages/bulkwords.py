@@ -1,4 +1,4 @@
-"""What actions on many jobs are called, what becomes of the jobs in plain words, and what undoes an action."""
+"""Texts for actions on many jobs: labels, results and undo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...model.bulk import UNCHANGED, Action, BulkReport, Fate
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """An action: what is asked, what the button says, what was done, and what it means."""
+    """The texts of an action: the verb, the past tense, and an explanation."""
 
     ask: str
     done: str
@@ -20,7 +20,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """The action that takes another back."""
+    """The action that undoes another."""
 
     action: Action
     label: str
@@ -28,34 +28,34 @@ class Undo:
 
 
 ACTIONS: Final = {
-    Action.RETRY: Words("Retry", "Retried", "They run again from their first attempt; their history stays."),
-    Action.CANCEL: Words("Cancel", "Cancelled", "Those that wait end now; those that run are asked to stop."),
+    Action.RETRY: Words("Retry", "Retried", "The jobs run again from their first attempt; their history is kept."),
+    Action.CANCEL: Words("Cancel", "Cancelled", "Waiting jobs end now; running jobs are asked to stop."),
     Action.DELETE: Words(
-        "Delete", "Deleted", "They and their history are removed. This cannot be undone.", danger=True
+        "Delete", "Deleted", "The jobs and their history are removed. This cannot be undone.", danger=True
     ),
-    Action.RUN_NOW: Words("Run now", "Made due", "Delayed and retrying jobs start as soon as a worker is free."),
-    Action.PRIORITY: Words("Change the priority of", "Changed the priority of", "Higher goes first."),
-    Action.MOVE: Words("Move", "Moved", "They wait in the other queue, for the workers that serve it."),
-    Action.HOLD: Words("Hold", "Held", "They do not start until somebody releases them."),
-    Action.RELEASE: Words("Release", "Released", "Held jobs go on when they are due."),
+    Action.RUN_NOW: Words("Run now", "Started", "Delayed and retrying jobs start as soon as a worker is free."),
+    Action.PRIORITY: Words("Change the priority of", "Changed the priority of", "Higher runs first."),
+    Action.MOVE: Words("Move", "Moved", "The jobs wait in the target queue for its workers."),
+    Action.HOLD: Words("Hold", "Held", "The jobs do not start until they are released."),
+    Action.RELEASE: Words("Release", "Released", "Held jobs can start again when they are due."),
 }
 
 FATES: Final = {
     Fate.RETRIED: "run again",
-    Fate.NOT_REQUEUED: "stay: a live job holds their key",
+    Fate.NOT_REQUEUED: "not retried: an unfinished job has the same dedupe key",
     Fate.CANCELLED: "are cancelled",
-    Fate.REQUESTED: "are running, and are asked to stop",
-    Fate.FINISHED: "have ended already",
-    Fate.DELETED: "are removed for good",
+    Fate.REQUESTED: "are running and are asked to stop",
+    Fate.FINISHED: "have already finished",
+    Fate.DELETED: "are deleted",
     Fate.DUE: "start as soon as a worker is free",
-    Fate.ALREADY_DUE: "are due already",
+    Fate.ALREADY_DUE: "are already due",
     Fate.CHANGED: "get the new priority",
-    Fate.MOVED: "move to the other queue",
+    Fate.MOVED: "move to the target queue",
     Fate.HELD: "are held",
-    Fate.RELEASED: "go on",
-    Fate.ALREADY: "are so already",
-    Fate.NOT_ALLOWED: "stay as they are: their state does not allow it",
-    Fate.MISSING: "are not there, or no longer",
+    Fate.RELEASED: "are released",
+    Fate.ALREADY: "are already in that state",
+    Fate.NOT_ALLOWED: "are unchanged: their state does not allow it",
+    Fate.MISSING: "no longer exist",
 }
 
 _UNDOES: Final = {
@@ -66,13 +66,13 @@ _UNDOES: Final = {
 
 
 def lines_of(report: BulkReport) -> list[tuple[int, str, bool]]:
-    """How many met which fate, in words, and whether that is a change; changes first."""
+    """Return the number of jobs per outcome with its text, and whether it is a change; changes first."""
     lines = [(n, FATES[fate], fate not in UNCHANGED) for fate, n in report.fates.items() if n]
     return sorted(lines, key=lambda line: (not line[2], -line[0]))
 
 
 def undo_of(action: Action, queue: str | None) -> Undo | None:
-    """What takes an action back; None where nothing does. `queue` is where all of them were."""
+    """Return the action that undoes this one; None if there is none. `queue` is where all jobs were before."""
     if action is Action.MOVE and queue is not None:
         return Undo(Action.MOVE, f"Undo: move them back to {queue}", queue)
     return _UNDOES.get(action)

@@ -1,4 +1,4 @@
-"""The form that enqueues a job of any task this program knows."""
+"""The form that enqueues a job of any task the app knows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _Short = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class EnqueueQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The task that the form begins with."""
+    """The task selected first."""
 
     task: _Short = ""
 
 
 class EnqueueForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job as it is written into the form."""
+    """A new job as entered in the form."""
 
     task: _Short
     arguments: Annotated[str, msgspec.Meta(max_length=900_000)] = "{}"
@@ -41,13 +41,13 @@ class EnqueueForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @group.get("/enqueue", needs="enqueue")
 async def show(call: Call, query: EnqueueQuery) -> Page:
-    """The form."""
+    """Show the form."""
     return _form(call, EnqueueForm(task=query.task))
 
 
 @group.post("/enqueue", needs="enqueue")
 async def enqueue(call: Call, form: EnqueueForm) -> Done | Page:
-    """Enqueue the job, or show the form again with what is wrong."""
+    """Enqueue the job, or show the form again with the error."""
     try:
         options = CallOptions(
             queue=form.queue.strip() or None,
@@ -58,7 +58,7 @@ async def enqueue(call: Call, form: EnqueueForm) -> Done | Page:
         job = await call.client.aenqueue(task_of(call, form.task.strip()).read(arguments_of(form.arguments), options))
     except HoldfastError as wrong:
         return _form(call, form, status=422, wrong=str(wrong))
-    said = "Enqueued." if job.created else "Nothing was enqueued: this job has that dedupe key."
+    said = "Enqueued." if job.created else "Not enqueued: this job already has that dedupe key."
     return Done(job_path(job.id), said, ok=job.created)
 
 

@@ -1,4 +1,4 @@
-"""What went wrong, by kind: same task, same exception, same way through the code."""
+"""Errors grouped by task, exception and stack trace."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _WINDOWS: Final = {"1h": 60, "24h": 24 * 60, "7d": 7 * 24 * 60}
 
 
 class ErrorsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Of which task, seen since when."""
+    """Filters: the task and the time window."""
 
     task: str = ""
     window: Literal["1h", "24h", "7d", "all"] = "all"
 
 
 class ErrorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The page of one kind takes nothing else."""
+    """A query without parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """A kind of error in the list."""
+    """An error group in the list."""
 
     group: ErrorGroup
     path: str
     bars: list[int]
-    """Failed runs of the last hour, in equal parts of it."""
+    """Failed runs in the last hour, in equal parts."""
     recent: int
 
 
 @group.get("/errors", needs="read")
 async def show(call: Call, query: ErrorsQuery) -> Page:
-    """The kinds, the last seen first."""
+    """Show the error groups, most recent first."""
     now = SYSTEM_CLOCK.now()
     minutes = _WINDOWS.get(query.window)
     since = None if minutes is None else now - minutes * MINUTE
@@ -79,7 +79,7 @@ async def show(call: Call, query: ErrorsQuery) -> Page:
 
 @group.get("/errors/{fingerprint}", needs="read")
 async def show_one(call: Call, fingerprint: str, query: ErrorQuery) -> Page:
-    """One kind, with the traceback of its newest and the jobs that it hit."""
+    """Show one error group with its latest traceback and the affected jobs."""
     now = SYSTEM_CLOCK.now()
     errors = call.client.errors
     found, runs = await asyncio.gather(
@@ -89,7 +89,7 @@ async def show_one(call: Call, fingerprint: str, query: ErrorQuery) -> Page:
 
 
 def rows_of(groups: Sequence[ErrorGroup], runs: Sequence[FailedRun], now: int) -> list[ErrorRow]:
-    """Each kind with how often it came in the last hour."""
+    """Return the error groups with their counts over the last hour."""
     times: defaultdict[str, list[int]] = defaultdict(list)
     for run in runs:
         times[run.fingerprint].append(run.at)
@@ -100,14 +100,14 @@ def rows_of(groups: Sequence[ErrorGroup], runs: Sequence[FailedRun], now: int) -
 
 
 def bars_of(times: Sequence[int], now: int) -> list[int]:
-    """How many lie in each part of the last hour, the oldest first."""
+    """Count the failures in each part of the last hour, oldest first."""
     start, part = _hour_ago(now), 60 * MINUTE // _BARS
     counts = Counter(min((at - start) // part, _BARS - 1) for at in times if at >= start)
     return [counts[i] for i in range(_BARS)]
 
 
 def _hour_ago(now: int) -> int:
-    # By whole parts, so that a page that is followed does not differ by its age alone.
+    # Rounded to whole parts, so that a live page does not differ by its age alone.
     part = 60 * MINUTE // _BARS
     return now // part * part - 60 * MINUTE + part
 

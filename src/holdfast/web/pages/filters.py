@@ -1,4 +1,4 @@
-"""How values are written on pages."""
+"""Template filters that format values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...rules.durations import said
 
 
 def iso(micros: int | None) -> str:
-    """An instant by the microsecond, for machines and for those who hover."""
+    """Format a time with microseconds, for machines and tooltips."""
     if micros is None:
         return ""
     at = datetime.fromtimestamp(micros // SECOND, UTC).replace(microsecond=micros % SECOND)
@@ -19,24 +19,24 @@ def iso(micros: int | None) -> str:
 
 
 def clock(micros: int | None) -> str:
-    """An instant for readers without scripts: UTC, by the second."""
+    """Format a time for readers without script: UTC, to the second."""
     return "" if micros is None else datetime.fromtimestamp(micros // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def duration(micros: float | None) -> str:
-    """A duration; nothing where there is none."""
+    """Format a duration; empty for None."""
     return "" if micros is None else said(micros)
 
 
 def number(value: float | None) -> str:
-    """A count with thin separators; integers exact whatever their size."""
+    """Format a count with thin separators; integers keep all digits."""
     if value is None:
         return "–"
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:,.4g}"
 
 
 def ago(micros: int | None, now: int) -> str:
-    """How long before now, or in how long."""
+    """Format the distance from now, in the past or the future."""
     if micros is None:
         return ""
     away = now - micros

@@ -1,4 +1,4 @@
-"""One flow: its graph, how far it is, its members, and what can be done about it."""
+"""The page of one flow: its graph, progress, jobs and actions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NUMBER: Final = re.compile(r"([0-9]{1,18})")
 _NAMED: Final = 3
 _AGAIN: Final = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED, JobState.SKIPPED)
 POLICIES: Final = {
-    CancelPolicy.CANCEL_ALL: ("Cancel everything", "What waits is cancelled, and what runs is asked to stop."),
-    CancelPolicy.CANCEL_PENDING: ("Cancel what has not started", "What runs may go on to its end."),
-    CancelPolicy.FLOW_ONLY: ("Stop after what can start", "Nothing more is released; what is ready still runs."),
+    CancelPolicy.CANCEL_ALL: ("Cancel everything", "Pending jobs are cancelled and running jobs are asked to stop."),
+    CancelPolicy.CANCEL_PENDING: ("Cancel pending jobs", "Running jobs may finish."),
+    CancelPolicy.FLOW_ONLY: ("Stop after ready jobs", "Ready and running jobs finish; no further jobs start."),
 }
 
 
 class FlowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which members the table lists; with `unfold` the graph draws each for itself."""
+    """The jobs listed in the table; with `unfold` the graph shows every job."""
 
     state: JobState | None = None
     after: Annotated[str, msgspec.Meta(max_length=128)] = ""
@@ -44,25 +44,25 @@ class FlowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member in the table, with whom it waits for."""
+    """A job of the flow in the table, with its dependencies."""
 
     member: MemberRecord
     upstreams: list[tuple[str, str, bool]]
-    """Names and ids, and whether the result of each is an argument."""
+    """Names and ids of dependencies, and whether each passes its result."""
     more: int
-    """Upstreams that are not named."""
+    """The number of dependencies not listed."""
     took: int | None
 
 
 @group.get("/flows/{flow_id}", needs="read")
 async def show(call: Call, flow_id: str, query: FlowQuery) -> Page:
-    """The page of a flow."""
+    """Show a flow."""
     graph = await call.client.flows.agraph(flow_id)
     return Page("flow.html", shows(graph, query))
 
 
 def shows(graph: FlowGraph, query: FlowQuery) -> dict[str, Any]:
-    """What the page shows of a flow."""
+    """Return the context of the page."""
     flow, path = graph.flow, below("flows", graph.flow.id)
     counts = Counter(str(member.state) for member in graph.members)
     listed = [member for member in in_order(graph) if query.state in (None, member.state)]
@@ -91,7 +91,7 @@ def shows(graph: FlowGraph, query: FlowQuery) -> dict[str, Any]:
 
 
 def in_order(graph: FlowGraph) -> list[MemberRecord]:
-    """Members as the graph has them from left to right, in each layer by name, and those by number."""
+    """Return the jobs in graph order, by name within each layer, and their total."""
     pairs = [(edge.upstream, edge.downstream) for edge in graph.edges]
     ranks = ranks_of([member.id for member in graph.members], pairs)
     return sorted(graph.members, key=lambda member: (ranks[member.id], _natural(member.name)))
@@ -107,7 +107,7 @@ def _behind(listed: list[MemberRecord], name: str) -> list[MemberRecord]:
 
 
 def rows_of(graph: FlowGraph, members: list[MemberRecord]) -> list[MemberRow]:
-    """Members with their upstreams, those whose results they get first."""
+    """Return the jobs with their dependencies, those that pass results first."""
     names = {member.id: member.name for member in graph.members}
     feeds = feeds_of(members)
     upstreams: defaultdict[str, list[tuple[str, str, bool]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""A flow's graph as shapes: where everything stands is worked out once for a graph, its states each time anew."""
+"""A flow's graph as shapes. The layout is computed once per graph, the states on each rendering."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NARROWEST, _NARROWEST_GROUP, _WIDEST = 152.0, 204.0, 240.0
 _ARROW: Final = 7.0
 _KEPT: Final = 16
 
-# The one that a reader must know of first.
+# The state to show first for a group.
 _WORST: Final = (
     JobState.FAILED, JobState.EXPIRED, JobState.RUNNING, JobState.SUSPENDED, JobState.READY, JobState.BLOCKED,
     JobState.CANCELLED, JobState.SKIPPED, JobState.SUCCEEDED,
@@ -38,7 +38,7 @@ _LAYOUTS: Final[OrderedDict[_Key, tuple[Structure, Layout]]] = OrderedDict()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnNode:
-    """A member, or a group of them, in its place."""
+    """A job, or a group of jobs, with its position."""
 
     key: str
     x: float
@@ -50,24 +50,24 @@ class DrawnNode:
     title: str
     state: str
     job: str | None
-    """The id of the only member."""
+    """The id, if the node is a single job."""
     task: str | None
     bar: list[tuple[str, float, float]]
-    """Of a group: the states of its members side by side, each from where on and how wide."""
+    """For a group: the states of its jobs side by side, each with start and width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnEdge:
-    """Who waits for whom, as a line with an arrow."""
+    """A dependency, drawn as a line with an arrow."""
 
     key: str
     line: str
     arrow: str
     start: Point
     data: bool
-    """Whether a result goes that way."""
+    """True if the upstream passes its result."""
     state: str
-    """succeeded where it is met, skipped where it never will be, running while the upstream runs; or nothing."""
+    """succeeded when met, skipped when it can no longer be met, running while the upstream runs; else empty."""
     label: str
     label_at: Point
     title: str
@@ -80,13 +80,13 @@ class Drawing:
     nodes: list[DrawnNode]
     edges: list[DrawnEdge]
     left_out: int
-    """Edges that are not drawn."""
+    """The number of edges not drawn."""
     folded: bool
-    """Whether members stand for others, too."""
+    """True if some nodes are groups."""
 
 
 def draw(graph: FlowGraph, *, unfold: bool = False) -> Drawing:
-    """The drawing of a flow. With `unfold` members of one task side by side stand each for itself, where that fits."""
+    """Return the drawing of a flow. With `unfold` jobs of one task are not grouped, where that fits."""
     structure, layout = _layout_of(graph, unfold)
     members = {member.id: member for member in graph.members}
     nodes = [_drawn(node, layout, members) for node in structure.nodes]
@@ -103,7 +103,7 @@ def draw(graph: FlowGraph, *, unfold: bool = False) -> Drawing:
 
 
 def feeds_of(members: Iterable[MemberRecord]) -> set[Pair]:
-    """Whose result is an argument of whom."""
+    """Return the pairs of jobs where the first passes its result to the second."""
     return {
         (item.job, member.id)
         for member in members
@@ -167,7 +167,7 @@ def _said(member: MemberRecord) -> str:
     if member.started_at is not None and member.finished_at is not None:
         words.append(duration(max(0, member.finished_at - member.started_at)))
     if member.attempts > 1:
-        words.append(f"{member.attempts} tries")
+        words.append(f"{member.attempts} attempts")
     elif member.mode in ("any", "quorum") and member.state is JobState.BLOCKED:
         words.append("needs one" if member.mode == "any" else f"needs {member.needed}")
     return " · ".join(words)
@@ -226,7 +226,7 @@ def _edge(
     policies = {record.policy for record in records}
     label = "if it fails" if policies == {"failure"} else "either way" if policies == {"any"} else ""
     end_x, end_y = points[-1]
-    verb = "gives its result to" if data else "goes before"
+    verb = "passes its result to" if data else "runs before"
     return DrawnEdge(
         key=f"{pair[0]}-{pair[1]}",
         line=_line([*points[:-1], (end_x - _ARROW, end_y)]),

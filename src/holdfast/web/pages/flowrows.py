@@ -1,4 +1,4 @@
-"""How flows stand in their list: the state, and how far their members are."""
+"""Flows in the list: the state and the progress."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...model.job import JobState
 from .addresses import below
 
 COUNTED: Final = 20_000
-"""Members of a page of flows that are counted by their states. Of what is beyond, only who has ended is shown."""
+"""The maximum number of jobs counted by state on a page; beyond it, only finished jobs are shown."""
 ORDER: Final = (
     JobState.SUCCEEDED, JobState.RUNNING, JobState.READY, JobState.SUSPENDED, JobState.BLOCKED, JobState.FAILED,
     JobState.EXPIRED, JobState.CANCELLED, JobState.SKIPPED,
 )  # fmt: skip
-"""As they are drawn side by side: done, under way, to come, and what went wrong."""
+"""The order in which states are drawn: done, in progress, pending, failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class FlowRow:
     flow: FlowRecord
     path: str
     mix: list[tuple[str, int]]
-    """Members by state; nothing where there are too many to count."""
+    """Jobs by state; empty where there are too many to count."""
     ended: int
     took: int | None
     runs_since: int | None
 
 
 def row_of(flow: FlowRecord, counts: Mapping[str, int]) -> FlowRow:
-    """One flow with its members by state."""
+    """Return one flow with its jobs by state."""
     lives = flow.finished_at is None
     return FlowRow(
         flow,
@@ -46,12 +46,12 @@ def row_of(flow: FlowRecord, counts: Mapping[str, int]) -> FlowRow:
 
 
 def mix_of(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """States that somebody is in, in the order of drawing."""
+    """Return the states that occur, in drawing order."""
     return [(str(state), counts[state]) for state in ORDER if counts.get(state)]
 
 
 def countable(flows: Sequence[FlowRecord]) -> list[str]:
-    """The flows whose members are counted: the first of them, as long as it does not become too much."""
+    """Return the flows whose jobs are counted: the first ones, up to a limit."""
     found: list[str] = []
     left = COUNTED
     for flow in flows:

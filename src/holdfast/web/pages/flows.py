@@ -1,4 +1,4 @@
-"""The flows: those of a state, a name, a tenant or a time, newest first, each with how far it is."""
+"""The list of flows, newest first, by state, name, tenant or time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=128)]
 
 
 class FlowsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What narrows the list. `from` and `to` are microseconds, for those who link here; `before` is a place in it."""
+    """Filters. `from` and `to` are microseconds, for links from charts; `before` is a position in the list."""
 
     state: Literal["", "running", "succeeded", "failed", "cancelled"] = ""
     name: _Text = ""
@@ -38,7 +38,7 @@ class FlowsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @group.get("/flows", needs="read")
 async def show(call: Call, query: FlowsQuery) -> Page:
-    """The list."""
+    """Show the list."""
     wanted = filter_of(query, SYSTEM_CLOCK.now())
     found = await call.client.flows.afind(wanted)
     flows, more = found[:SHOWN], len(found) > SHOWN
@@ -62,7 +62,7 @@ async def show(call: Call, query: FlowsQuery) -> Page:
 
 
 def filter_of(query: FlowsQuery, now: int) -> FlowFilter:
-    """What the store is asked for: one more than is shown, to know whether there are more."""
+    """Return the filter for the store, with one row more than shown to detect a next page."""
     minutes = _WINDOWS.get(query.window)
     since = query.from_ if minutes is None else now - minutes * MINUTE
     return FlowFilter(
@@ -84,10 +84,10 @@ def _address(query: FlowsQuery, **changes: Any) -> str:
 
 
 def _lifted(query: FlowsQuery) -> list[tuple[str, str, str]]:
-    """What narrows the list beside state and window, each with the address without it."""
+    """Return the other active filters, each with the URL without it."""
     found = [(one, getattr(query, one), _address(query, **{one: "", "before": ""})) for one in ("name", "tenant")]
     if query.from_ is not None or query.to is not None:
-        found.append(("time", "as chosen in a chart", _address(query, from_=None, to=None, before="")))
+        found.append(("time", "selected in a chart", _address(query, from_=None, to=None, before="")))
     return [one for one in found if one[1]]
 
 

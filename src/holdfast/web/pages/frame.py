@@ -1,4 +1,4 @@
-"""How pages are answered: a template and what it shows, or a redirect after an action, or a page about an error."""
+"""Responses of pages: a template with its context, a redirect after an action, or an error page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FLASH_SECONDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A template with what it shows. Its blocks named `live_…` are sent anew while the page is open."""
+    """A template with its context. Its blocks named `live_…` are re-sent while the page is open."""
 
     template: str
     shows: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -33,15 +33,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An action was carried out, or was not needed: where to go now, and what to say there."""
+    """A redirect after an action, with a message."""
 
     to: str
     say: str
     ok: bool = True
 
 
-class HtmlFace:
-    """Answers for people."""
+class HtmlRenderer:
+    """Renders responses as HTML."""
 
     def __init__(self, templates: Templates) -> None:
         self.templates: Final = templates
@@ -76,7 +76,7 @@ def _after(request: Request, done: Done) -> Response:
     mount = mount_of(request.scope)
     response = RedirectResponse(mount + done.to, 303)
     said = quote(json.dumps({"say": done.say[:1_000], "ok": done.ok}))
-    # Read by the next page and dropped there. It is shown as text, so its forging would only fool its forger.
+    # Read by the next page and dropped there. It is shown as text, so forging it affects only the forger.
     response.set_cookie(FLASH, said, max_age=_FLASH_SECONDS, path=mount or "/", httponly=True, samesite="strict")
     return response
 
@@ -87,7 +87,7 @@ def _flash(request: Request) -> dict[str, Any] | None:
         return None
     try:
         said = json.loads(unquote(text))
-        # Half a surrogate could be read, and not be written.
+        # Lone surrogates can be decoded but not encoded.
         return {"say": str(said["say"]).encode("utf-8", "replace").decode(), "ok": bool(said["ok"])}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""One job: why it is where it is, what happened, what it was given and gave, and what can be done."""
+"""The page of one job: status, history, arguments, result and actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_AUDIT: Final = 30
 
 
 class JobQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which tab; `after` is where a stream goes on."""
+    """The tab; `after` is the position in a stream."""
 
     tab: Tab = "overview"
     after: str = ""
@@ -39,12 +39,12 @@ class JobQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 @group.get("/jobs/{job_id}", needs="read")
 async def show(call: Call, job_id: str, query: JobQuery) -> Page:
-    """The page of a job."""
+    """Show a job."""
     return Page("job.html", await shows(call, job_id, query))
 
 
 async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[str, Any]:
-    """What the page shows: the job, and what its tab asks for."""
+    """Return the context of the page: the job, and the data of its tab."""
     jobs = call.client.jobs
     job, attempts, progress = await asyncio.gather(
         jobs.aget(job_id, whole=False), jobs.aattempts(job_id), call.client.streams.aprogress(job_id)
@@ -95,7 +95,7 @@ async def _overview(call: Call, job: JobRecord) -> dict[str, Any]:
 
 
 def _large(job: JobRecord) -> dict[str, str | None]:
-    """Where to get the values that are too large for the page."""
+    """Return the URLs of values that are too large for the page."""
     below = f"/api/v1/jobs/{quote(job.id, safe='')}"
     return {
         "arguments": below if is_reference(job.payload) else None,
@@ -104,7 +104,7 @@ def _large(job: JobRecord) -> dict[str, str | None]:
 
 
 async def _why(call: Call, job: JobRecord) -> Explanation | None:
-    """Asked only where there is something to explain."""
+    """Explain the job's state where there is something to explain."""
     return None if job.state.is_terminal else await call.client.jobs.aexplain(job.id)
 
 
@@ -125,12 +125,12 @@ def _tabs(call: Call, job: JobRecord, path: str, attempts: int) -> list[tuple[An
 
 
 def _waited(job: JobRecord) -> int | None:
-    """From when it was first due to when it first started."""
+    """Return the time from first due to first started."""
     return None if job.started_at is None else max(0, job.started_at - max(job.created_at, _first_due(job)))
 
 
 def _first_due(job: JobRecord) -> int:
-    # A retry moves the due time behind the first start; then only the enqueue is known.
+    # A retry moves the due time past the first start; then only the enqueue time is known.
     due = job.not_before
     return due if job.started_at is not None and due <= job.started_at else job.created_at
 

@@ -1,4 +1,4 @@
-"""What jobs are told from their pages: signals, answers to waitpoints, and themselves again with other arguments."""
+"""Signals, answers to waitpoints, and re-runs with other arguments, sent from a job's page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=900_000)]
 
 
 class SignalForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A signal by its name. `kind` says how the answer was asked for, so that it can be read."""
+    """A signal by name. `kind` is the type of the form field, needed to parse the answer."""
 
     name: str
     answer: _Text = ""
@@ -47,24 +47,26 @@ class AgainForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 @group.post("/jobs/{job_id}/signal", needs="signal")
 @told
 async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
-    """Send it a signal, which arrives at its waitpoint of that name if there is one."""
+    """Send a signal; an open waitpoint of that name receives it."""
     there = f"{job_path(job_id)}?tab=signals"
     try:
         payload = read_answer(form.kind, form.answer)
         target = call.client.handle(job_id)
         sent = await call.client.signals.asend(target, form.name, payload, source=call.actor)
     except (Conflict, InvalidInput) as refused:
-        return Done(there, f"It was not sent: {refused}.", ok=False)
-    return Done(there, "The job goes on." if sent.effect == "resumed" else f"The job has it, as signal {sent.seq}.")
+        return Done(there, f"Not sent: {refused}.", ok=False)
+    return Done(
+        there, f"Resumed by signal {sent.seq}." if sent.effect == "resumed" else f"Stored as signal {sent.seq}."
+    )
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate")
 @told
 async def resume(call: Call, job_id: str, form: ResumeForm) -> Done | Page:
-    """Let it go on, whatever it waits for."""
+    """Resume the job, whatever it waits for."""
     payload = read_answer("json", form.answer)
     await call.client.signals.aresume(job_id, payload, actor=call.actor, reason=form.reason)
-    return Done(job_path(job_id), "It goes on.")
+    return Done(job_path(job_id), "Resumed.")
 
 
 @group.post("/jobs/{job_id}/again", needs="enqueue")
@@ -84,11 +86,11 @@ async def again(call: Call, job_id: str, form: AgainForm) -> Done | Page:
         asked = {"queue": form.queue, "priority": form.priority, "delay": form.delay}
         more = {"given": form.arguments, "asked": asked, "wrong": str(wrong)}
         return Page("job.html", await shows(call, job_id, JobQuery(tab="again"), **more), 422)
-    return Done(job_path(made.id), f"This is the new job. It was made from {job_id}.")
+    return Done(job_path(made.id), f"New job, created from {job_id}.")
 
 
 def read_answer(kind: str, text: str) -> Any:
-    """What somebody wrote into a form, as the value that is sent."""
+    """Parse the input as the value to send."""
     if kind == "string":
         return text
     if kind == "boolean" and text in ("yes", "no"):
@@ -97,7 +99,7 @@ def read_answer(kind: str, text: str) -> Any:
 
 
 def arguments_of(text: str) -> Any:
-    """Arguments as somebody wrote them into a form: an object by name, or a list in order."""
+    """Parse arguments entered in a form: an object by name, or a list in order."""
     value = _json("the arguments", text)
     if not isinstance(value, (dict, list)):
         raise InvalidInput('the arguments must be an object by name, such as {"n": 1}, or a list in order')
@@ -108,7 +110,7 @@ def _json(what: str, text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as wrong:
-        raise InvalidInput(f"{what}: this is not JSON: {wrong}") from None
+        raise InvalidInput(f"{what}: not valid JSON: {wrong}") from None
 
 
 def _refuse(word: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the page of a job says about it: what happened in order, what can be done now, and its facts."""
+"""Facts shown on a job's page: its timeline and the available actions."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from ..search.meaning import took
 
 _ENDED: Final = {
     JobState.SUCCEEDED: "Succeeded",
-    JobState.FAILED: "Failed for good",
+    JobState.FAILED: "Failed",
     JobState.CANCELLED: "Cancelled",
     JobState.EXPIRED: "Expired: its deadline passed",
-    JobState.SKIPPED: "Skipped: what it waited for can no longer be",
+    JobState.SKIPPED: "Skipped: its dependencies can no longer be met",
 }
 _OUTCOMES: Final = {
-    "permanent": "failed, and no retry helps",
-    "exhausted": "failed, and was the last",
-    "timeout": "took too long",
-    "lost": "was lost with its worker",
-    "throttled": "was put off: too many requests",
+    "permanent": "failed (not retryable)",
+    "exhausted": "failed (last attempt)",
+    "timeout": "timed out",
+    "lost": "was lost (worker died)",
+    "throttled": "was throttled",
     "cancelled": "was cancelled",
-    "released": "was handed back",
+    "released": "released (worker shut down)",
 }
 _DONE_BY: Final = {
     "job.retry": ("ready", "Retried"),
     "job.cancel": ("cancelled", "Cancelled"),
-    "job.run_now": ("ready", "Made due"),
+    "job.run_now": ("ready", "Started early"),
     "job.hold": ("blocked", "Held"),
     "job.release": ("ready", "Released"),
     "job.priority": ("ready", "Priority changed"),
     "job.move": ("ready", "Moved to another queue"),
-    "job.revoke": ("ready", "Taken from its worker"),
+    "job.revoke": ("ready", "Lease revoked"),
     "job.resume": ("running", "Resumed"),
+    "job.answer": ("running", "Answered"),
+    "job.replay": ("ready", "Replayed"),
     "job.fork": ("ready", "Forked"),
     "job.grant": ("ready", "Granted to one worker"),
     "job.withdraw": ("ready", "Grant withdrawn"),
@@ -46,7 +48,7 @@ _DONE_BY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """What an operator can do to a job as it is now."""
+    """The actions available on a job in its current state."""
 
     retry: bool = False
     run_now: bool = False
@@ -55,13 +57,13 @@ class Acts:
     cancel: bool = False
     revoke: bool = False
     reorder: bool = False
-    """Its priority and its queue can be changed."""
+    """Its priority and queue can be changed."""
     delete: bool = False
     resume: bool = False
 
 
 def acts_of(job: JobRecord, now: int) -> Acts:
-    """What makes sense now. What the store allows may have changed when it is done; then that is said."""
+    """Return the actions that make sense now. The state may change before one is performed; the page then says so."""
     state = job.state
     if state.is_terminal:
         return Acts(retry=True, delete=True)
@@ -83,7 +85,7 @@ def acts_of(job: JobRecord, now: int) -> Acts:
 def timeline_of(
     job: JobRecord, attempts: Sequence[Attempt], audit: Sequence[AuditRecord], now: int
 ) -> list[dict[str, Any]]:
-    """What happened, the oldest first, and what is to come."""
+    """Return the past events, oldest first, and the expected ones."""
     items = [{"state": "ready", "what": "Enqueued", "at": job.created_at}]
     items += [_attempt(one) for one in attempts]
     items += [_record(one) for one in audit]
@@ -101,16 +103,16 @@ def timeline_of(
 
 
 def _waits(job: JobRecord) -> list[dict[str, Any]]:
-    """What it waits for now, if it is not time."""
+    """Return what the job is waiting for now, other than time."""
     if job.state is JobState.SUSPENDED:
-        return [{"state": "suspended", "what": "Waits for an answer" if job.reason == "signal" else "Waits"}]
+        return [{"state": "suspended", "what": "Waiting for an answer" if job.reason == "signal" else "Waiting"}]
     if job.state is JobState.BLOCKED:
-        return [{"state": "blocked", "what": "Held" if job.reason == HELD else "Waits for something else"}]
+        return [{"state": "blocked", "what": "Held" if job.reason == HELD else "Waiting on limits or dependencies"}]
     return []
 
 
 def _length(job: JobRecord, now: int) -> int | None:
-    # The run that failed last stands before it, with its own.
+    # The failed run comes before it, with its own entry.
     return took(job, now) if job.state is JobState.SUCCEEDED else None
 
 
@@ -133,12 +135,12 @@ def _attempt(one: Attempt) -> dict[str, Any]:
 
 
 def outcome_of(one: Attempt) -> str:
-    """How a run ended, in words."""
+    """Describe the outcome of a run."""
     return _OUTCOMES.get(one.outcome, one.outcome.replace("_", " "))
 
 
 def tone_of(one: Attempt) -> str:
-    """The state whose colour a run that did not succeed has."""
+    """Return the state whose colour an unsuccessful run is shown in."""
     return {"throttled": "blocked", "cancelled": "cancelled", "released": "ready"}.get(one.outcome, "failed")
 
 

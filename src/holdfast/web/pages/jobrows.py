@@ -1,4 +1,4 @@
-"""Jobs as lists show them: one line for each, with what matters about its state."""
+"""Jobs in lists, one row each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MOST_SAID: Final = 300
 _MOST_GIVEN: Final = 4_096
 _PARKED: Final = 2
 _WAITS: Final = {
-    "dependencies": "waits for other jobs of its flow",
+    "dependencies": "waiting for other jobs of its flow",
     HELD: "held by an operator",
-    "budget_exhausted": "waits for its budget",
-    "quota": "waits for its quota",
+    "budget_exhausted": "waiting for its budget",
+    "quota": "waiting for its quota",
     "route": "no worker can run it",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """What a line about a job says. Instants and lengths are microseconds."""
+    """A row about a job. Times and durations are in microseconds."""
 
     id: str
     task: str
@@ -40,17 +40,17 @@ class JobRow:
     given: str
     """The beginning of its arguments; empty where they are withheld."""
     said: str
-    """Why it is where it is, in a few words: its error, or what it waits for."""
+    """The reason for its state in a few words: its error, or what it is waiting for."""
     is_error: bool
     created_at: int
     at: int
-    """The instant that matters in its state: due, started, ended."""
+    """The time that matters in its state: due, started or finished."""
     runs_since: int | None
     took: int | None
 
 
 def row_of(job: JobRecord, now: int, *, payload: bool) -> JobRow:
-    """The line about a job. Without `payload` its arguments are withheld."""
+    """Return the row of a job. Without `payload` its arguments are withheld."""
     error = error_line(job.error)
     return JobRow(
         id=job.id,
@@ -73,7 +73,7 @@ def row_of(job: JobRecord, now: int, *, payload: bool) -> JobRow:
 
 
 def label_of(job: JobRecord, now: int) -> str:
-    """Its state as people call it."""
+    """Return the label of its state."""
     if job.state is JobState.READY:
         if job.not_before > now:
             return "Retrying" if job.reason == "retry" else "Delayed"
@@ -102,7 +102,7 @@ def _reason(job: JobRecord) -> str:
 
 
 def _given(payload: str) -> str:
-    """Arguments in a few words: `user: 8231, locale: "de"`."""
+    """Summarise arguments: `user: 8231, locale: "de"`."""
     found = decoded(payload[:_MOST_GIVEN]) if len(payload) <= _MOST_GIVEN else payload[:_MOST_SAID]
     if not isinstance(found, dict):
         return _one_line(str(found))

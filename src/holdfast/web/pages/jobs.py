@@ -1,4 +1,4 @@
-"""The jobs: searched by a line with qualifiers, by state, page by page. All that narrows them is in the address."""
+"""The list of jobs: search, state filters and paging. All filters are in the URL."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ VIEWS: Final = (
     ("Waiting to be retried", "label:retrying"),
     ("Running for over a minute", "state:running took:>1m"),
     ("Held by an operator", "state:blocked reason:operator"),
-    ("Tried more than twice", "attempts:>2"),
+    ("More than 2 attempts", "attempts:>2"),
 )
 
 
 class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The line, and fields for those who link here, which stand above what the line says."""
+    """The search, and single fields for links from elsewhere, which override the search."""
 
     q: str = ""
     state: str = ""
@@ -70,7 +70,7 @@ class JobsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A state to choose, or a part of one, and about how many jobs are in it."""
+    """A state or label to filter by, with an approximate count."""
 
     state: str
     name: str
@@ -82,7 +82,7 @@ class Chip:
 
 @group.get("/jobs", needs="read")
 async def show(call: Call, query: JobsQuery) -> Page | Response:
-    """The jobs that match, newest first."""
+    """Show the matching jobs, newest first."""
     now = SYSTEM_CLOCK.now()
     try:
         search = search_of(query)
@@ -99,7 +99,7 @@ async def show(call: Call, query: JobsQuery) -> Page | Response:
 
 
 def search_of(query: JobsQuery) -> Search:
-    """What is looked for: the line, and above it the fields. BadSearch where one of them cannot be read."""
+    """Return the search with the fields applied. Raises BadSearch if one is invalid."""
     said = parse(query.q)
     given: dict[str, Any] = {name: value for name in KNOWN if (value := getattr(query, name, ""))}
     if "tag" in given:
@@ -108,20 +108,20 @@ def search_of(query: JobsQuery) -> Search:
         given |= {name: iso(at) for name, at in (("since", query.from_), ("until", query.to)) if at is not None}
     except (ValueError, OverflowError, OSError):
         raise BadSearch("from and to are instants in microseconds since 1970") from None
-    # Through its own text, so that a field is checked as the line is.
+    # Parsed from its text, so that fields are validated like the search.
     parse(write(NOTHING.but(**given)))
     return said.but(**given)
 
 
 def address(search: Search, **more: str) -> str:
-    """The page that shows a search."""
+    """Return the URL of a search."""
     fields = {"q": write(search), **more}
     query = urlencode({name: value for name, value in fields.items() if value})
     return f"/jobs?{query}" if query else "/jobs"
 
 
 def counts_of(search: Search, queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
-    """How many jobs have each state and label, and whether that is an estimate. Empty where only looking would tell."""
+    """Return job counts by state and label, and whether they are estimates. Empty if no index has them."""
     if search.but(state=None, label=None, queue=None) != NOTHING or not queues:
         return {}
     meant = [queue for queue in queues if search.queue in (None, queue.name)]
@@ -185,7 +185,7 @@ def _chips(search: Search, counts: dict[str, tuple[int, bool]]) -> list[Chip]:
 
 
 def _filters(search: Search) -> list[tuple[str, str, str]]:
-    """What else narrows the list, each with the address without it."""
+    """Return the other active filters, each with the URL without it."""
     found = [
         (name, str(value), address(search.but(**{name: None})))
         for name in KNOWN
@@ -211,7 +211,7 @@ def _total(search: Search, counts: dict[str, tuple[int, bool]]) -> tuple[int | N
 
 
 def _paging(search: Search, found: Found, before: str, trail: tuple[str, ...]) -> dict[str, str | None]:
-    """Older goes on below the last; newer goes back along the pages that led here."""
+    """Return the paging links: older continues after the last row, newer goes back page by page."""
     older = None
     if found.more is not None:
         older = address(search, before=found.more, trail=",".join((*trail, before) if before else trail))
@@ -222,7 +222,7 @@ def _paging(search: Search, found: Found, before: str, trail: tuple[str, ...]) -
 
 
 async def _named(call: Call, search: Search) -> Response | None:
-    """Whoever writes nothing but the id of a job wants to see that job."""
+    """Return the id if the search is nothing but a job id, which opens that job."""
     if len(search.words) != 1 or search.but(words=()) != NOTHING or len(search.words[0]) != _ID:
         return None
     try:

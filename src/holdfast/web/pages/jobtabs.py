@@ -1,4 +1,4 @@
-"""What the tabs of a job ask for, each for itself."""
+"""The data of each tab of a job's page."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .stepbars import bars_of
 Gather: TypeAlias = Callable[[Call, JobRecord, str], Awaitable[dict[str, Any]]]
 
 FRAMES: Final = 500
-_LETTERS: Final = 100
+_RECEIVED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A frame as text."""
+    """A stream frame as text."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ async def stream(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
     try:
         page = await call.client.streams.aread(job.id, after=after or None, limit=FRAMES)
     except HoldfastError as gone:
-        # What was said in between is gone; the beginning is not.
+        # Some frames have been deleted; read again from the start.
         page = await call.client.streams.aread(job.id, limit=FRAMES, best_effort=False)
         return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed) | {"gone": str(gone)}
     return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed)
@@ -62,10 +62,10 @@ async def artifacts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
 
 
 async def signals(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
-    pending, letters = await asyncio.gather(
-        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_LETTERS)
+    pending, received = await asyncio.gather(
+        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_RECEIVED)
     )
-    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "letters": letters}
+    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "received": received}
 
 
 async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
@@ -98,9 +98,13 @@ def _piece(frame: Frame) -> Piece:
 
 
 def text_of(frame: Frame) -> str:
-    """What a frame says, for people."""
+    """Return the text of a frame."""
     if frame.control:
-        return "what was said before no longer counts" if frame.kind == "superseded" else "some of it is gone"
+        return (
+            "a new attempt started; the output above is superseded"
+            if frame.kind == "superseded"
+            else "some output was lost"
+        )
     if isinstance(frame.data, bytes):
         return f"[{len(frame.data):,} bytes]"
     if isinstance(frame.data, str):
@@ -114,6 +118,6 @@ def _pretty(text: str) -> str:
 
 
 def _kind_of(schema: Any) -> str:
-    """Which form asks for an answer: a yes or no, a text, a number, or any JSON."""
+    """Return the form for an answer: yes or no, text, number or JSON."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     return kind if kind in ("boolean", "string", "integer", "number") else "json"

@@ -1,4 +1,4 @@
-"""What operators do to limits, rates, breakers and quotas."""
+"""Operator actions on limits, rates, breakers and quotas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHAT: Final = "the limits of the whole store"
 
 
 class LaneForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many jobs of a task or queue run at once."""
+    """The concurrency limit of a task or queue."""
 
     kind: Literal["task", "queue"]
     name: Word
@@ -33,7 +33,7 @@ class RateForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class BreakerForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """After so many failures in a row it opens for a while."""
+    """A breaker: it opens for a while after this many consecutive failures."""
 
     name: Word
     failures: Word = ""
@@ -41,7 +41,7 @@ class BreakerForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class QuotaForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """So many within a window, so many at once; empty is without that limit."""
+    """A quota: a number of jobs per window, and a concurrency. Empty means no limit."""
 
     name: Word
     tenant: Word = ""
@@ -53,37 +53,37 @@ class QuotaForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 @group.post("/limits/lanes", needs="operate")
 @back_at("/limits#lanes")
 async def set_lane(call: Call, form: LaneForm) -> Done | Page:
-    """Let at most so many jobs run at once."""
+    """Set the concurrency limit of a task or queue."""
     limits = call.whole(_WHAT).limits
-    n = wanted_number("the number of jobs at once", form.n)
+    n = wanted_number("the concurrency", form.n)
     task, queue = (form.name, None) if form.kind == "task" else (None, form.name)
     await limits.aset_concurrency(n, task=task, queue=queue, actor=call.actor, reason=form.reason)
-    return Done("/limits#lanes", f"At most {n} jobs of {form.kind} {form.name} run at once from now on.")
+    return Done("/limits#lanes", f"Concurrency of {form.kind} {form.name} set to {n}.")
 
 
 @group.post("/limits/lanes/clear", needs="operate")
 @back_at("/limits#lanes")
 async def clear_lane(call: Call, form: LaneForm) -> Done | Page:
-    """Remove the limit of a task or queue."""
+    """Remove the concurrency limit of a task or queue."""
     if not form.confirmed:
-        text = "As many run at once as workers have slots."
+        text = "Concurrency is then bounded only by worker slots."
         return ask(
             call, form, title=f"Remove the limit of {form.name}?", text=text, go="Remove", back=_HERE, page="limits"
         )
     task, queue = (form.name, None) if form.kind == "task" else (None, form.name)
     limits = call.whole(_WHAT).limits
     done = await limits.aclear_concurrency(task=task, queue=queue, actor=call.actor, reason=form.reason)
-    return _said("/limits#lanes", done, "The limit is removed.", "There was no such limit; nothing was changed.")
+    return _said("/limits#lanes", done, "Limit removed.", "There was no such limit; nothing changed.")
 
 
 @group.post("/limits/rates", needs="operate")
 @back_at("/limits#rates")
 async def set_rate(call: Call, form: RateForm) -> Done | Page:
-    """Make or change a token bucket."""
+    """Create or change a token bucket."""
     most, refill = _amount("the capacity", form.capacity), _amount("the rate per second", form.per_second)
     limits = call.whole(_WHAT).limits
     await limits.aset_rate(form.name, capacity=most, per_second=refill, actor=call.actor, reason=form.reason)
-    return Done("/limits#rates", f"{form.name}: {refill:g} a second, up to {most:g} at once.")
+    return Done("/limits#rates", f"{form.name}: {refill:g} per second, burst of {most:g}.")
 
 
 @group.post("/limits/rates/clear", needs="operate")
@@ -91,23 +91,23 @@ async def set_rate(call: Call, form: RateForm) -> Done | Page:
 async def clear_rate(call: Call, form: RateForm) -> Done | Page:
     """Remove a token bucket."""
     if not form.confirmed:
-        text = "Jobs that name it wait until there is one again."
+        text = "Jobs that use it wait until the rate is set again."
         return ask(
             call, form, title=f"Remove the rate {form.name}?", text=text, go="Remove", back=_HERE, page="limits",
             danger=True,
         )  # fmt: skip
     done = await call.whole(_WHAT).limits.aclear_rate(form.name, actor=call.actor, reason=form.reason)
-    return _said("/limits#rates", done, "The rate is removed.", "There was no such rate; nothing was changed.")
+    return _said("/limits#rates", done, "Rate removed.", "There was no such rate; nothing changed.")
 
 
 @group.post("/limits/breakers", needs="operate")
 @back_at("/limits#breakers")
 async def set_breaker(call: Call, form: BreakerForm) -> Done | Page:
-    """Make or change a breaker."""
+    """Create or change a breaker."""
     failures = wanted_number("the number of failures", form.failures)
-    open_for = span_of("the time for which it opens", form.open_for)
+    open_for = span_of("the time it stays open", form.open_for)
     if open_for is None:
-        raise InvalidInput("the time for which it opens is missing; write seconds, or such as 30s, 5m")
+        raise InvalidInput("the time it stays open is missing; enter seconds, or for example 30s or 5m")
     breakers = call.whole(_WHAT).breakers
     await breakers.aset(form.name, failures=failures, open_for=open_for, actor=call.actor, reason=form.reason)
     return Done("/limits#breakers", f"{form.name} opens for {open_for:g} s after {failures} failures in a row.")
@@ -118,14 +118,16 @@ async def set_breaker(call: Call, form: BreakerForm) -> Done | Page:
 async def trip(call: Call, form: BreakerForm) -> Done | Page:
     """Open a breaker by hand."""
     if not form.confirmed:
-        text = "No job that names it starts for a while; then one tries. Reset closes it."
+        text = "Jobs that use it stop starting; after a while one trial job runs. Reset closes it."
         return ask(call, form, title=f"Trip {form.name}?", text=text, go="Trip", back=_HERE, page="limits")
     breakers = call.whole(_WHAT).breakers
     before = await breakers.aget(form.name)
-    rest = span_of("the time for which it opens", form.open_for)
+    rest = span_of("the time it stays open", form.open_for)
     await breakers.atrip(form.name, rest, actor=call.actor, reason=form.reason)
     again = before.state == "open"
-    return Done("/limits#breakers", f"{form.name} {'was open; it stays so for longer' if again else 'is open'}.")
+    return Done(
+        "/limits#breakers", f"{form.name} {'was already open; it now stays open longer' if again else 'is open'}."
+    )
 
 
 @group.post("/limits/breakers/reset", needs="operate")
@@ -135,25 +137,25 @@ async def reset(call: Call, form: BreakerForm) -> Done | Page:
     breakers = call.whole(_WHAT).breakers
     before = await breakers.aget(form.name)
     if before.state == "closed" and not before.failures:
-        return Done("/limits#breakers", f"{form.name} was closed already; nothing was changed.", ok=False)
+        return Done("/limits#breakers", f"{form.name} was already closed; nothing changed.", ok=False)
     await breakers.areset(form.name, actor=call.actor, reason=form.reason)
-    return Done("/limits#breakers", f"{form.name} is closed, and what waited behind it goes on.")
+    return Done("/limits#breakers", f"{form.name} is closed; waiting jobs can start.")
 
 
 @group.post("/limits/quotas", needs="operate")
 @back_at("/limits#quotas")
 async def set_quota(call: Call, form: QuotaForm) -> Done | Page:
-    """Make or change a quota."""
+    """Create or change a quota."""
     quotas = call.client.quotas.of(form.tenant) if form.tenant else call.client.quotas
     changed = await quotas.aset(
         form.name,
         limit=number_of("the limit", form.limit),
         window=span_of("the window", form.window),
-        concurrency=number_of("the number at once", form.concurrency),
+        concurrency=number_of("the concurrency", form.concurrency),
         actor=call.actor,
         reason=form.reason,
     )
-    return _said("/limits#quotas", changed, f"{form.name} is set.", "It was set so already; nothing was changed.")
+    return _said("/limits#quotas", changed, f"{form.name} is set.", "Already set; nothing changed.")
 
 
 def _amount(what: str, text: str) -> float:

@@ -1,4 +1,4 @@
-"""Limits and budgets: what holds jobs back, how much of it is in use, and what raises it."""
+"""Limits and budgets: current use and forms to change them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LaneRow:
     waiting: int
     origin: str
     is_standing: bool
-    """Whether it is one that operators set."""
+    """True if an operator set it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,9 @@ class LineRow:
     soft_share: float | None
     tone: str
     burn: Decimal | None
-    """Spent per hour since it began."""
+    """Spending per hour since the last reset."""
     lasts_until: int | None
-    """When nothing is left at this pace, if that is before it begins anew."""
+    """The time at which it runs out at this rate, if that is before the next reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class BudgetRow:
 
 @group.get("/limits", needs="read")
 async def show(call: Call, query: Nothing) -> Page:
-    """Every limit and how it stands; of a tenant, its own."""
+    """Show every limit with its use; for a tenant, only its own."""
     now = SYSTEM_CLOCK.now()
     if call.identity.tenant:
         return Page("limits.html", await _of_tenant(call, now))
@@ -107,7 +107,7 @@ def _common(quotas: Sequence[Quota], budgets: Sequence[Budget], now: int) -> dic
 
 
 def lanes_of(lanes: Sequence[Lane], stats: Sequence[LimitStats]) -> list[LaneRow]:
-    """The most used first."""
+    """Return the concurrency limits, most used first."""
     waiting = {one.key: one.waiting for one in stats if one.kind == "concurrency"}
     rows = [_lane(lane, waiting.get(lane.key, 0)) for lane in lanes]
     return sorted(rows, key=lambda row: (-row.waiting, -row.running / (row.capacity or 1), row.key))[:_SHOWN]
@@ -132,21 +132,21 @@ def _lane(lane: Lane, waiting: int) -> LaneRow:
 
 
 def budget_row(budget: Budget, now: int) -> BudgetRow:
-    """How a budget stands, and how long it lasts."""
+    """Return the row of a budget, with its forecast."""
     began = began_at(budget)
     lines = [_line(line, began, budget.next_reset, now) for line in budget.lines]
     return BudgetRow(budget=budget, path=below("limits", "budgets", budget.name), lines=lines)
 
 
 def began_at(budget: Budget) -> int | None:
-    """When this period began; None where that is not known."""
+    """Return the start of this period; None if unknown."""
     if budget.every is not None and budget.next_reset is not None:
         return max(budget.next_reset - round(budget.every * SECOND), budget.reset_at or 0)
     return budget.reset_at
 
 
 def _line(line: BudgetLine, began: int | None, ends: int | None, now: int) -> LineRow:
-    # By the minute, so that a page that is followed does not differ by the moment of its look.
+    # Rounded to the minute, so that a live page does not differ by its age alone.
     elapsed = 0 if began is None else (now - began) // _MINUTE * _MINUTE
     burn = None if elapsed <= 0 else line.spent * 3600 * SECOND / elapsed
     limit = line.limit

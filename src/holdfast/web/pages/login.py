@@ -1,4 +1,4 @@
-"""Logging in: a token is traded for a session that scripts cannot read."""
+"""Log in: exchanges a token for a session cookie that scripts cannot read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SECRET: Final = 200
 
 
 class LoginQuery(msgspec.Struct, frozen=True):
-    """Where to go after it."""
+    """The page to open after logging in."""
 
     next: str = "/"
 
 
 class LoginForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token, and where to go with it."""
+    """A token, and the page to open after logging in."""
 
     token: str
     next: str = "/"
@@ -44,7 +44,9 @@ async def show(call: Call, query: LoginQuery) -> Page:
 async def log_in(call: Call, form: LoginForm) -> Page | Response:
     caller = caller_of(call.request)
     if wait := _TRIES.take(caller):
-        raise Refused(429, "rate_limited", "too many tries; wait a little", {"retry-after": str(int(wait) + 1)})
+        raise Refused(
+            429, "rate_limited", "too many attempts; try again in a moment", {"retry-after": str(int(wait) + 1)}
+        )
     opened = await call.app.access.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
     if opened is None:
         return Page("login.html", {"next": own_path(form.next), "wrong": True}, status=401)
@@ -67,6 +69,6 @@ async def log_out(call: Call) -> Response:
 
 
 def own_path(wanted: str) -> str:
-    """A path on this site, and never another site: what a browser could read as a host is refused."""
+    """Return a path on this site, never another site: anything a browser could read as a host is rejected."""
     is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
     return wanted if is_own and "\\" not in wanted else "/"

@@ -1,4 +1,4 @@
-"""Where the site stands below its host."""
+"""The prefix under which the site is mounted."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ MOUNT: Final = "holdfast.mount"
 
 
 def mount_of(scope: Scope) -> str:
-    """Such as "/jobs"; "" at the root."""
+    """Return the prefix, such as "/jobs"; "" at the root."""
     return str(scope.get(MOUNT, scope.get("root_path", ""))).rstrip("/")

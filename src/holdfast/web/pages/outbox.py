@@ -1,4 +1,4 @@
-"""The outboxes: what waits for its destination, what was abandoned, and how to try again."""
+"""The outboxes: pending and abandoned entries, and how to retry them."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _NO_AGES: Final = OutboxAges()
 
 
 class OutboxQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The page takes nothing."""
+    """A query without parameters."""
 
 
 class DrainForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Only entries that were put so long ago, such as 30d."""
+    """Limits the action to entries older than a duration such as 30d."""
 
     older_than: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """An outbox, and how its destination stands."""
+    """An outbox with the state of its destination."""
 
     counts: OutboxCounts
     ages: OutboxAges
     path: str
     queue: str
     state: str
-    """That of its queue, such as paused; or cooling."""
+    """The state of its queue, such as paused; or cooling."""
     until: int | None
-    """When a destination that rests is tried again."""
+    """The time of the next attempt while the destination is paused."""
     known: bool
-    """Whether this program has the destination."""
+    """True if this app registers the destination."""
 
 
 @group.get("/outbox", needs="read")
 async def show(call: Call, query: OutboxQuery) -> Page:
-    """How each outbox stands."""
+    """Show the outboxes."""
     counts = await call.client.outbox.alist()
     ages: dict[str, OutboxAges] = {}
     queues: dict[str, tuple[str, float]] = {}
@@ -79,17 +79,17 @@ async def show(call: Call, query: OutboxQuery) -> Page:
 @group.post("/outbox/{name}/retry", needs="operate")
 @back_at("/outbox")
 async def retry(call: Call, name: str, form: ActForm) -> Done | Page:
-    """Try now what waits for its time or is parked."""
+    """Retry scheduled and parked entries now."""
     due = await call.client.outbox.aretry(name, actor=call.actor, reason=form.reason)
     if not due:
-        return Done("/outbox", f"Nothing of {name} waited for its time; all of it is due already.", ok=False)
+        return Done("/outbox", f"Nothing to retry for {name}: all entries are already due.", ok=False)
     return Done("/outbox", f"{due:,} {'entry' if due == 1 else 'entries'} of {name} are due now.")
 
 
 @group.post("/outbox/{name}/drain", needs="operate")
 @back_at("/outbox")
 async def drain(call: Call, name: str, form: DrainForm) -> Done | Page:
-    """Abandoned entries by kind; with `confirmed` they are tried again."""
+    """Show abandoned entries by kind; with `confirmed` retry them."""
     older = span_of("older than", form.older_than) or 0
     report = await call.client.outbox.adrain(
         name, older_than=older, apply=bool(form.confirmed), actor=call.actor, reason=form.reason
@@ -99,9 +99,9 @@ async def drain(call: Call, name: str, form: DrainForm) -> Done | Page:
         return Page("outbox_drain.html", {**shows, "path": below("outbox", name, "drain")})
     tried = report.total - report.left
     if not tried:
-        return Done("/outbox", f"Nothing of {name} is abandoned any more.", ok=False)
-    left = f" {report.left:,} were tried too often and stay." if report.left else ""
-    return Done("/outbox", f"{tried:,} {'entry' if tried == 1 else 'entries'} of {name} are tried again.{left}")
+        return Done("/outbox", f"{name} has no abandoned entries.", ok=False)
+    left = f" {report.left:,} have used up their retries and stay abandoned." if report.left else ""
+    return Done("/outbox", f"{tried:,} {'entry' if tried == 1 else 'entries'} of {name} will be retried.{left}")
 
 
 def rows_of(
@@ -111,12 +111,12 @@ def rows_of(
     known: frozenset[str],
     now: int,
 ) -> list[OutboxRow]:
-    """Every outbox that has entries or that this program knows, by name."""
+    """Return every outbox that has entries or is registered, by name."""
     found = {one.name: one for one in counts}
     rows: list[OutboxRow] = []
     for name in sorted(found.keys() | known):
         state, cooling = queues.get(queue_of(name), ("active", 0.0))
-        # By whole ten seconds, so that a page that is followed does not differ by its age alone.
+        # Rounded to ten seconds, so that a live page does not differ by its age alone.
         until = -(-(now + int(cooling * SECOND)) // (10 * SECOND)) * 10 * SECOND if cooling > 0 else None
         rows.append(
             OutboxRow(

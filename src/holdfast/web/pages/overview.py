@@ -1,4 +1,4 @@
-"""The first page: what the system does now, what it did in the last hour, and what needs somebody."""
+"""The overview: current load, recent activity and problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .activity import WINDOWS, Timeline, load_chart, timeline_of
 from .attention import attention
 from .frame import Page
 from .queuerows import due_at, rows_of, unfinished
-from .sharing import SharedLook
+from .sharing import SharedRead
 from .storeverdicts import health_verdicts
 
 group = Group("Overview", kind="page")
@@ -34,14 +34,14 @@ _TASKS: Final = 20
 
 
 class OverviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far it looks back."""
+    """The time window."""
 
     window: Literal["15m", "1h", "4h"] = "1h"
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What may need somebody, besides queues and workers."""
+    """Possible problems besides queues and workers."""
 
     breakers: Sequence[Breaker]
     budgets: Sequence[Budget]
@@ -49,14 +49,14 @@ class Signs:
     store: StoreStats | None = None
 
 
-_signs: Final = SharedLook[Signs](3.0)
+_signs: Final = SharedRead[Signs](3.0)
 # Minutes close no faster.
-_tasks: Final = SharedLook[list[TaskStats]](8.0)
+_tasks: Final = SharedRead[list[TaskStats]](8.0)
 
 
 @group.get("/", needs="read")
 async def show(call: Call, query: OverviewQuery) -> Page:
-    """What the system does."""
+    """Show the overview."""
     now = SYSTEM_CLOCK.now()
     if call.identity.tenant:
         return await _of_tenant(call, now)
@@ -84,7 +84,7 @@ async def _look(app: App) -> Signs:
 
 
 async def _of_tenant(call: Call, now: int) -> Page:
-    """What is the tenant's own: its queues, failures, budgets and approvals."""
+    """Return a tenant's own queues, failures, budgets and approvals."""
     client = call.app.scoped(call.identity.tenant)
     queues, runs, budgets, approvals = await asyncio.gather(
         client.queues.alist(),
@@ -95,7 +95,7 @@ async def _of_tenant(call: Call, now: int) -> Page:
     shows = {
         "whole": False,
         "rows": rows_of(queues, now, None),
-        "matters": attention((), (), (), budgets, approvals),
+        "alerts": attention((), (), (), budgets, approvals),
         "sums": _sums(queues),
         "approvals": len(approvals),
     }
@@ -105,20 +105,20 @@ async def _of_tenant(call: Call, now: int) -> Page:
 def whole_shows(
     queues: Sequence[QueueStats], workers: Sequence[WorkerStats], timeline: Timeline, signs: Signs, now: int
 ) -> dict[str, Any]:
-    """What the page shows of the whole store."""
+    """Return the context for the whole store."""
     did = timeline.whole
     live = [worker for worker in workers if worker.is_live]
     slots, running = sum(worker.slots for worker in live), sum(queue.running for queue in queues)
     due = [(at, queue.name) for queue in queues if (at := due_at(queue, now)) is not None and not queue.is_paused]
     verdicts = [] if signs.store is None else health_verdicts(signs.store, None)
-    matters = attention(
+    alerts = attention(
         queues, workers, signs.breakers, signs.budgets, signs.approvals,
         verdicts=verdicts, failing=did.failing(), now=now,
     )  # fmt: skip
     return {
         "whole": True,
         "rows": rows_of(queues, now, timeline),
-        "matters": matters,
+        "alerts": alerts,
         "sums": _sums(queues),
         "oldest": min(due, default=None),
         "did": did,
@@ -132,7 +132,7 @@ def whole_shows(
 
 
 def _busiest(tasks: Sequence[TaskStats]) -> dict[str, Any]:
-    """The tasks with the most runs, and how many tasks there are."""
+    """Return the tasks with the most runs, and the number of tasks."""
     ordered = sorted(tasks, key=lambda task: (-task.runs, task.task))
     return {"tasks": ordered[:_TASKS], "tasks_in_all": len(ordered)}
 
@@ -147,6 +147,6 @@ def _common(call: Call, window: str, runs: Sequence[FailedRun]) -> dict[str, Any
 
 
 def _sums(queues: Sequence[QueueStats]) -> dict[str, tuple[int, bool]]:
-    """How many jobs have each label in all queues, and whether that is an estimate."""
+    """Return the number of jobs per label over all queues, and whether it is an estimate."""
     labels = {label for queue in queues for label in queue.counts}
     return {label: (sum(q.count(label) for q in queues), any(label in q.estimated for q in queues)) for label in labels}

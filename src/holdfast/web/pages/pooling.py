@@ -1,4 +1,4 @@
-"""A percentile of several minutes or queues, of which only some percentiles each are known. It is close, not exact."""
+"""Approximate percentiles over several minutes or queues, from the percentiles known of each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...model.stats import MetricPoint
 
 
 def pooled(points: Sequence[MetricPoint], share: float) -> float | None:
-    """The value below which this share of all of them lies; None of nothing.
+    """Return the value below which this share of all values lies; None if there are none.
 
-    Between the known percentiles of a point its values are taken to be spread evenly.
+    Between the known percentiles of a point, values are assumed to be spread evenly.
     """
     known = [point for point in points if point.count and point.max is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""One queue: what it did, what is in it, who serves it, what holds for its jobs."""
+"""The page of one queue: activity, jobs, workers, limits and settings."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ from .queuerows import row_of, unfinished
 group = Group("Queue", kind="page")
 
 DURATIONS: Final = (
-    ("timeout", "Timeout of one run", "no timeout"),
-    ("keep_succeeded", "Keep succeeded jobs", "the default"),
-    ("keep_failed", "Keep failed jobs", "the default"),
-    ("keep_cancelled", "Keep cancelled jobs", "the default"),
-    ("keep_expired", "Keep expired jobs", "the default"),
-    ("keep_skipped", "Keep skipped jobs", "the default"),
+    ("timeout", "Run timeout", "no timeout"),
+    ("keep_succeeded", "Keep succeeded jobs", "default"),
+    ("keep_failed", "Keep failed jobs", "default"),
+    ("keep_cancelled", "Keep cancelled jobs", "default"),
+    ("keep_expired", "Keep expired jobs", "default"),
+    ("keep_skipped", "Keep skipped jobs", "default"),
     ("keep_result", "Keep results", "as long as the job"),
 )
-"""Settings that are durations: name, label, and what holds where nothing is set."""
+"""Settings that are durations: name, label and default."""
 _STATES: Final = {
     "waiting": "ready", "delayed": "ready", "retrying": "ready", "throttled": "ready", "parked": "ready",
 }  # fmt: skip
-"""By label, where it is not a state itself."""
+"""Texts for labels that are not states."""
 _ORDER: Final = (
     "ready", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired", "skipped",
 )  # fmt: skip
 
 
 class QueueQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far it looks back."""
+    """The time window."""
 
     window: Literal["15m", "1h", "4h"] = "1h"
 
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """How many of its jobs are in a state, and where they are listed."""
+    """The number of jobs in a state, with a link to the list."""
 
     state: str
     count: int
     about: bool
     path: str
     parts: list[tuple[str, int, str]]
-    """What the ready ones wait for, and where those are listed that wait for their time."""
+    """Reasons for which ready jobs wait, with links to the lists."""
 
 
 @group.get("/queues/{queue}", needs="read")
 async def show(call: Call, queue: str, query: QueueQuery) -> Page:
-    """A queue. One that nobody has heard of is empty: queues are not made, they are used."""
+    """Show a queue. An unknown name shows an empty queue: queues exist by being used."""
     return Page("queue.html", await shows(call, queue, query.window))
 
 
 async def shows(call: Call, queue: str, window: str = "1h", **more: Any) -> dict[str, Any]:
-    """All that the page of a queue shows."""
+    """Return the context of the page."""
     now = SYSTEM_CLOCK.now()
     if call.identity.tenant:
         stats = await call.app.scoped(call.identity.tenant).queues.aget(queue)
@@ -119,7 +119,7 @@ def _whole(
 
 
 def states_of(stats: QueueStats) -> list[StateCount]:
-    """Its jobs by state, in the order in which a job goes through them; those of which there is none are left out."""
+    """Return its jobs by state, in the order of a job's life; states without jobs are left out."""
     found: dict[str, list[tuple[str, int]]] = {}
     for label, count in stats.counts.items():
         if count:
@@ -141,21 +141,21 @@ def states_of(stats: QueueStats) -> list[StateCount]:
 
 
 def lanes_of(queue: str, limits: Sequence[LimitStats]) -> list[LimitStats]:
-    """The limits that are this queue's own: how many at once, and the shares of its keys."""
+    """Return the limits of this queue: its concurrency and the shares of its keys."""
     begins = f"fair:{queue.replace('%', '%25').replace(':', '%3a')}:"
     own = [one for one in limits if one.kind == "concurrency"]
     return [one for one in own if one.key == queue_lane(queue) or one.key.startswith(begins)][:20]
 
 
 def fields_of(settings: QueueSettings) -> dict[str, str]:
-    """The settings as somebody would write them."""
+    """Return the settings as text for the form."""
     spans = {name: _span(getattr(settings, name)) for name, _, _ in DURATIONS}
     cap = "" if settings.cap is None else str(settings.cap)
     return {**spans, "cap": cap, "events": settings.events or "", "retry": settings.retry or "", "reason": ""}
 
 
 def _span(micros: int | None) -> str:
-    """Such as 7d, or seconds."""
+    """Format a duration such as 7d, or in seconds."""
     if micros is None:
         return ""
     seconds, rest = divmod(micros, SECOND)
@@ -166,5 +166,5 @@ def _span(micros: int | None) -> str:
 
 
 def in_words(micros: int | None) -> str:
-    """A setting in the sentence that says what was set."""
-    return "the default" if micros is None else duration(micros)
+    """Format a setting for the confirmation message."""
+    return "default" if micros is None else duration(micros)

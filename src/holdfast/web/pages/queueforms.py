@@ -1,4 +1,4 @@
-"""What operators set for a queue: settings, how many of its jobs run at once, and how many over all workers."""
+"""Forms that change a queue's settings and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ group = Group("Queue settings", kind="page")
 
 
 class SettingsForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every setting as text; what is empty goes back to the default."""
+    """All settings as text; empty fields reset to the default."""
 
     timeout: Word = ""
     keep_succeeded: Word = ""
@@ -34,7 +34,7 @@ class SettingsForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class AtOnceForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many; empty is without limit."""
+    """A concurrency limit; empty means unlimited."""
 
     kind: Literal["most", "total"]
     n: Word = ""
@@ -42,7 +42,7 @@ class AtOnceForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 @group.post("/queues/{queue}/settings", needs="operate")
 async def set_settings(call: Call, queue: str, form: SettingsForm) -> Done | Page:
-    """Set what holds for its jobs."""
+    """Change the queue's settings."""
     queues = call.whole("a queue's settings").queues
     try:
         changes = changes_of(form)
@@ -52,37 +52,37 @@ async def set_settings(call: Call, queue: str, form: SettingsForm) -> Done | Pag
         asked = {name: str(value) for name, value in msgspec.structs.asdict(form).items()}
         return Page("queue.html", await shows(call, queue, asked=asked, wrong=words_of(wrong)), 422)
     if before == after:
-        return Done(queue_path(queue), "It was set so already; nothing was changed.", ok=False)
+        return Done(queue_path(queue), "Already set; nothing changed.", ok=False)
     names = [name.replace("_", " ") for name in changes if getattr(before, name) != getattr(after, name)]
     return Done(queue_path(queue), f"Set for {queue}: {', '.join(names)}.")
 
 
 @group.post("/queues/{queue}/at-once", needs="operate")
 async def set_at_once(call: Call, queue: str, form: AtOnceForm) -> Done | Page:
-    """Limit how many of its jobs run at once."""
+    """Set the queue's concurrency limit."""
     limits = call.whole("a queue's limits").limits
     who = {"actor": call.actor, "reason": form.reason}
     try:
-        n = number_of("the number of jobs at once", form.n)
+        n = number_of("the concurrency", form.n)
         if form.kind == "total":
             await limits.aset_total(queue, n, **who)
             return Done(
-                queue_path(queue), "It has no total any more." if n is None else f"{n} at once over all workers."
+                queue_path(queue), "Total removed." if n is None else f"Concurrency of {n}, split across workers."
             )
         if n is None:
             removed = await limits.aclear_concurrency(queue=queue, **who)
-            say = "It has no limit any more." if removed else "It had no limit; nothing was changed."
+            say = "Limit removed." if removed else "There was no limit; nothing changed."
             return Done(queue_path(queue), say, ok=removed)
         await limits.aset_concurrency(n, queue=queue, **who)
     except InvalidInput as wrong:
         return Done(queue_path(queue), words_of(wrong), ok=False)
-    return Done(queue_path(queue), f"At most {n} of its jobs run at once from now on.")
+    return Done(queue_path(queue), f"Concurrency set to {n}.")
 
 
 def changes_of(form: SettingsForm) -> dict[str, Any]:
-    """All settings as the client takes them. InvalidInput names what cannot be read."""
+    """Return the settings as the client takes them. InvalidInput names the field that cannot be parsed."""
     spans = {name: span_of(label.lower(), getattr(form, name)) for name, label, _ in DURATIONS}
-    cap = number_of("the most finished jobs", form.cap)
+    cap = number_of("the number of finished jobs to keep", form.cap)
     return {**spans, "cap": cap, "events": form.events or None, "retry": policy_of(form.retry)}
 
 
@@ -92,4 +92,4 @@ def policy_of(text: str) -> RetryPolicy | None:
     try:
         return msgspec.json.decode(text, type=RetryPolicy)
     except msgspec.DecodeError as wrong:
-        raise InvalidInput(f"the retry policy is wrong: {wrong}") from wrong
+        raise InvalidInput(f"invalid retry policy: {wrong}") from wrong

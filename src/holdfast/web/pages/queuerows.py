@@ -1,4 +1,4 @@
-"""Queues as lists show them."""
+"""Queues in lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class QueueRow:
     state: str
     tone: str
     is_unserved: bool
-    """Jobs are due, and no live worker takes them."""
+    """True if jobs are due and no live worker serves the queue."""
     is_cooling: bool
     waiting: int
     later: int
@@ -36,21 +36,21 @@ class QueueRow:
     running: int
     failed: int
     about: frozenset[str]
-    """Which of these are estimates."""
+    """The counts that are estimates."""
     slots: int
     workers: int
     capacity: int | None
     due_at: int | None
-    """Since when its oldest job could have started."""
+    """The time since when its oldest job could have started."""
     bars: list[int]
-    """Runs that ended, in equal parts of the window."""
+    """Finished runs, in equal parts of the window."""
     rate: float
-    """Of them per minute, in the last few."""
+    """Finished runs per minute, over the last few minutes."""
     failing: float | None
 
 
 def rows_of(queues: Iterable[QueueStats], now: int, timeline: Timeline | None) -> list[QueueRow]:
-    """Those that people made, and the one for webhooks where it was ever used: every worker serves it."""
+    """Return the user's queues, and the built-in webhook queue if it was ever used; every worker serves that one."""
     shown = [queue for queue in queues if queue.name != WEBHOOKS or any(queue.counts.values())]
     return [row_of(queue, now, None if timeline is None else timeline.of(queue.name)) for queue in shown]
 
@@ -81,19 +81,21 @@ def row_of(queue: QueueStats, now: int, did: Activity | None) -> QueueRow:
 
 
 def due_at(queue: QueueStats, now: int) -> int | None:
-    """By the second, so that a page that is followed does not differ by the moment of its look."""
+    """Return the due time of the oldest job, rounded to the second, so that a live page does not differ by its age
+    alone.
+    """
     if queue.oldest_due_age is None:
         return None
     return round((now - queue.oldest_due_age * SECOND) / SECOND) * SECOND
 
 
 def unfinished(queues: Iterable[QueueStats]) -> int:
-    """Jobs that have not ended."""
+    """Return the number of unfinished jobs."""
     return sum(queue.count(label) for queue in queues for label in LIVE)
 
 
 def grouped(values: Sequence[int], parts: int) -> list[int]:
-    """The same in fewer, equal parts."""
+    """Return the values in fewer, equal parts."""
     size = max(1, -(-len(values) // parts))
     return [sum(values[i : i + size]) for i in range(0, len(values), size)]
 

@@ -1,4 +1,4 @@
-"""The queues: how each stands, and what opens and closes them."""
+"""The list of queues, and the actions that pause, resume, drain and disable them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KEYS: Final[dict[Sort, Callable[[QueueRow], Any]]] = {
 
 
 class QueuesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which, in which order."""
+    """Filters and sort order."""
 
     q: str = ""
     state: Literal["", "active", "paused", "draining", "disabled", "unserved"] = ""
@@ -49,14 +49,14 @@ class QueuesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class SwitchForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Opens or closes a queue, and says where to go then."""
+    """Changes a queue's state, and names the page to return to."""
 
     back: Literal["", "queues"] = ""
 
 
 @group.get("/queues", needs="read")
 async def show(call: Call, query: QueuesQuery) -> Page:
-    """Every queue that has jobs, settings or a worker."""
+    """Show every queue that has jobs, settings or a worker."""
     now = SYSTEM_CLOCK.now()
     if call.identity.tenant:
         rows = rows_of(await call.app.scoped(call.identity.tenant).queues.alist(), now, None)
@@ -67,7 +67,7 @@ async def show(call: Call, query: QueuesQuery) -> Page:
 
 
 def shows(rows: Sequence[QueueRow], query: QueuesQuery) -> dict[str, Any]:
-    """The rows that are asked for, and how to ask for others."""
+    """Return the selected rows, and the links for filters and sorting."""
     found = [row for row in rows if query.q.lower() in row.name.lower() and _is_in(row, query.state)]
     states = ("active", "paused", "draining", "disabled", "unserved")
     counts = {state: sum(_is_in(row, state) for row in rows) for state in states}
@@ -105,35 +105,35 @@ def _address(query: QueuesQuery, **but: str) -> str:
 @group.post("/queues/{queue}/pause", needs="operate")
 async def pause(call: Call, queue: str, form: SwitchForm) -> Done | Page:
     """Accept jobs but start none."""
-    say = f"{queue} is paused: it takes jobs and starts none. Resume takes it back."
+    say = f"{queue} is paused: new jobs are accepted but not started. Resume to undo."
     return await _switch(call, queue, form, "paused", say, lambda queues, **who: queues.apause(queue, **who))
 
 
 @group.post("/queues/{queue}/resume", needs="operate")
 async def resume(call: Call, queue: str, form: SwitchForm) -> Done | Page:
     """Accept and start jobs again."""
-    say = f"{queue} takes and starts jobs again."
+    say = f"{queue} accepts and starts jobs again."
     return await _switch(call, queue, form, "active", say, lambda queues, **who: queues.aresume(queue, **who))
 
 
 @group.post("/queues/{queue}/drain", needs="operate")
 async def drain(call: Call, queue: str, form: SwitchForm) -> Done | Page:
-    """Start what is there, and refuse new jobs."""
+    """Start the jobs it has, and reject new ones."""
     if not form.confirmed:
-        text = "It starts what it has and refuses new jobs: programs that enqueue there get an error."
+        text = "Jobs already in the queue run; new jobs are rejected with an error."
         return ask(call, form, title=f"Drain {queue}?", text=text, go="Drain", back=_back(queue, form), page="queues")
-    say = f"{queue} is draining: it starts what it has and refuses new jobs. Resume takes it back."
+    say = f"{queue} is draining: its jobs run, and new jobs are rejected. Resume to undo."
     return await _switch(call, queue, form, "draining", say, lambda queues, **who: queues.adrain(queue, **who))
 
 
 @group.post("/queues/{queue}/disable", needs="operate")
 async def disable(call: Call, queue: str, form: SwitchForm) -> Done | Page:
-    """Start nothing, and refuse new jobs."""
+    """Start no jobs, and reject new ones."""
     if not form.confirmed:
-        text, title = "It starts nothing and refuses new jobs.", f"Disable {queue}?"
+        text, title = "No jobs start, and new jobs are rejected with an error.", f"Disable {queue}?"
         where = {"back": _back(queue, form), "page": "queues"}
         return ask(call, form, title=title, text=text, go="Disable", danger=True, **where)
-    say = f"{queue} is disabled: it starts nothing and refuses new jobs. Resume takes it back."
+    say = f"{queue} is disabled: no jobs start, and new jobs are rejected. Resume to undo."
     return await _switch(call, queue, form, "disabled", say, lambda queues, **who: queues.adisable(queue, **who))
 
 
@@ -141,7 +141,7 @@ async def _switch(call: Call, queue: str, form: SwitchForm, state: str, say: str
     queues: Queues = call.whole("a queue's state").queues
     before: QueueSettings = await queues.aget(queue)
     if before.state == state:
-        return Done(_back(queue, form), f"{queue} was {state} already; nothing was changed.", ok=False)
+        return Done(_back(queue, form), f"{queue} is already {state}; nothing changed.", ok=False)
     await act(queues, actor=call.actor, reason=form.reason)
     return Done(_back(queue, form), say)
 

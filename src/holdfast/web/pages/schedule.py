@@ -1,4 +1,4 @@
-"""One schedule: when it fires next, what its ticks made, and its definition to change."""
+"""The page of one schedule: next and past runs, its definition, edit and backfill."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _AUDIT: Final = 10
 
 
 class ScheduleQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which tab."""
+    """The tab."""
 
     tab: Literal["runs", "edit", "backfill"] = "runs"
 
 
 @group.get("/schedules/{name}", needs="read")
 async def show(call: Call, name: str, query: ScheduleQuery) -> Page:
-    """The page of a schedule."""
+    """Show a schedule."""
     return Page("schedule.html", await shows(call, name, query.tab))
 
 
 async def shows(call: Call, name: str, tab: str, **more: Any) -> dict[str, Any]:
-    """What the page shows."""
+    """Return the context of the page."""
     schedules = call.client.schedules
     schedule: Schedule = await schedules.aget(name)
     runs, coming, audit = await asyncio.gather(
@@ -78,12 +78,12 @@ async def shows(call: Call, name: str, tab: str, **more: Any) -> dict[str, Any]:
 
 
 def _span(schedule: Schedule) -> dict[str, str]:
-    """What the form of a backfill proposes: the last day, by the clock of the schedule's zone."""
+    """Return the default range of a backfill: the last day, in the schedule's time zone."""
     now = datetime.fromtimestamp(SYSTEM_CLOCK.now() // SECOND, check_zone(schedule.zone)).replace(second=0)
     day = now.replace(hour=0, minute=0)
     return {"start": f"{day:%Y-%m-%dT%H:%M}", "end": f"{now:%Y-%m-%dT%H:%M}"}
 
 
 def _key(call: Call, name: str) -> str:
-    """As the audit has it: a tenant's schedule goes by its whole name."""
+    """Return the full name as in the audit log, including the tenant."""
     return f"{call.identity.tenant}/{name}" if call.identity.tenant else name

@@ -1,4 +1,4 @@
-"""What operators do to a schedule: pause, resume, run now, edit, backfill, delete."""
+"""Operator actions on a schedule: pause, resume, run now, edit, backfill, delete."""
 
 from __future__ import annotations
 
@@ -33,52 +33,54 @@ def _told(act: Act) -> Act:
 @group.post("/schedules/{name}/pause", needs="operate")
 @_told
 async def pause(call: Call, name: str, form: ActForm) -> Done | Page:
-    """Fire no more."""
+    """Pause the schedule."""
     before = await call.client.schedules.aget(name)
     if before.state is ScheduleState.PAUSED:
-        return Done(below("schedules", name), "It was paused already.", ok=False)
+        return Done(below("schedules", name), "The schedule was already paused.", ok=False)
     await call.client.schedules.apause(name, actor=call.actor, reason=form.reason)
-    return Done(below("schedules", name), "Paused: it fires no more until it is resumed. Redeploying does not.")
+    return Done(below("schedules", name), "Paused until you resume it. A redeploy does not resume it.")
 
 
 @group.post("/schedules/{name}/resume", needs="operate")
 @_told
 async def resume(call: Call, name: str, form: ActForm) -> Done | Page:
-    """Fire again."""
+    """Resume the schedule."""
     before = await call.client.schedules.aget(name)
     if before.state is ScheduleState.ACTIVE:
-        return Done(below("schedules", name), "It was active already.", ok=False)
+        return Done(below("schedules", name), "The schedule was already active.", ok=False)
     await call.client.schedules.aresume(name, actor=call.actor, reason=form.reason)
-    return Done(below("schedules", name), "Active: it fires again from its next tick on.")
+    return Done(below("schedules", name), "Active again from the next scheduled time.")
 
 
 @group.post("/schedules/{name}/run", needs="operate")
 @_told
 async def run(call: Call, name: str, form: ActForm) -> Done | Page:
-    """Make a job now."""
+    """Enqueue a job now."""
     ran = await call.client.schedules.arun_now(name, actor=call.actor, reason=form.reason)
     if ran.job_id is None:
         return Done(
-            below("schedules", name), f"No job was made: {ran.blocker} still runs, and overlaps are skipped.", ok=False
+            below("schedules", name),
+            f"No job enqueued: {ran.blocker} is still running, and overlaps are skipped.",
+            ok=False,
         )
-    return Done(job_path(ran.job_id), f"{name} made this job now. Its own ticks stay as they are.")
+    return Done(job_path(ran.job_id), f"Enqueued by {name}. The schedule itself is unchanged.")
 
 
 @group.post("/schedules/{name}/delete", needs="operate")
 @_told
 async def delete(call: Call, name: str, form: ActForm) -> Done | Page:
-    """Remove it."""
+    """Delete the schedule."""
     if not form.confirmed:
-        text = "Its jobs stay. One that code declares comes back with the next worker: pause it instead."
+        text = "Its jobs are kept. A schedule declared in code is recreated by the next worker start; pause it instead."
         return ask(call, form, title=f"Delete {name}?", text=text, go="Delete", back=below("schedules", name),
                    page="schedules", danger=True)  # fmt: skip
     await call.client.schedules.adelete(name, actor=call.actor, reason=form.reason)
-    return Done("/schedules", f"{name} is deleted. The jobs that it made stay.")
+    return Done("/schedules", f"{name} deleted. Its jobs are kept.")
 
 
 @group.post("/schedules/{name}/edit", needs="operate")
 async def edit(call: Call, name: str, form: EditForm) -> Done | Page:
-    """Change its definition, or show when it would fire."""
+    """Change its definition, or preview the next runs."""
     asked = {key: getattr(form, key) for key in form.__struct_fields__}
     schedule = await call.client.schedules.aget(name)
     try:
@@ -89,17 +91,17 @@ async def edit(call: Call, name: str, form: EditForm) -> Done | Page:
         if not call.may("payload"):
             changes.pop("arguments", None)
         if not changes:
-            return Done(below("schedules", name), "Nothing was different; it stays as it is.", ok=False)
+            return Done(below("schedules", name), "No changes.", ok=False)
         await call.client.schedules.aedit(name, actor=call.actor, reason=form.reason, **changes)
     except HoldfastError as wrong:
         more = {"asked": asked, "wrong": words_of(wrong)}
         return Page("schedule.html", await shows(call, name, "edit", **more), 422)
-    return Done(below("schedules", name), f"Changed: {', '.join(sorted(changes))}. Redeployed code leaves that alone.")
+    return Done(below("schedules", name), f"Changed: {', '.join(sorted(changes))}. A redeploy does not overwrite this.")
 
 
 @group.post("/schedules/{name}/backfill", needs="operate")
 async def backfill(call: Call, name: str, form: BackfillForm) -> Done | Page:
-    """Make the jobs of past ticks that have none: first how many, then with `confirmed` the jobs."""
+    """Enqueue the missing jobs of past runs: first a preview, then with `confirmed` the jobs."""
     schedules = call.client.schedules
     schedule = await schedules.aget(name)
     try:
@@ -111,9 +113,7 @@ async def backfill(call: Call, name: str, form: BackfillForm) -> Done | Page:
         more = {"span": {"start": form.start, "end": form.end}, "wrong": words_of(wrong)}
         return Page("schedule.html", await shows(call, name, "backfill", **more), 422)
     if form.confirmed:
-        said = (
-            f"{number(len(done.made))} jobs were made." if done.made else "Every tick of that time had a job already."
-        )
+        said = f"{number(len(done.made))} jobs enqueued." if done.made else "All runs in that period already exist."
         return Done(below("schedules", name), said, ok=bool(done.made))
     span = {"start": form.start, "end": form.end}
     return Page("schedule.html", await shows(call, name, "backfill", span=span, found=done))

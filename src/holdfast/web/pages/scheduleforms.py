@@ -1,4 +1,4 @@
-"""What is written into the forms of schedules, as what the store takes; what was not changed is left out."""
+"""Parsing of schedule forms into what the store takes; unchanged fields are left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREVIEWED: Final = 5
 
 
 class EditForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A schedule as a form has it: either an expression or an interval says when."""
+    """A schedule as entered: either an expression or an interval."""
 
     cron: _Short = ""
     every: _Short = ""
@@ -39,21 +39,21 @@ class EditForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewForm(EditForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One that is not there yet."""
+    """A new schedule."""
 
     name: _Short = ""
     task: _Short = ""
 
 
 class BackfillForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From when to when, by the clock of the schedule's zone."""
+    """A range of time, in the schedule's time zone."""
 
     start: _Short
     end: _Short
 
 
 def asked_of(form: EditForm) -> dict[str, Any]:
-    """What the form shows again."""
+    """Return the entered values, to show them again."""
     asked = msgspec.structs.asdict(form)
     if isinstance(form, NewForm) and not form.name:
         asked |= {"zone": "UTC", "missed": "one", "overlap": "allow", "arguments": "{}"}
@@ -61,7 +61,7 @@ def asked_of(form: EditForm) -> dict[str, Any]:
 
 
 def asked_as(schedule: Schedule, *, payload: bool) -> dict[str, str]:
-    """What the form shows first: the schedule as it is."""
+    """Return the form of an existing schedule."""
     options = decoded(schedule.options)
     priority = options.get("priority", 0) if isinstance(options, dict) else 0
     return {
@@ -79,12 +79,12 @@ def asked_as(schedule: Schedule, *, payload: bool) -> dict[str, str]:
 
 
 def changes_of(form: EditForm, schedule: Schedule | None) -> dict[str, Any]:
-    """What is to be changed: what differs from the schedule as it is, or of a new one what was given."""
+    """Return the changes: fields that differ from the schedule, or all given fields of a new one."""
     before = {} if schedule is None else asked_as(schedule, payload=True)
     given = {name: getattr(form, name).strip() for name in ("cron", "every", "zone", "queue", "missed", "overlap")}
     changes: dict[str, Any] = {name: text for name, text in given.items() if text and text != before.get(name)}
     if form.cron.strip() and form.every.strip():
-        raise InvalidInput("give either a cron expression or an interval, and not both")
+        raise InvalidInput("give either a cron expression or an interval, not both")
     for name in ("every", "jitter"):
         changes |= _changed(name, span_of(name, getattr(form, name)), span_of(name, before.get(name, "")))
     for name in ("priority", "max_missed"):
@@ -96,7 +96,7 @@ def changes_of(form: EditForm, schedule: Schedule | None) -> dict[str, Any]:
 
 
 def preview_of(call: Call, form: EditForm) -> list[int]:
-    """When it would fire, in microseconds."""
+    """Return the next runs, in microseconds."""
     now = SYSTEM_CLOCK.now()
     if form.every.strip():
         span = round((span_of("every", form.every) or 0) * SECOND)
@@ -107,7 +107,7 @@ def preview_of(call: Call, form: EditForm) -> list[int]:
 
 
 def instant_of(what: str, text: str, zone: str) -> datetime:
-    """A time of the zone's clock, as a browser's field for one gives it."""
+    """Parse a local time from a datetime field, in the given zone."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -123,7 +123,7 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as wrong:
-        raise InvalidInput(f"the arguments: this is not JSON: {wrong}") from None
+        raise InvalidInput(f"the arguments: not valid JSON: {wrong}") from None
     if not isinstance(found, dict):
         raise InvalidInput('the arguments must be an object by name, such as {"n": 1}')
     return found

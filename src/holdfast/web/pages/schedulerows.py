@@ -1,4 +1,4 @@
-"""How schedules are shown: when in words, what their last runs came to, and what an edit of one may say."""
+"""Schedules in the list: times in words, last runs, and the choices for editing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .filters import duration
 
 TONES: Final = {"active": "good", "paused": "warn", "broken": "bad"}
 MISSED: Final = (
-    ("skip", "Skip them"), ("one", "Make up for the latest"), ("all", "Make up for all, up to the limit"),
+    ("skip", "Skip"), ("one", "Run the latest"), ("all", "Run all, up to the maximum"),
 )  # fmt: skip
 OVERLAP: Final = (
-    ("allow", "Start another beside it"), ("skip", "Skip the tick"), ("cancel_previous", "Cancel the one before"),
+    ("allow", "Allow overlap"), ("skip", "Skip this run"), ("cancel_previous", "Cancel the running job"),
 )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ class ScheduleRow:
     """The expression, or the interval."""
     words: str | None
     runs: list[ScheduledRun]
-    """The oldest first."""
+    """The last runs, oldest first."""
 
     @property
     def last(self) -> ScheduledRun | None:
@@ -44,15 +44,15 @@ def row_of(schedule: Schedule, runs: Mapping[str, Sequence[ScheduledRun]]) -> Sc
 
 
 def text_of(schedule: Schedule) -> str:
-    """When, as it was written."""
+    """Return the expression or interval as written."""
     return schedule.expression or f"every {duration(schedule.every)}"
 
 
 def words_of(schedule: Schedule) -> str | None:
-    """When, in words; None where they would say the same, or nothing clear."""
+    """Describe the times in words; None where that would repeat the expression or be unclear."""
     return describe(schedule.expression, schedule.every)
 
 
 def seconds_text(micros: int) -> str:
-    """As a form shows a length of time: seconds, without needless digits."""
+    """Format a duration for a form: seconds, without needless digits."""
     return f"{micros // SECOND}" if micros % SECOND == 0 else f"{micros / SECOND:.6f}".rstrip("0")

@@ -1,4 +1,4 @@
-"""The schedules: when each fires, in words, when next, and what its last runs came to; and a form for a new one."""
+"""The list of schedules, and the form for a new one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNS: Final = 16
 
 
 class SchedulesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What narrows the list; `make` asks for the form of a new one."""
+    """Filters; `make` asks for the form of a new schedule."""
 
     q: Annotated[str, msgspec.Meta(max_length=128)] = ""
     state: Literal["", "active", "paused", "broken"] = ""
@@ -34,7 +34,7 @@ class SchedulesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 @group.get("/schedules", needs="read")
 async def show(call: Call, query: SchedulesQuery) -> Page:
-    """The list, or the form."""
+    """Show the list, or the form."""
     if query.make:
         return _form(call, asked_of(NewForm()), status=200)
     schedules = call.client.schedules
@@ -62,7 +62,7 @@ async def show(call: Call, query: SchedulesQuery) -> Page:
 
 @group.post("/schedules", needs="operate")
 async def create(call: Call, form: NewForm) -> Done | Page:
-    """Make a schedule that no code declares."""
+    """Create a schedule that is not declared in code."""
     try:
         if form.preview:
             return _form(call, asked_of(form), status=200, runs=preview_of(call, form))
@@ -75,7 +75,7 @@ async def create(call: Call, form: NewForm) -> Done | Page:
         )
     except HoldfastError as wrong:
         return _form(call, asked_of(form), status=422, wrong=words_of(wrong))
-    return Done(below("schedules", made.name), f"{made.name} is made. It fires first at its next tick.")
+    return Done(below("schedules", made.name), f"{made.name} created. It first runs at the next scheduled time.")
 
 
 def _form(call: Call, asked: dict[str, Any], *, status: int, **more: Any) -> Page:

@@ -1,6 +1,6 @@
-"""Settings: what is in force and where it comes from, who may come in, and the keys that sign. For administrators.
+"""The settings page: settings in force and their source, tokens, and signing keys, for administrators.
 
-Everybody sees who he is here and what he may do.
+Every user sees their own name, role and scopes here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ group = Group("Settings", kind="page")
 
 _TOKENS: Final = 200
 _ABOUT: Final = {
-    "read": "look at everything but payloads",
-    "payload": "see arguments, results, streams and artifacts",
+    "read": "read everything except payloads",
+    "payload": "read arguments, results, streams and artifacts",
     "enqueue": "enqueue jobs",
-    "publish": "put events into outboxes",
+    "publish": "add events to outboxes",
     "signal": "send signals and answer approvals",
-    "work": "work on jobs over HTTP",
-    "operate": "act on jobs, queues, limits and workers",
-    "admin": "everything, tokens and keys too",
+    "work": "run jobs over HTTP",
+    "operate": "operate jobs, queues, limits and workers",
+    "admin": "everything, including tokens and keys",
 }
 
 
@@ -36,7 +36,7 @@ _ASKED: Final = ("name", "role", "tenant", "expires", "queues", "tasks", "reason
 
 
 class TokenForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A new token: for whom, what it is good for, and for how long."""
+    """A new token: name, role, restrictions and expiry."""
 
     name: Word
     role: Literal["viewer", "operator", "admin", "worker"] = "viewer"
@@ -47,19 +47,19 @@ class TokenForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class KeyForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """For how long what the key before has signed stays good."""
+    """The time for which signatures of the previous key stay valid."""
 
     grace: Word = ""
 
 
 @group.get("/settings", needs="read")
 async def show(call: Call, query: Nothing) -> Page:
-    """Who you are; for administrators also settings, tokens and keys."""
+    """Show the current user; for administrators also settings, tokens and keys."""
     return Page("settings.html", await shows(call))
 
 
 async def shows(call: Call, **more: Any) -> dict[str, Any]:
-    """All that the page shows to this caller."""
+    """Return the context for this caller."""
     scopes = [(name, _ABOUT.get(name, ""), call.may(name)) for name in SCOPES]
     found: dict[str, Any] = {"page": "settings", "scopes": scopes, "is_admin": _is_admin(call), "made": None}
     if not _is_admin(call):
@@ -71,7 +71,7 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
         "given": [row for row in rows if row[2] != "default"],
         "defaults": [row for row in rows if row[2] == "default"],
         "tokens": [
-            (token, _good_for(token), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
+            (token, _permissions(token), below("settings", "tokens", token.id, "revoke")) for token in reversed(tokens)
         ],
         "keys": [(key, below("settings", "keys", key.kid, "revoke")) for key in reversed(keys)],
         "asked": {**dict.fromkeys(_ASKED, ""), "role": "viewer"},
@@ -82,7 +82,7 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
 
 @group.post("/settings/tokens", needs="admin")
 async def create_token(call: Call, form: TokenForm) -> Page:
-    """Make a token. The answer shows its secret, this once."""
+    """Create a token. The response shows its secret once."""
     asked = {name: str(getattr(form, name)) for name in _ASKED}
     what: dict[str, Any] = {"scopes": ["work"]} if form.role == "worker" else {"role": form.role}
     access = call.whole("the tokens").access
@@ -90,7 +90,7 @@ async def create_token(call: Call, form: TokenForm) -> Page:
         made: NewToken = await access.acreate(
             form.name,
             tenant=form.tenant or None,
-            expires=span_of("how long it is good", form.expires),
+            expires=span_of("the expiry", form.expires),
             queues=_names(form.queues),
             tasks=_names(form.tasks),
             actor=call.actor,
@@ -106,39 +106,37 @@ async def create_token(call: Call, form: TokenForm) -> Page:
 @group.post("/settings/tokens/{token}/revoke", needs="admin")
 @back_at("/settings#tokens")
 async def revoke_token(call: Call, token: str, form: ActForm) -> Done | Page:
-    """Refuse a token from now on."""
+    """Revoke a token."""
     if not form.confirmed:
-        text = "It and whoever has logged in with it are refused within seconds. This cannot be undone."
+        text = "The token and all sessions opened with it stop working within seconds. This cannot be undone."
         return ask(
             call, form, title="Revoke this token?", text=text, go="Revoke", back="/settings#tokens", danger=True,
             page="settings",
         )  # fmt: skip
     done = await call.whole("the tokens").access.arevoke(token, actor=call.actor, reason=form.reason)
-    say = "It is revoked." if done else "It was revoked already; nothing was changed."
+    say = "Token revoked." if done else "The token was already revoked; nothing changed."
     return Done("/settings#tokens", say, ok=done)
 
 
 @group.post("/settings/keys/rotate", needs="admin")
 @back_at("/settings#keys")
 async def rotate_key(call: Call, form: KeyForm) -> Done | Page:
-    """Sign with another key."""
+    """Rotate the signing key."""
     if not form.confirmed:
-        text = (
-            "New waitpoints are signed with a new, random key. What the old one has signed stays good until it expires."
-        )
+        text = "New waitpoints are signed with a new random key. Existing signatures stay valid until they expire."
         return ask(call, form, title="Rotate the key?", text=text, go="Rotate", back="/settings#keys", page="settings")
     grace = span_of("the grace", form.grace)
     keys = call.whole("the signing keys").keys
     kid = await keys.arotate(grace=86_400.0 if grace is None else grace, actor=call.actor, reason=form.reason)
-    return Done("/settings#keys", f"{kid} signs from now on.")
+    return Done("/settings#keys", f"{kid} is the new signing key.")
 
 
 @group.post("/settings/keys/{kid}/revoke", needs="admin")
 @back_at("/settings#keys")
 async def revoke_key(call: Call, kid: str, form: ActForm) -> Done | Page:
-    """Refuse what a retired key has signed."""
+    """Revoke a retired key, so that its signatures are rejected."""
     if not form.confirmed:
-        text = "Whatever it has signed is refused from now on: links that were sent out stop working."
+        text = "All links signed with this key stop working immediately."
         return ask(
             call, form, title=f"Revoke {kid}?", text=text, go="Revoke", back="/settings#keys", danger=True,
             page="settings",
@@ -146,9 +144,9 @@ async def revoke_key(call: Call, kid: str, form: ActForm) -> Done | Page:
     keys = call.whole("the signing keys").keys
     before = {key.kid: key.state for key in await keys.alist()}
     if before.get(kid) == "revoked":
-        return Done("/settings#keys", f"{kid} was revoked already; nothing was changed.", ok=False)
+        return Done("/settings#keys", f"{kid} was already revoked; nothing changed.", ok=False)
     await keys.arevoke(kid, actor=call.actor, reason=form.reason)
-    return Done("/settings#keys", f"{kid} is revoked.")
+    return Done("/settings#keys", f"{kid} revoked.")
 
 
 def _is_admin(call: Call) -> bool:
@@ -159,7 +157,7 @@ def _names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _good_for(token: Token) -> str:
+def _permissions(token: Token) -> str:
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
     return _role(token.scopes) + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")
 

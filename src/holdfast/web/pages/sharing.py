@@ -1,4 +1,4 @@
-"""What every reader of a page asks for is read once within some seconds, and given to all of them."""
+"""Reads shared by all viewers of a page: one query serves every request within a few seconds."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Look(Generic[T]):
+class _Read(Generic[T]):
     began: float
     """By the monotonic clock."""
     task: asyncio.Task[T]
 
 
-class SharedLook(Generic[T]):
-    """Looks at each app by a key, which are good for so many seconds from their beginning."""
+class SharedRead(Generic[T]):
+    """Caches reads per app and key; each is valid for some seconds from its start."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._looks: WeakKeyDictionary[App, dict[Hashable, _Look[T]]] = WeakKeyDictionary()
+        self._looks: WeakKeyDictionary[App, dict[Hashable, _Read[T]]] = WeakKeyDictionary()
 
     async def at(self, app: App, key: Hashable, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The last one, or one that is under way, or a new one."""
+        """Return the last read, or one in progress, or start a new one."""
         looks = self._looks.setdefault(app, {})
         found = looks.get(key)
         if found is None or not self._is_good(found):
-            found = looks[key] = _Look(SYSTEM_CLOCK.monotonic(), asyncio.create_task(look()))
-        # One who goes away does not take the look from the others.
+            found = looks[key] = _Read(SYSTEM_CLOCK.monotonic(), asyncio.create_task(look()))
+        # A request that is cancelled must not cancel the read for the others.
         return await asyncio.shield(found.task)
 
-    def _is_good(self, look: _Look[T]) -> bool:
+    def _is_good(self, look: _Read[T]) -> bool:
         if look.task.get_loop() is not asyncio.get_running_loop():
             return False
         if look.task.done() and (look.task.cancelled() or look.task.exception() is not None):

@@ -1,4 +1,4 @@
-"""The steps of a durable job side by side in time."""
+"""The steps of a durable job on a common time axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BRIEF: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBar:
-    """A step, and where it lies between the first and the last; `left` and `width` are of 100."""
+    """A step and its position between the first and the last; `left` and `width` are percentages."""
 
     step: Step
     label: str
@@ -24,12 +24,12 @@ class StepBar:
     width: float
     value: Any
     brief: str
-    """The value's beginning."""
+    """The beginning of the value."""
     error: Any
 
 
 def bars_of(steps: Sequence[Step], *, payload: bool) -> list[StepBar]:
-    """Each step with its place in time. Without `payload` what it gave is withheld."""
+    """Return the steps with their positions. Without `payload` their values are withheld."""
     timed = [step for step in steps if step.started_at and step.ended_at]
     first = min((step.started_at for step in timed), default=0)
     span = max(max((step.ended_at for step in timed), default=0) - first, 1)

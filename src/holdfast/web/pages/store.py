@@ -1,4 +1,4 @@
-"""The store: what it is, how it fares, and what to do where it does not fare well."""
+"""The store page: database health and advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .asking import Nothing
 from .frame import Page
-from .sharing import SharedLook
+from .sharing import SharedRead
 from .storeverdicts import Verdict, fact_verdicts, health_verdicts
 
 group = Group("Store", kind="page")
@@ -25,30 +25,30 @@ group = Group("Store", kind="page")
 _OPERATIONS: Final = 15
 _MINUTES: Final = 240
 _ROLES: Final = {
-    "numbers": "closes minutes, for the charts",
-    "retention": "deletes what has been kept long enough",
-    "schedules": "fires schedules",
-    "totals": "splits totals over workers",
-    "upkeep": "rescues jobs of lost workers, and wakes what is due",
-    "webhooks": "relays events to endpoints",
+    "numbers": "aggregates statistics for the charts",
+    "retention": "deletes old data",
+    "schedules": "runs schedules",
+    "totals": "splits queue totals across workers",
+    "upkeep": "rescues jobs of lost workers and wakes due jobs",
+    "webhooks": "sends events to webhook endpoints",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What changes seldom, and costs the writer's connection to ask for."""
+    """Facts that change rarely and need the writer's connection."""
 
     facts: Mapping[str, Any]
     capabilities: Capabilities
     disk: int | None
 
 
-_facts: Final = SharedLook[Facts](10.0)
+_facts: Final = SharedRead[Facts](10.0)
 
 
 @group.get("/store", needs="read")
 async def show(call: Call, query: Nothing) -> Page:
-    """What the store is and how it fares."""
+    """Show the store and its health."""
     app = call.whole("the store")
     health, leaders, workers, known, past = await asyncio.gather(
         app.stats.astore(),
@@ -71,7 +71,7 @@ async def _look(app: App) -> Facts:
 def shows(
     verdicts: list[Verdict], known: Facts, leaders: Mapping[str, str], workers: list[WorkerStats]
 ) -> dict[str, Any]:
-    """What the page shows."""
+    """Return the context of the page."""
     names = {worker.id: worker.name for worker in workers}
     worst = next((tone for tone in ("bad", "warn") if any(one.verdict == tone for one in verdicts)), "good")
     by_key = {one.key: one for one in verdicts}
@@ -90,7 +90,7 @@ def shows(
 
 
 def charts_of(past: Sequence[HealthPoint]) -> dict[str, dict[str, Any]]:
-    """The minutes that are kept: how large the database was, and how much memory the worker processes had."""
+    """Return charts of the database size and of the workers' memory."""
     size = [("database", "accent", "bytes"), ("write-ahead log", "warn", "wal_bytes")]
     memory = [("all worker processes", "accent", "rss"), ("the largest", "warn", "rss_max")]
     return {"size": _chart(past, size), "memory": _chart(past, memory)}

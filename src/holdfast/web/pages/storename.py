@@ -1,4 +1,4 @@
-"""What a page calls the store: enough to tell two apart, and no password."""
+"""The store's name on pages: recognisable, and without a password."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...opening import database_file, dialect_of
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """Its short name, and which database it is."""
+    """Return its short name and the kind of database."""
 
     name: str
     backend: str

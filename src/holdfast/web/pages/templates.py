@@ -1,4 +1,4 @@
-"""The templates, and what every page knows without being told."""
+"""The templates, and the context that every page has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENVIRONMENT.filters.update(FILTERS)
 
 
 class Templates:
-    """Renders pages. Everything is escaped; what has no value is a mistake and not an empty text."""
+    """Renders pages. Everything is escaped; an undefined value is an error, not an empty text."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -45,11 +45,11 @@ class Templates:
         *,
         flash: object = None,
     ) -> str:
-        """A whole page."""
+        """Render a whole page."""
         return self._template(name).render(self._context(request, identity, shows, flash))
 
     def parts(self, name: str, request: Request, identity: Identity, shows: Mapping[str, Any]) -> dict[str, str]:
-        """The parts of a page that follow what happens, by name: its blocks `live_…`."""
+        """Render the live parts of a page by name: its blocks `live_…`."""
         template = self._template(name)
         context = template.new_context(self._context(request, identity, shows, None))
         return {
@@ -77,13 +77,13 @@ class Templates:
             "page": "",
             **shows,
         }
-        # A value, and not an import of each template: a live block is rendered alone, where no import has run.
+        # A global rather than an import in each template: a live block is rendered alone, where no import has run.
         context["ui"] = self._template("macros/kit.html").make_module(context)
         return context
 
 
 def _here(request: Request, mount: str) -> str:
-    """The page's own address. What answers a form has none: it can be neither opened nor followed."""
+    """Return the page's own URL. The response to a form has none: it can be neither opened nor followed."""
     if request.method not in ("GET", "HEAD"):
         return ""
     return request.url.path[len(mount) :] + (f"?{request.url.query}" if request.url.query else "")

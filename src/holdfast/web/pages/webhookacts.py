@@ -1,4 +1,4 @@
-"""What is done to endpoints of webhooks: switch, rotate, test, recover, delete; and to single deliveries."""
+"""Actions on webhook endpoints and deliveries: enable, disable, rotate, test, retry, delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ group = Group("Webhook actions", kind="page")
 
 
 class DeliveryForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which delivery."""
+    """The delivery."""
 
     delivery: Annotated[str, msgspec.Meta(max_length=128)]
 
@@ -37,31 +37,31 @@ def _told(act: Act) -> Act:
 @group.post("/webhooks/{endpoint}/disable", needs="operate")
 @_told
 async def disable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Tell it nothing any more."""
+    """Disable the endpoint."""
     if not form.confirmed:
-        text = "It is told nothing any more. What waits for it fails, and can be recovered."
+        text = "No more events are sent. Pending deliveries fail and can be retried later."
         return _ask(call, endpoint, form, "Disable this endpoint?", text, "Disable")
     changed = await call.client.webhooks.adisable(endpoint, actor=call.actor, reason=form.reason)
-    say = "Disabled: it is told nothing any more." if changed else "It was disabled already."
+    say = "Disabled: no more events are sent." if changed else "The endpoint was already disabled."
     return Done(below("webhooks", endpoint), say, ok=changed)
 
 
 @group.post("/webhooks/{endpoint}/enable", needs="operate")
 @_told
 async def enable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Tell it again."""
+    """Enable the endpoint."""
     changed = await call.client.webhooks.aenable(endpoint, actor=call.actor, reason=form.reason)
-    say = "Enabled: it is told of what happens from now on." if changed else "It was enabled already."
+    say = "Enabled: new events are sent from now on." if changed else "The endpoint was already enabled."
     return Done(below("webhooks", endpoint), say, ok=changed)
 
 
 @group.post("/webhooks/{endpoint}/rotate", needs="admin")
 @_told
 async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Sign with a new secret, which the page has, this once."""
+    """Rotate the secret; the page shows the new one once."""
     if not form.confirmed:
-        text = "A new secret signs from now on, and is shown once. For a day the old one signs as well."
-        return _ask(call, endpoint, form, "Make a new secret?", text, "Rotate the secret")
+        text = "The new secret is shown once. The old one remains valid for a day."
+        return _ask(call, endpoint, form, "Rotate the secret?", text, "Rotate secret")
     found = await call.client.webhooks.arotate(endpoint, actor=call.actor, reason=form.reason)
     path = below("webhooks", endpoint)
     return Page("webhook_secret.html", {"page": "webhooks", "endpoint": found, "path": path, "new": False})
@@ -72,44 +72,42 @@ async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 async def test(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Send a test message."""
     sent = await call.client.webhooks.atest(endpoint, actor=call.actor, reason=form.reason)
-    return Done(
-        f"{below('webhooks', endpoint)}?delivery={sent.id}", "A test is on its way; what came of it appears here."
-    )
+    return Done(f"{below('webhooks', endpoint)}?delivery={sent.id}", "Test sent; the result appears here.")
 
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")
 @_told
 async def recover(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Send again what was given up."""
+    """Retry the failed deliveries."""
     if not form.confirmed:
-        text = "Up to 1,000 messages that were given up are sent again, the oldest first, each under its own id."
-        return _ask(call, endpoint, form, "Send again what was given up?", text, "Recover")
+        text = "Up to 1,000 messages, oldest first, with their original ids."
+        return _ask(call, endpoint, form, "Retry failed deliveries?", text, "Recover")
     sent = await call.client.webhooks.arecover(endpoint, actor=call.actor, reason=form.reason)
-    say = f"{len(sent):,} messages are on their way again." if sent else "Nothing was given up; nothing was sent."
+    say = f"{len(sent):,} deliveries are being retried." if sent else "No failed deliveries; nothing was sent."
     return Done(below("webhooks", endpoint), say, ok=bool(sent))
 
 
 @group.post("/webhooks/{endpoint}/delete", needs="operate")
 @_told
 async def delete(call: Call, endpoint: str, form: ActForm) -> Done | Page:
-    """Forget it."""
+    """Delete the endpoint."""
     if not form.confirmed:
-        text = "What waits for it is cancelled, and its log is gone. This cannot be undone."
+        text = "Pending deliveries are cancelled, and its delivery log is removed. This cannot be undone."
         return _ask(call, endpoint, form, "Delete this endpoint?", text, "Delete", danger=True)
     await call.client.webhooks.adelete(endpoint, actor=call.actor, reason=form.reason)
-    return Done("/webhooks", "The endpoint is deleted.")
+    return Done("/webhooks", "Endpoint deleted.")
 
 
 @group.post("/webhooks/{endpoint}/replay", needs="operate")
 @_told
 async def replay(call: Call, endpoint: str, form: DeliveryForm) -> Done | Page:
-    """Send a message again under its own id, or now if it waits."""
+    """Send a message again with its original id, or now if it is scheduled."""
     there = f"{below('webhooks', endpoint)}?delivery={form.delivery}"
     found = await call.client.webhooks.adelivery(form.delivery)
     if found.endpoint != endpoint:
-        return Done(below("webhooks", endpoint), "That message goes to another endpoint.", ok=False)
+        return Done(below("webhooks", endpoint), "That message belongs to another endpoint.", ok=False)
     done = await call.client.webhooks.areplay(form.delivery, actor=call.actor, reason=form.reason)
-    say = "It is sent again, under its own id." if done else "It is being sent just now, or is due already."
+    say = "Sending again, with its original id." if done else "Already due or being sent."
     return Done(there, say, ok=done)
 
 

@@ -1,4 +1,4 @@
-"""How endpoints of webhooks are shown: whom they are, what they hear, how they fare."""
+"""Webhook endpoints in the list: URL, events and health."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from ...rules.webhooks import origin_of
 from .addresses import below
 
 _UNKNOWN: Final = Health()
-_REASONS: Final = {"gone": "it answered 410 Gone", "failing": "nothing came through for days", "operator": ""}
+_REASONS: Final = {
+    "gone": "the endpoint answered 410 Gone",
+    "failing": "no delivery succeeded for days",
+    "operator": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """An endpoint. Its URL is whole for those who operate: it may have a secret in its path."""
+    """An endpoint. Only operators see the whole URL: its path may contain a secret."""
 
     endpoint: Endpoint
     path: str
     url: str
-    hears: str
+    events: str
     health: Health
     tone: str
     label: str
-    """How it fares, in a word."""
+    """Its health in a word."""
     why: str
 
 
@@ -36,7 +40,7 @@ def row_of(endpoint: Endpoint, health: Mapping[str, Health], *, whole: bool) -> 
         endpoint,
         below("webhooks", endpoint.id),
         endpoint.url if whole else origin_of(endpoint.url),
-        hears_of(endpoint),
+        events_of(endpoint),
         found,
         tone,
         label,
@@ -44,9 +48,9 @@ def row_of(endpoint: Endpoint, health: Mapping[str, Health], *, whole: bool) -> 
     )
 
 
-def hears_of(endpoint: Endpoint) -> str:
-    """What it is told of, in words."""
-    kinds = "jobs that name it" if endpoint.called else ", ".join(endpoint.events or ("job",))
+def events_of(endpoint: Endpoint) -> str:
+    """Describe the events it receives."""
+    kinds = "jobs that set this webhook" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
 
 
@@ -56,7 +60,7 @@ def _standing(endpoint: Endpoint, health: Health) -> tuple[str, str]:
     if health.breaker == "open":
         return "bad", "resting"
     if health.breaker == "half_open":
-        return "warn", "one try"
+        return "warn", "one attempt"
     if health.rate is not None and health.rate < 0.9:
         return "warn", "failing"
     return ("good", "healthy") if health.rate is not None else ("info", "untried")

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens and how they fare, an endpoint with its deliveries, a form for a new one."""
+"""Webhooks: the list of endpoints, one endpoint with its deliveries, and the form for a new one."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _Line = Annotated[str, msgspec.Meta(max_length=2_048)]
 
 
 class WebhooksQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """After which one; `make` asks for the form of a new one."""
+    """The position in the list; `make` asks for the form of a new endpoint."""
 
     after: _Id = ""
     make: str = ""
 
 
 class WebhookQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Deliveries before one of them, and the one to see in full."""
+    """The position in the deliveries, and the delivery to show in full."""
 
     before: _Id = ""
     delivery: _Id = ""
 
 
 class NewForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whom to tell, and of what; kinds and tags with commas between them."""
+    """A new endpoint: URL, events, tags. Kinds and tags are comma-separated."""
 
     url: _Line = ""
     events: _Line = ""
@@ -54,7 +54,7 @@ class NewForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @group.get("/webhooks", needs="read")
 async def show(call: Call, query: WebhooksQuery) -> Page:
-    """The endpoints."""
+    """Show the endpoints."""
     if query.make:
         return _form(NewForm(), "")
     webhooks = call.client.webhooks
@@ -75,7 +75,7 @@ async def show(call: Call, query: WebhooksQuery) -> Page:
 
 @group.post("/webhooks", needs="admin")
 async def add(call: Call, form: NewForm) -> Page:
-    """Tell a URL of what happens from now on. The page has its secret, this once."""
+    """Add an endpoint. The page shows its secret once."""
     try:
         made = await call.client.webhooks.aadd(
             form.url.strip(),
@@ -95,7 +95,7 @@ async def add(call: Call, form: NewForm) -> Page:
 
 @group.get("/webhooks/{endpoint}", needs="read")
 async def show_one(call: Call, endpoint: str, query: WebhookQuery) -> Page:
-    """One endpoint with what became of telling it."""
+    """Show one endpoint with its deliveries."""
     webhooks = call.client.webhooks
     found, health, log, audit, delivery = await asyncio.gather(
         webhooks.aget(endpoint),

@@ -1,4 +1,4 @@
-"""The workers: who lives, what each does now, whose lease is over, and what nobody can run."""
+"""The workers: current jobs, expired leases, and jobs that no worker can run."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class WorkerRow:
     vitals: Vitals | None
     running: int
     jobs: list[JobRecord]
-    """The oldest few of those that it runs."""
+    """The oldest few of its running jobs."""
     path: str
 
 
 @group.get("/workers", needs="read")
 async def show(call: Call, query: Nothing) -> Page:
-    """Every registered worker and what it does."""
+    """Show every registered worker."""
     app = call.whole(_WHAT)
     running = JobFilter(state=JobState.RUNNING, limit=_RUNNING)
     workers, stats, jobs, stranded, leases = await asyncio.gather(
@@ -63,9 +63,9 @@ async def show(call: Call, query: Nothing) -> Page:
 
 
 def shows(rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Sequence[Lease]) -> dict[str, Any]:
-    """What the page shows."""
+    """Return the context of the page."""
     live = [row for row in rows if row.state == "alive"]
-    # Several workers may share a process, and each tells the figures of the whole of it.
+    # Several workers may share a process, and each reports the figures of the whole process.
     processes = {(row.worker.host, row.worker.pid): row.vitals for row in live if row.vitals}.values()
     return {
         "page": "workers",
@@ -85,7 +85,7 @@ def shows(rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Seque
 
 
 def rows_of(workers: Sequence[Worker], stats: Sequence[WorkerStats], jobs: Sequence[JobRecord]) -> list[WorkerRow]:
-    """Those that live first, then by name."""
+    """Return live workers first, then by name."""
     vitals = {one.id: one.vitals for one in stats}
     owned: dict[str, list[JobRecord]] = {}
     for job in jobs:
@@ -111,19 +111,19 @@ def _row(worker: Worker, vitals: Vitals | None, jobs: Sequence[JobRecord]) -> Wo
 @group.post("/workers/{worker_id}/dead", needs="operate")
 @back_at("/workers")
 async def mark_dead(call: Call, worker_id: str, form: ActForm) -> Done | Page:
-    """Declare a worker dead."""
+    """Mark a worker dead."""
     workers = call.whole(_WHAT).workers
     if not form.confirmed or not form.reason.strip():
         text = (
-            "Its jobs are rescued now, as if its lease had run out, and it may record nothing more. If its process "
-            "still runs, it stops what it does and goes on under a new identity."
+            "Its jobs are rescued now, and it can no longer record results. If the process "
+            "is still running, it stops its jobs and continues under a new identity."
         )
         return ask(
-            call, form, title="Declare this worker dead?", text=text, go="Mark dead", back="/workers",
+            call, form, title="Mark this worker dead?", text=text, go="Mark dead", back="/workers",
             reason="required", danger=True, page="workers",
         )  # fmt: skip
     why = form.reason.encode()[:_REASON].decode(errors="ignore")
     done = await workers.amark_dead(worker_id, why, actor=call.actor)
     if done.again:
-        return Done("/workers", "It was declared dead before; nothing was changed.", ok=False)
-    return Done("/workers", f"It is dead, and {done.rescued:,} of its jobs were rescued.")
+        return Done("/workers", "Already marked dead; nothing changed.", ok=False)
+    return Done("/workers", f"Marked dead; {done.rescued:,} of its jobs rescued.")

@@ -1,1 +1,1 @@
-"""The search line of the jobs: what people write, what it means, and finding it at a bounded price."""
+"""The search for jobs: parsing, matching, and finding within a bounded cost."""

@@ -1,4 +1,4 @@
-"""Finds what is searched for. Where jobs must be looked at one by one, at most so many are, and it is said."""
+"""Runs a search. Where jobs must be checked one by one, the number is limited and reported."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .meaning import filter_of, is_exact, matches
 from .query import Search
 
 LOOKED_AT: Final = 2_000
-"""Jobs that are looked at here for one page."""
+"""The maximum number of jobs checked for one page."""
 LOOKED_AT_TO_ACT: Final = 50_000
-"""Jobs that are looked at before an action on all that match."""
+"""The maximum number of jobs checked before an action on all matches."""
 _STRIDE: Final = 500
 
 
@@ -26,13 +26,13 @@ class Found:
 
     jobs: tuple[JobRecord, ...]
     more: str | None
-    """The `before` behind which there may be others; None where all was seen."""
+    """The `before` of the next page; None if there is none."""
     looked: int | None = None
-    """How many were looked at where that was not all; None where an index told."""
+    """The number of jobs checked, if not all were; None if an index answered."""
 
 
 async def find(jobs: Jobs, search: Search, now: int, *, before: str | None, limit: int, payload: bool) -> Found:
-    """The first jobs below `before` that match."""
+    """Return the first matching jobs below `before`."""
     wanted = replace(filter_of(search, now), before=before)
     if is_exact(search):
         page = await jobs.asearch(replace(wanted, limit=limit + 1))
@@ -50,7 +50,7 @@ async def find(jobs: Jobs, search: Search, now: int, *, before: str | None, limi
 
 
 async def find_ids(jobs: Jobs, search: Search, now: int, *, payload: bool, most: int) -> tuple[list[str], bool]:
-    """The ids of all that match, at most so many, and whether these are really all."""
+    """Return the ids of all matches, up to a limit, and whether these are all."""
     found: list[str] = []
     async for job, looked, _ in _each(jobs, filter_of(search, now), LOOKED_AT_TO_ACT):
         if job is not None and matches(job, search, now, payload=payload):
@@ -61,7 +61,7 @@ async def find_ids(jobs: Jobs, search: Search, now: int, *, payload: bool, most:
 
 
 async def _each(jobs: Jobs, wanted: JobFilter, most: int) -> AsyncIterator[tuple[JobRecord | None, int, str]]:
-    """Jobs one by one, each with how many were looked at so far and the place; None where a look found none."""
+    """Yield jobs one by one, with the number checked so far and the position; None where a batch had no match."""
     before, looked = wanted.before, 0
     while looked < most:
         page = await jobs.asearch(replace(wanted, before=before, limit=_STRIDE))

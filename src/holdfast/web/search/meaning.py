@@ -1,4 +1,4 @@
-"""What a search means: what the store's indexes answer, and what each job must be looked at for."""
+"""The meaning of a search: the part that the store's indexes answer, and the part checked job by job."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .query import Search
 from .values import Bound, instant
 
 _LOOKED_INTO: Final = 64 * 1024
-"""Characters of arguments, of a result and of an error that are searched for a text."""
+"""The number of characters of arguments, result and error that are searched for a text."""
 
 
 def filter_of(search: Search, now: int) -> JobFilter:
-    """The part of a search that the store answers by itself."""
+    """Return the part of a search that the store answers."""
     return JobFilter(
         state=search.state,
         label=search.label,
@@ -42,7 +42,7 @@ def filter_of(search: Search, now: int) -> JobFilter:
 
 
 def is_exact(search: Search) -> bool:
-    """Whether the store alone answers it, so that no job must be looked at here."""
+    """Return True if the store alone answers it, so that no job must be checked here."""
     return not (
         search.words
         or len(search.tags) > 1
@@ -54,7 +54,7 @@ def is_exact(search: Search) -> bool:
 
 
 def matches(job: JobRecord, search: Search, now: int, *, payload: bool) -> bool:
-    """Whether a job that the store gave is meant. Without `payload` its arguments and result are not looked into."""
+    """Return True if a job from the store matches. Without `payload` its arguments and result are not searched."""
     return (
         (search.attempts is None or search.attempts.holds(job.attempts))
         and (search.priority is None or search.priority.holds(job.priority))
@@ -66,14 +66,14 @@ def matches(job: JobRecord, search: Search, now: int, *, payload: bool) -> bool:
 
 
 def _least(bound: Bound | None) -> int | None:
-    """The fewest that lie on the right side of a bound, if that says all about it."""
+    """Return the lowest number within a bound, if that describes it completely."""
     if bound is None or bound.side not in (">", ">="):
         return None
     return bound.value + (bound.side == ">")
 
 
 def took(job: JobRecord, now: int) -> int | None:
-    """For how long it runs or ran the last time; None where it has not started, or waits."""
+    """Return its current or last run time; None if it has not started, or waits."""
     if job.state is JobState.RUNNING and job.claimed_at is not None:
         return max(0, now - job.claimed_at)
     if job.started_at is None or job.finished_at is None:
@@ -82,13 +82,13 @@ def took(job: JobRecord, now: int) -> int | None:
 
 
 def tags_of(job: JobRecord) -> list[str]:
-    """A job's tags, as whoever enqueued it gave them."""
+    """Return a job's tags."""
     found = decoded(job.tags)
     return own_tags([str(tag) for tag in found]) if isinstance(found, list) else []
 
 
 def fingerprint_of(job: JobRecord) -> str | None:
-    """The kind of its last error."""
+    """Return the fingerprint of its last error."""
     error = job.error
     return None if error is None else fingerprint(job.task, error).key
 

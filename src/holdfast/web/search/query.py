@@ -1,6 +1,6 @@
-"""The language of the search line: `queue:mail state:failed tag:x "some text"`. Text in, `Search` out, and back.
+"""The search syntax: `queue:mail state:failed tag:x "some text"`. Parses text into a `Search`, and formats it back.
 
-A term is a word, a text in quotes, or a qualifier with a value. Whatever cannot be meant is named in the error.
+A term is a word, a text in quotes, or a qualifier with a value. Errors name the invalid term.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ _PLAIN: Final = re.compile(r"""[^\s"\\:]+""")
 
 
 class BadSearch(InvalidInput):
-    """The search line cannot be read; the message says where and how to mend it."""
+    """The search cannot be parsed; the message says where and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for. What is None is not asked for."""
+    """A parsed search. None means no condition."""
 
     state: str | None = None
     label: str | None = None
-    """delayed, retrying or throttled: ready, and its time has not come."""
+    """delayed, retrying or throttled: ready, but not due yet."""
     queue: str | None = None
     task: str | None = None
     tenant: str | None = None
     reason: str | None = None
     flow: str | None = None
     worker: str | None = None
-    """The id of the worker in whose hands it is."""
+    """The id of the worker that holds it."""
     affinity: str | None = None
-    """What it should find loaded, such as a model."""
+    """Its affinity, such as a model."""
     error: str | None = None
     """The fingerprint of its last error."""
     created_by: str | None = None
-    """Who enqueued it."""
+    """The actor that enqueued it."""
     tags: tuple[str, ...] = ()
-    """It has all of them."""
+    """All of them must match."""
     attempts: Bound | None = None
     priority: Bound | None = None
     took: Bound | None = None
-    """Microseconds that it has run, or ran."""
+    """Its run time in microseconds."""
     since: str | None = None
-    """Made at that instant or after it; "2h" is two hours ago."""
+    """Created at that time or later; "2h" is two hours ago."""
     until: str | None = None
     ended_since: str | None = None
-    """Ended at that instant or after it. With this or the next, those that ended last come first."""
+    """Finished at that time or later. With this or the next, results are ordered by end, latest first."""
     ended_until: str | None = None
     words: tuple[str, ...] = ()
-    """Texts that are in it somewhere."""
+    """Texts that occur anywhere in it."""
 
     def but(self, **changes: Any) -> Search:
-        """The same with something else in it."""
+        """Return a copy with some fields replaced."""
         return replace(self, **changes)
 
     @property
@@ -73,11 +73,11 @@ class Search:
 
 NOTHING: Final = Search()
 KNOWN: Final = tuple("tag" if f.name == "tags" else f.name for f in fields(Search) if f.name != "words")
-"""The qualifiers."""
+"""Return the qualifiers."""
 
 
 def parse(text: str) -> Search:
-    """A search as it was written. BadSearch where it cannot be read."""
+    """Parse a search. Raises BadSearch if it is invalid."""
     if len(text) > MOST:
         raise BadSearch(f"the search has {len(text):,} characters; at most {MOST:,} are read")
     if unseen := _UNSEEN.search(text):
@@ -97,7 +97,7 @@ def parse(text: str) -> Search:
 
 
 def write(search: Search) -> str:
-    """The line that means this, and that `parse` reads as this."""
+    """Format a search so that `parse` returns the same."""
     terms = [f"{name}:{_quoted(str(value))}" for name in KNOWN if (value := getattr(search, name, None)) is not None]
     terms += [f"tag:{_quoted(tag)}" for tag in search.tags]
     return " ".join([*terms, *(_quoted(word) for word in search.words)])
@@ -109,14 +109,14 @@ def _take(found: dict[str, Any], term: re.Match[str]) -> None:
         value = re.sub(r"\\(.)", r"\1", term["quoted"], flags=re.DOTALL)
     if key is None:
         if term["bare"] is not None and _UNSAID.fullmatch(value):
-            raise BadSearch(f'"{value}" has no value; write it right behind the colon, or put the text into quotes')
+            raise BadSearch(f'"{value}" has no value; write it right after the colon, or put the text in quotes')
         _add(found, "words", value)
         return
     name = key.lower()
     if name not in KNOWN:
-        raise BadSearch(f'there is no qualifier "{key}:"; use {", ".join(KNOWN)}, or put the text into quotes')
+        raise BadSearch(f'there is no qualifier "{key}:"; use {", ".join(KNOWN)}, or put the text in quotes')
     if not value:
-        raise BadSearch(f'"{name}:" has no value; write it such as {name}:{_EXAMPLES[name]}')
+        raise BadSearch(f'"{name}:" has no value; write for example {name}:{_EXAMPLES[name]}')
     if name == "tag":
         _add(found, "tags", value)
     elif name in found:
@@ -140,7 +140,7 @@ def _read(name: str, value: str) -> Any:
         if name in ("since", "until", "ended_since", "ended_until"):
             return check_since(value)
     except ValueError:
-        raise BadSearch(f'"{name}:{value}" cannot be read; write it such as {name}:{_EXAMPLES[name]}') from None
+        raise BadSearch(f'"{name}:{value}" is invalid; write for example {name}:{_EXAMPLES[name]}') from None
     if name == "state" and value not in list(JobState):
         raise BadSearch(f"there is no state {value!r}; use one of {', '.join(JobState)}")
     if name == "label" and value not in LATER:
@@ -150,7 +150,7 @@ def _read(name: str, value: str) -> Any:
 
 def _unreadable(text: str, at: int) -> BadSearch:
     rest = text[at : at + 40]
-    return BadSearch(f"a quote is not closed, or something stands right before or behind it: {rest}")
+    return BadSearch(f"a quote is not closed, or there is no space around it: {rest}")
 
 
 def _quoted(value: str) -> str:

@@ -1,4 +1,4 @@
-"""What stands behind the colon of a qualifier where it is more than a name: bounds, lengths of time, instants."""
+"""Values of qualifiers that are more than a name: bounds, durations, times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UNITS: Final = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A number to compare with, and how it was written."""
+    """A number to compare with, and its operator."""
 
     side: Side
     value: int
     text: str
 
     def holds(self, given: int | None) -> bool:
-        """Whether a number lies on the right side; one that is not known does not."""
+        """Return True if a number is within the bound; None never is."""
         if given is None:
             return False
         match self.side:
@@ -48,7 +48,7 @@ class Bound:
 
 
 def read_bound(text: str, read: Callable[[str], int] | None = None) -> Bound:
-    """`5`, `>5`, `<=5`. ValueError where it is none."""
+    """Parse `5`, `>5` or `<=5`. Raises ValueError if invalid."""
     found = _BOUND.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -56,14 +56,14 @@ def read_bound(text: str, read: Callable[[str], int] | None = None) -> Bound:
 
 
 def read_whole(text: str) -> int:
-    """A whole number."""
+    """Parse a whole number."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(text)
     return int(text)
 
 
 def read_length(text: str) -> int:
-    """`30s`, `1.5h`: microseconds."""
+    """Parse `30s` or `1.5h` into microseconds."""
     found = _LENGTH.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -71,13 +71,13 @@ def read_length(text: str) -> int:
 
 
 def check_since(text: str) -> str:
-    """An instant as it was written, if it is one."""
+    """Parse a time, or return None."""
     instant(text, MAX_INSTANT)
     return text
 
 
 def instant(text: str, now: int) -> int:
-    """How long ago, or when: microseconds since 1970. Without a zone it is UTC."""
+    """Parse a duration ago, or a time, into microseconds since 1970. Without a zone it is UTC."""
     if _LENGTH.fullmatch(text):
         return max(0, now - read_length(text))
     at = datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-// Starts what each page has. Every part works on whatever is in the document, and is told of what comes later.
+// Starts the scripts of a page. Each works on the current document, and again on content that is loaded later.
 import { mountCharts } from "./js/charts.js";
 import { watchConfirms } from "./js/confirm.js";
 import { watchCopies } from "./js/copy.js";

@@ -1,1 +1,1 @@
-"""From HTTP to typed functions and back: what the types say is what is checked, and what the document says."""
+"""From HTTP to typed functions and back: the types validate requests and describe the API."""

@@ -1,4 +1,4 @@
-"""A request as a handler sees it: who asks, and of what part of the store."""
+"""A request as a handler sees it: the caller, and the part of the store it may use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_VIEWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What every handler is given first."""
+    """The first argument of every handler."""
 
     app: App
     request: Request
@@ -30,11 +30,11 @@ class Call:
 
     @property
     def client(self) -> App | Scoped:
-        """The store as this caller may see it: all of it, or what is its tenant's."""
+        """The store as this caller may see it: all of it, or its tenant's part."""
         return view_of(self.app, self.identity.tenant) if self.identity.tenant else self.app
 
     def whole(self, what: str) -> App:
-        """The app, for what belongs to no tenant."""
+        """The app, for data that belongs to no tenant."""
         if self.identity.tenant:
             raise BeyondScope(what, self.identity.tenant)
         return self.app
@@ -45,12 +45,12 @@ class Call:
         return self.identity.actor
 
     def may(self, scope: str) -> bool:
-        """Whether this caller may do what needs that scope."""
+        """Return True if the caller has that scope."""
         return self.identity.may(scope)
 
 
 def view_of(app: App, tenant: str) -> Scoped:
-    """A tenant's view, the same for all its callers: those who wait or follow share one look at the store."""
+    """Return a tenant's view, shared by all its callers, so that waits and streams share their queries."""
     views = _VIEWS.setdefault(app, OrderedDict())
     view = views.get(app._tenants.check(tenant))
     if view is None:

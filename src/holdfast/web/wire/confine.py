@@ -1,4 +1,4 @@
-"""A token that is confined to queues or tasks may work, enqueue, and read its jobs by their ids: nothing else."""
+"""Tokens restricted to queues or tasks may run, enqueue, and read their jobs by id: nothing else."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _OF_ONE_JOB: Final = frozenset({"read", "payload", "signal"})
 
 
 async def check_operation(call: Call, operation: Operation, given: Mapping[str, Any]) -> None:
-    """Refuse what a confined caller may not ask for. Workers and new jobs are checked where they are made."""
+    """Reject operations that a restricted caller may not use. Workers and new jobs are checked when created."""
     if not call.identity.is_confined or operation.needs in ("nothing", "work") or operation.confines:
         return
     job_id = given.get("job_id")
     if operation.kind == "page" or operation.needs not in _OF_ONE_JOB or job_id is None:
         raise AccessDenied(
-            f"a token that is confined to queues or tasks cannot do this ({operation.name})",
-            "it may work, enqueue, and read its jobs by their ids; use another token for the rest",
+            f"a token restricted to queues or tasks cannot do this ({operation.name})",
+            "it can run, enqueue, and read jobs by id; use another token for the rest",
         )
     check_job(call.identity, await call.client.jobs.aget(job_id, whole=False))
 
 
 def check_job(identity: Identity, job: JobRecord) -> JobRecord:
-    """The job; for a confined caller one of another queue or task does not exist."""
+    """Return the job; for a restricted caller, jobs of other queues or tasks do not exist."""
     try:
         check_within("queue", job.queue, identity.queues)
         check_within("task", job.task, identity.tasks)

@@ -1,4 +1,4 @@
-"""One request from its path to its answer: find the operation, admit the caller, read, run, answer."""
+"""The handling of one request: find the operation, check permissions, parse, run, respond."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from .reading import read_arguments
 from .router import Router, segments_of
 
 IDENTITY: Final = "holdfast.identity"
-"""Where the guard leaves who asks, in the scope of the request."""
+"""The key under which the guard stores the identity in the request's scope."""
 FORGET: Final = "holdfast.forget"
-"""Where it leaves what makes it ask the store again about a session, which has ended."""
+"""The key of the function that makes the guard look up an ended session again."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_SEGMENTS: Final = 32
 _MOST_NOTED: Final = 200
 
 
-class Face(Protocol):
-    """How answers of one kind look: JSON, or a page."""
+class Renderer(Protocol):
+    """Renders responses and errors of one kind: JSON, or HTML pages."""
 
     async def answer(self, operation: Operation, call: Call, result: Any) -> Response: ...
 
     async def refuse(self, request: Request, refused: Refused) -> Response: ...
 
 
-class JsonFace:
-    """Answers for programs."""
+class JsonRenderer:
+    """Renders responses as JSON."""
 
     async def answer(self, operation: Operation, call: Call, result: Any) -> Response:
         status, headers = operation.status, None
@@ -57,33 +57,38 @@ class JsonFace:
 
 
 class Dispatcher:
-    """An ASGI application of operations. Who asks must already be known: the guard stands before it."""
+    """An ASGI application of operations. The guard in front of it has already identified the caller."""
 
     def __init__(
-        self, app: App, settings: WebSettings, operations: Iterable[Operation], faces: Mapping[Kind, Face], other: Face
+        self,
+        app: App,
+        settings: WebSettings,
+        operations: Iterable[Operation],
+        renderers: Mapping[Kind, Renderer],
+        other: Renderer,
     ) -> None:
         self._app = app
         self._settings = settings
         self._router = Router(operations)
-        self._faces = faces
+        self._renderers = renderers
         self._other = other
-        """What answers where no operation is."""
+        """The application to use where no operation matches."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         identity: Identity | None = scope.get(IDENTITY)
-        # Also while the answer is sent: a stream enqueues its job only then.
+        # Also while the response is sent: a stream enqueues its job only then.
         with creating_as((identity or NOBODY).actor):
             response = await self.respond(request)
             await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
-        """The answer to a request, whatever happens."""
-        face = self._other
+        """Return the response to a request, including error responses."""
+        renderer = self._other
         try:
             methods, values = self._find(request.scope)
             operation = _pick(methods, request.method)
-            face = self._faces[operation.kind]
+            renderer = self._renderers[operation.kind]
             call = Call(self._app, request, await self._admitted(operation, request), self._settings)
             limit = self._limit(operation)
             given = await read_arguments(operation, request, values, limit, self._settings.request_seconds)
@@ -93,26 +98,26 @@ class Dispatcher:
             except (AccessDenied, BadHandle):
                 await self._note(operation, request, call.identity)
                 raise
-            return result if isinstance(result, Response) else await face.answer(operation, call, result)
+            return result if isinstance(result, Response) else await renderer.answer(operation, call, result)
         except Exception as error:
-            return await face.refuse(request, refusal_of(error))
+            return await renderer.refuse(request, refusal_of(error))
 
     def _limit(self, operation: Operation) -> int:
-        """Bytes that the body of an operation may have."""
+        """Return the maximum size of an operation's body."""
         settings = self._settings
         if operation.bulk:
             return settings.bulk_limit
         return min(settings.small_limit, settings.body_limit) if operation.small else settings.body_limit
 
     def find(self, path: str) -> tuple[Operation, list[str]] | None:
-        """The operation that answers GET for a path below this application, and the values in its path."""
+        """Return the operation that handles GET for a path below this application, and its path parameters."""
         found = self._router.find(path)
         return (found[0]["GET"], found[1]) if found is not None and "GET" in found[0] else None
 
     def _find(self, scope: Scope) -> tuple[dict[str, Operation], list[str]]:
         found = self._router.find(path_below(scope))
         if found is None:
-            raise Refused(404, "not_found", "there is nothing at this address")
+            raise Refused(404, "not_found", "not found")
         return found
 
     async def _admitted(self, operation: Operation, request: Request) -> Identity:
@@ -120,21 +125,21 @@ class Dispatcher:
         if operation.needs == "nothing":
             return identity or NOBODY
         if identity is None:
-            raise Refused(401, "unauthenticated", "this needs a token", {"www-authenticate": "Bearer"})
+            raise Refused(401, "unauthenticated", "a token is required", {"www-authenticate": "Bearer"})
         if not identity.may(operation.needs):
             await self._note(operation, request, identity)
-            raise Refused(403, "forbidden", f"this needs the scope {operation.needs!r}, which {identity.name} has not")
+            raise Refused(403, "forbidden", f"Missing scope: {operation.needs}")
         return identity
 
     async def _note(self, operation: Operation, request: Request, identity: Identity) -> None:
-        """An attempt to act beyond one's role is on record; looking is not acting."""
+        """Audit an attempt to act without permission; reads are not audited."""
         if operation.method not in SAFE:
             target = f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
             await self._app.access.anote(identity.actor, "access.refused", target)
 
 
 def path_below(scope: Scope) -> str:
-    """The path below where this application is mounted, still quoted: a name may contain a quoted slash."""
+    """Return the path below the mount point, still quoted: a name may contain a quoted slash."""
     raw: bytes | None = scope.get("raw_path")
     path = raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
     return _below(path, scope.get("root_path", ""))
@@ -145,7 +150,7 @@ def _below(path: str, root: str) -> str:
     mounted = [part for part in root.split("/") if part]
     segments = segments_of(path)[len(mounted) :]
     if len(segments) > _MOST_SEGMENTS:
-        raise Refused(404, "not_found", "there is nothing at this address")
+        raise Refused(404, "not_found", "not found")
     return "/" + "/".join(segments)
 
 

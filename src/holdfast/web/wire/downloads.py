@@ -1,4 +1,4 @@
-"""Bytes for download: which range of them is asked for, and the headers that keep a browser from showing them."""
+"""Downloads: byte ranges, and the headers that keep a browser from displaying the content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Span:
 
 
 def download_headers(name: str, etag: str) -> dict[str, str]:
-    """What a download says of itself. What is stored may be a page of anybody's making: it is saved, not shown."""
+    """Return the headers of a download. Stored content may be a hostile page: it is saved, not displayed."""
     plain = _UNSAFE.sub("_", name)
     return {
         "content-disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
@@ -34,15 +34,15 @@ def download_headers(name: str, etag: str) -> dict[str, str]:
 
 
 def is_known(headers: Mapping[str, str], etag: str) -> bool:
-    """Whether the caller has it."""
+    """Return True if the caller already has it."""
     given = [one.strip().removeprefix("W/") for one in headers.get("if-none-match", "").split(",")]
     return etag in given or given == ["*"]
 
 
 def span_of(headers: Mapping[str, str], size: int, etag: str) -> Span | None:
-    """The range that is asked for; None is the whole, as it is where several are asked for or none can be read.
+    """Return the requested range; None for the whole, as for several ranges or an invalid one.
 
-    Refused with 416 where it begins behind the end.
+    Raises a 416 error if it begins after the end.
     """
     match = _RANGE.fullmatch(headers.get("range", "").strip())
     if match is None or not any(match.groups()) or headers.get("if-range", etag) != etag:
@@ -55,5 +55,7 @@ def span_of(headers: Mapping[str, str], size: int, etag: str) -> Span | None:
         if last and int(last) < start:
             return None
     if start >= size or start >= end:
-        raise Refused(416, "range_not_satisfiable", f"there are {size:,} bytes", {"content-range": f"bytes */{size}"})
+        raise Refused(
+            416, "range_not_satisfiable", f"the artifact has {size:,} bytes", {"content-range": f"bytes */{size}"}
+        )
     return Span(start, end - start)

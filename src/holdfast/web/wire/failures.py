@@ -1,4 +1,4 @@
-"""Which status each error has, and what of it the outside may know."""
+"""The HTTP status of each error, and the part of its message that clients may see."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ...errors import (
 
 logger: Final = logging.getLogger("holdfast.web")
 
-# The first that fits: what is special before its family.
+# The first match counts: special errors before their families.
 _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (AccessDenied, 403),
     (BeyondScope, 403),
@@ -45,12 +45,12 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (ConfigError, 422),
     (StorageError, 503),
 )
-_STORE: Final = "the store cannot serve this now; try again, and look into the server's log"
-_BROKEN: Final = "something went wrong here; the server's log has the details"
+_STORE: Final = "the store is unavailable; try again, and check the server's log"
+_BROKEN: Final = "internal error; see the server's log"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong. `code` stays as it is over versions; `message` is for people."""
+    """An error. `code` is stable across versions; `message` is for people."""
 
     code: str
     message: str
@@ -58,13 +58,13 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
-    """The answer of whatever did not succeed."""
+    """The body of every error response."""
 
     error: Problem
 
 
 class Refused(Exception):
-    """The request ends here, with this status."""
+    """Ends the request with this status."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class Refused(Exception):
 
 
 def refusal_of(error: Exception) -> Refused:
-    """An error as the outside may see it. What the store or the code said stays in the log."""
+    """Return an error as clients may see it. Messages of the store or the code stay in the log."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, StorageError) or not isinstance(error, HoldfastError):
@@ -91,13 +91,13 @@ def _hidden(error: Exception) -> Refused:
     if not isinstance(error, StorageError) or isinstance(error, Corruption):
         return Refused(500, "internal", _BROKEN)
     refused = Refused(503, error.code, _STORE, {"retry-after": "1"})
-    # Whether it was done is not known: to do it again blindly is the caller's decision.
+    # It is unknown whether it was done: repeating it is the caller's decision.
     refused.problem = Problem(error.code, _STORE, error.retryable and not isinstance(error, OutcomeUnknown))
     return refused
 
 
 def error_response(refused: Refused) -> Response:
-    """The refusal as JSON."""
+    """Return the error as JSON."""
     return Response(
         msgspec.json.encode(ErrorAnswer(refused.problem)),
         refused.status,

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from the types that check the requests."""
+"""The OpenAPI 3.1 document, generated from the types that validate requests."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .operation import Group, Operation
 
 _REF: Final = "#/components/schemas/{name}"
 _REFUSALS: Final = {
-    400: "The request does not fit this document",
-    401: "A token is needed",
-    403: "This token may not do that",
-    404: "There is nothing of that name",
-    409: "What the store holds forbids it",
+    400: "The request does not match this document",
+    401: "A token is required",
+    403: "The token lacks the scope",
+    404: "Not found",
+    409: "Conflict with the current state",
     413: "The body is too large",
-    415: "The body is of another type",
-    422: "The values fit this document, but cannot be taken",
-    429: "Too much at once; try again later",
-    503: "The store cannot serve this now",
+    415: "Unsupported content type",
+    422: "Invalid values",
+    429: "Too many requests; try again later",
+    503: "The store is unavailable",
 }
 
 
 def document(groups: Sequence[Group]) -> dict[str, Any]:
-    """The document of all operations in these groups."""
+    """Return the document of all operations in these groups."""
     operations = [operation for group in groups for operation in group.operations]
     types = list(_types(operations))
     schemas, components = msgspec.json.schema_components([type_ for type_, _ in types], ref_template=_REF)
@@ -101,11 +101,12 @@ def _query(operation: Operation, schema_of: dict[str, Any]) -> list[dict[str, An
 
 
 def _headers(operation: Operation) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in operation.heeds]
+    schema = {"type": "string"}
+    return [{"name": n, "in": "header", "required": False, "schema": schema} for n in operation.request_headers]
 
 
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query cannot carry null: a field that may be left out is described by what it may be."""
+    """Return a field's schema without null, which a query cannot carry."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     if len(choices) != 1 or "anyOf" not in schema:
         return schema

@@ -1,4 +1,4 @@
-"""Operations: typed functions with a method and a path. A group gathers those that are about one thing."""
+"""Operations: typed functions with a method and a path, gathered in groups."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Needs: TypeAlias = ScopeName | Literal["nothing"]
 T = TypeVar("T")
 
 _WITHOUT_VALUES: Final = ("nothing", "operate", "admin")
-"""What bodies need that hold no arguments or results, unless their operation says otherwise."""
+"""The maximum body size without arguments or results, unless the operation sets another."""
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?::path)?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
-    """An answer with another status than usual, or with headers."""
+    """A response with another status, or with headers."""
 
     value: T
     status: int = 200
@@ -36,7 +36,7 @@ class Answered(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing that can be asked for. The types of `query`, `body` and `answer` check it, and describe it."""
+    """One operation. The types of `query`, `body` and `answer` validate and describe it."""
 
     name: str
     tag: str
@@ -49,31 +49,31 @@ class Operation:
     summary: str
     description: str
     places: tuple[tuple[str, Any], ...]
-    """The parts of the path that are arguments, with their types."""
+    """The path parameters with their types."""
     query: Any = None
     body: Any = None
     form: Any = None
     answer: Any = None
     media: str = "application/json"
     bulk: bool = False
-    """Whether its body may be as large as that of many jobs."""
+    """True if its body may be as large as one with many jobs."""
     small: bool = False
-    """Whether its body holds no more than names, numbers and a reason, or comes from anybody."""
+    """True if its body holds only names, numbers and a reason, or comes from anonymous callers."""
     also: tuple[int, ...] = ()
-    """Other statuses under which it gives the same kind of answer."""
-    heeds: tuple[str, ...] = ()
-    """Headers of the request that matter to it."""
+    """Other statuses with the same kind of response."""
+    request_headers: tuple[str, ...] = ()
+    """Request headers it uses."""
     confines: bool = False
-    """Whether it checks itself what a caller may do that is confined to queues or tasks."""
+    """True if it checks the permissions of callers restricted to queues or tasks itself."""
     streams: bool = False
-    """Whether it answers by server-sent events where that is asked for."""
+    """True if it can respond with server-sent events."""
     besides: tuple[tuple[int, str], ...] = ()
-    """Statuses that others do not have, and what they mean."""
+    """Additional statuses, with their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Operations about one thing, under one heading of the document."""
+    """A group of operations, under one heading of the document."""
 
     tag: str
     about: str = ""
@@ -108,7 +108,7 @@ def _operation(group: Group, method: str, path: str, handler: Handler, how: dict
     placeholders = _PLACEHOLDER.findall(path)
     answer = hints.pop("return", None)
     if get_origin(answer) is UnionType and Response in get_args(answer):
-        # Data, or where the caller asks for it an answer of another kind.
+        # Data, or another kind of response if the caller asks for it.
         (answer,) = [part for part in get_args(answer) if part is not Response]
     if get_origin(answer) is Answered:
         (answer,) = get_args(answer)

@@ -1,4 +1,4 @@
-"""Reads what a request brings into the types that its operation names. What does not fit is refused by name."""
+"""Parses requests into the types that their operations name. Errors name the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_LENGTH: Final = 20
 
 
 async def read_arguments(operation: Operation, request: Request, values: list[str], limit: int, seconds: float) -> Any:
-    """The keyword arguments of an operation's handler."""
+    """Return the keyword arguments of an operation's handler."""
     given: dict[str, Any] = {}
     for (name, type_), value in zip(operation.places, values, strict=True):
         given[name] = _place(name, type_, value)
@@ -41,7 +41,7 @@ async def read_arguments(operation: Operation, request: Request, values: list[st
 
 
 def read_query(type_: Any, query: bytes) -> Any:
-    """A query as a Struct: fields that are lists take each value of their name, others the only one."""
+    """Parse a query into a Struct: list fields take every value of their name, others exactly one."""
     return _fields(type_, _pairs(query), "the query")
 
 
@@ -67,7 +67,7 @@ async def _body(type_: Any, request: Request, limit: int, seconds: float) -> Any
 
 
 def _with_whole_numbers(type_: Any, data: bytes) -> Any:
-    """Once more, with 2.0 as 2: the document says integer, and to JSON the two are one number."""
+    """Parse again with 2.0 as 2: the document says integer, and in JSON the two are one number."""
     try:
         return msgspec.convert(_whole(msgspec.json.decode(data)), type_)
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
@@ -88,10 +88,10 @@ async def _form(type_: Any, request: Request, limit: int, seconds: float) -> Any
 
 
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:
-    """The whole body, if it is not too large and does not take too long to come."""
+    """Read the whole body, if it is not too large and arrives in time."""
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH and int(length) > limit:
-        raise Refused(413, "too_large", f"the body has {int(length):,} bytes; at most {limit:,} are taken")
+        raise Refused(413, "too_large", f"the body has {int(length):,} bytes; at most {limit:,} are allowed")
     try:
         async with asyncio.timeout(seconds):
             return await _collect(request, limit)
@@ -105,7 +105,7 @@ async def _collect(request: Request, limit: int) -> bytes:
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            raise Refused(413, "too_large", f"the body has more than the {limit:,} bytes that are taken")
+            raise Refused(413, "too_large", f"the body is larger than the allowed {limit:,} bytes")
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -124,7 +124,7 @@ def _pairs(text: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError as wrong:
-        raise Refused(400, "invalid", f"the query or form cannot be read: {wrong}") from wrong
+        raise Refused(400, "invalid", f"invalid query or form: {wrong}") from wrong
 
 
 def _fields(type_: Any, pairs: list[tuple[str, str]], what: str) -> Any:
@@ -160,7 +160,7 @@ def _lists_of(type_: Any) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _typed(type_: Any) -> dict[str, frozenset[Any]]:
-    """The fields that are not any text, with what they may be."""
+    """Return the fields that are not free text, with their types."""
     parts = {field.encode_name: frozenset(_parts(field.type)) for field in msgspec.structs.fields(type_)}
     return {name: found for name, found in parts.items() if str not in found}
 
@@ -177,7 +177,9 @@ def _parts(type_: Any) -> Iterator[Any]:
 
 
 def _is_no_text_of(value: str, parts: frozenset[Any]) -> bool:
-    """What would be taken for null, for no number, or for an instant in seconds: a query has none of these."""
+    """Return True for a text that would be parsed as null, a non-number or a time in seconds: a query has none of
+    these.
+    """
     if value.lower() in ("null", "nan", "inf", "-inf", "infinity", "-infinity"):
         return True
     return datetime in parts and value.lstrip("+-")[:5].count("-") == 0

@@ -1,4 +1,4 @@
-"""Finds the operation for a path. A tree of segments: the number of operations does not matter."""
+"""Finds the operation for a path, in a tree of segments: the number of operations does not matter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Router:
             node.methods[operation.method] = operation
 
     def find(self, path: str) -> tuple[dict[str, Operation], list[str]] | None:
-        """The operations of a path by method, and what stands in its placeholders; None where nothing is."""
+        """Return the operations of a path by method, and its path parameters; None if there are none."""
         values: list[str] = []
         found = self._root.find(segments_of(path), values)
         return (found.methods, values) if found is not None and found.methods else None

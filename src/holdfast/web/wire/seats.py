@@ -1,7 +1,7 @@
-"""Who follows something: at most so many at once in this process, and each only as long as he is who he was.
+"""A limit on open streams and live pages in this process, and a repeated check of their callers.
 
-Every answer that goes on for long takes a seat here, pages and streams alike. Whose token was revoked or whose session
-ended is found out by one task for all of them, which asks once for each way in and not once for each stream.
+Every long response takes a seat here, pages and streams alike. One task finds revoked tokens and ended sessions, with
+one lookup per identity rather than one per stream.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .failures import Refused
 logger: Final = logging.getLogger("holdfast.web")
 
 SEATS: Final = "holdfast.seats"
-"""Where the guard leaves them, in the scope of the request."""
+"""The key under which the guard stores the seats in the request's scope."""
 _SHARE: Final = 2
 _VOUCHES: Final = ("authorization", "cookie")
 
 
 @dataclass(eq=False)
 class Seat:
-    """One that is taken. `over` is set when its caller is no longer who he was."""
+    """A taken seat. `over` is set when its caller is no longer authenticated."""
 
     connection: HTTPConnection
     identity: Identity | None
@@ -38,7 +38,7 @@ class Seat:
 
 
 class Seats:
-    """`identify` says who a request comes from, `every` how many seconds later that is asked again."""
+    """`identify` returns the identity of a request; `every` is the interval of the check in seconds."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Seats:
         self._most = most
         self._identify = identify
         self._every = every
-        # What the program around us goes by is its own matter: two requests with the same headers may differ.
+        # A host application may use anything: two requests with the same headers may differ.
         self._each_alone = each_alone
         self._taken: set[Seat] = set()
         self._asking: asyncio.Task[None] | None = None
@@ -61,7 +61,7 @@ class Seats:
         return len(self._taken)
 
     def take(self, scope: Scope, identity: Identity | None) -> Seat:
-        """A seat for this request; refused where all are taken."""
+        """Take a seat for this request; rejected if all are taken."""
         if len(self._taken) >= self._most or self._has_enough(identity):
             raise Refused(
                 503, "too_many_viewers", "too many pages and streams are open; try again later", {"retry-after": "30"}
@@ -80,7 +80,7 @@ class Seats:
             self._asking = None
 
     def _has_enough(self, identity: Identity | None) -> bool:
-        """One token cannot take the seats of all others; a machine's only user may take them all."""
+        """Limit the seats of one token, so that it cannot take all; a single local user may take them all."""
         if identity is None or identity.token_id is None:
             return False
         return sum(seat.identity == identity for seat in self._taken) >= max(1, self._most // _SHARE)
@@ -105,9 +105,9 @@ class Seats:
         try:
             return await self._identify(seat.connection) == seat.identity
         except (StorageError, QueueFull) as error:
-            # A store that is away shows nothing to anybody; whoever follows it is asked when it is back.
-            logger.debug("who follows a stream could not be asked: %s", error)
+            # An unavailable store shows nothing to anyone; callers are checked when it is back.
+            logger.debug("the callers of open streams could not be checked: %s", error)
             return True
         except Exception as error:
-            logger.log(logging.DEBUG if isinstance(error, Refused) else logging.ERROR, "a stream ends: %s", error)
+            logger.log(logging.DEBUG if isinstance(error, Refused) else logging.ERROR, "closing a stream: %s", error)
             return False

@@ -1,7 +1,7 @@
-"""Server-sent events: lines of text that a browser reads as they come, and asks for again by the last id it saw.
+"""Server-sent events: a stream of text that a browser resumes by the last id it received.
 
-Whoever asks for such an answer takes a seat, loses it when he is no longer who he was, and is let go when he does not
-read: of what was said to him, no more is in memory than one event and what the network holds.
+Each stream takes a seat, loses it when its caller is no longer authenticated, and ends when the client does not read:
+no more than one event and the network's buffers are held in memory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MEDIA: Final = "text/event-stream"
 _QUIET: Final = 15.0
 _PING: Final = b": quiet\n\n"
 _STUCK: Final = 30.0
-"""Seconds until somebody who reads nothing is let go."""
+"""Seconds after which a client that reads nothing is disconnected."""
 _FAREWELL: Final = 2.0
-_OVER: Final = Refused(401, "unauthenticated", "the token or session is no longer good")
+_OVER: Final = Refused(401, "unauthenticated", "the token or session is no longer valid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,29 @@ class Said:
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether the caller asks for events, by name."""
+    """Return True if the caller accepts server-sent events, by name."""
     return any(one.partition(";")[0].strip().lower() == MEDIA for one in request.headers.get("accept", "").split(","))
 
 
 def last_id(request: Request) -> str | None:
-    """The last event that the caller saw before it was cut off."""
+    """Return the id of the last event the caller received before it was disconnected."""
     return request.headers.get("last-event-id") or None
 
 
 Source: TypeAlias = "AsyncIterator[Said | bytes] | AsyncIterator[Said] | AsyncIterator[bytes]"
-"""Events, or what several readers share already encoded."""
+"""Events, or shared events that are already encoded."""
 
 
 def stream(source: Source) -> Streaming:
-    """An answer that goes on as long as its source, with a sign of life when that is quiet.
+    """A response that lasts as long as its source, with a heartbeat while that is quiet.
 
-    What goes wrong on the way is told by an event `problem`; the reader comes again with the last id it saw.
+    Errors are sent as an event `problem`; the client reconnects with the last id it received.
     """
     return Streaming(source)
 
 
 class Streaming(StreamingResponse):
-    """The answer. Asked for by HEAD, it is its headers."""
+    """Return the response; for HEAD, only its headers."""
 
     def __init__(self, source: Source) -> None:
         super().__init__((), media_type=MEDIA, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
@@ -105,7 +105,7 @@ class Streaming(StreamingResponse):
             await _say_last(send, _problem(_OVER))
 
     async def _speak(self, send: Send) -> None:
-        """To the end of the source, or until he has read nothing for too long."""
+        """Send until the source ends, or the client has read nothing for too long."""
         try:
             async for piece in _alive(self._source):
                 async with asyncio.timeout(_STUCK):

@@ -1,4 +1,4 @@
-// Charts over time. What they show is in data-chart; the colours come from the style sheets.
+// Charts over time. The data is in data-chart; the colours come from the style sheets.
 import { legend } from "./legend.js";
 import { steps, writer } from "./units.js";
 
@@ -101,7 +101,7 @@ function room(_, labels) {
   return 12 + 6.5 * Math.max(1, ...(labels ?? []).map((label) => label.length));
 }
 
-// Half a bar stands out on each side.
+// Half a bar extends beyond each side.
 function around(data, first, last) {
   const half = data.kind === "bars" ? (data.x[1] - data.x[0]) / 2 : 0;
   return [first - half, last + half];
@@ -115,7 +115,7 @@ function colourOf(figure, name) {
   return colour;
 }
 
-// Stacked series lie on each other; what is written stays what was given.
+// Stacked series are drawn on top of each other; the labels show the original values.
 function columns(data) {
   if (data.kind !== "stack") return [data.x, ...data.series.map((series) => series.values)];
   const sums = data.x.map(() => 0);
@@ -135,7 +135,7 @@ function times(_, splits, __, ___, step) {
   return splits.map((at) => format.format(at * 1000));
 }
 
-// The chosen window goes into the address, where it can be shared and undone with "back".
+// The selected window goes into the URL, where it can be shared and undone with "back".
 function chooseWindow(chart) {
   if (chart.select.width < 8) return;
   const at = (pixels) => String(Math.round(chart.posToVal(pixels, "x") * 1e6));

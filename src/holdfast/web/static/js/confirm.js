@@ -1,5 +1,5 @@
-// Asks before a form acts, with a reason where one is wanted. Without this script the server asks on a page of its own,
-// but only before what is hard to undo.
+// Asks for confirmation before a form acts, with a reason if needed. Without this script the server shows a confirmation
+// page, but only for actions that are hard to undo.
 import { chosen } from "./selection.js";
 
 export function watchConfirms() {
@@ -21,7 +21,7 @@ function ask(event) {
   dialog.showModal();
 }
 
-// What is confirmed is what was asked: the page may change while the question is open, and its forms with it.
+// A copy of the form is sent: the page and its forms may change while the dialog is open.
 function copy(form, submitter) {
   const meant = document.createElement("form");
   meant.method = form.method;
@@ -42,7 +42,7 @@ function fill(dialog, asked, count) {
   area.required = asked.confirmReason === "required";
   into("reason").hidden = !asked.confirmReason;
   const button = into("go");
-  button.textContent = asked.confirmGo || "Go on";
+  button.textContent = asked.confirmGo || "Continue";
   button.className = `button ${asked.confirmDanger === undefined ? "button-main" : "button-danger"}`;
 }
 

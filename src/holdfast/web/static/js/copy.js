@@ -9,7 +9,7 @@ export function watchCopies() {
       await navigator.clipboard.writeText(button.dataset.copy);
       done(button);
     } catch {
-      toast("The browser did not let us copy; select the text instead.", "bad");
+      toast("Copying failed; select the text instead.", "bad");
     }
   });
 }

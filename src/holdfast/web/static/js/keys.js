@@ -1,4 +1,4 @@
-// The keyboard: g and a letter goes somewhere, / searches, ? helps, j and k walk rows, x chooses, Enter opens.
+// Keyboard shortcuts: g and a letter opens a page, / searches, ? shows help, j and k move between rows, x selects, Enter opens.
 import { clear } from "./selection.js";
 
 const PATIENCE = 1200;
@@ -18,7 +18,7 @@ export function watchKeys() {
   });
 }
 
-// An act answers something where it did something.
+// An action returns a value if it did something.
 const ACTS = {
   g: (event) => (prefix.at = event.timeStamp),
   "/": () => focus(document.querySelector("[data-search]") ?? document.querySelector("[data-find]")),
@@ -61,7 +61,7 @@ function walk(step) {
   here()?.classList.remove("at");
   next.classList.add("at");
   next.scrollIntoView({ block: "nearest" });
-  // What reads the screen follows the focus, not our mark.
+  // Screen readers follow the focus, not our highlight.
   next.tabIndex = -1;
   next.focus({ preventScroll: true });
   return true;

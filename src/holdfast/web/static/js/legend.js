@@ -41,7 +41,7 @@ function key(series, i, chart) {
   return { button, value };
 }
 
-// A piece of the line as it is drawn: its dashes tell it apart where its colour does not.
+// A sample of the line: its dashes distinguish it where its colour does not.
 function swatch(dash) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 14 8");

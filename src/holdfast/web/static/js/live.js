@@ -1,9 +1,9 @@
-// One connection for the whole page. It is closed while nobody looks, and comes back with growing patience.
+// One connection for the whole page. It is closed while the page is hidden, and reconnects with growing delays.
 import { become } from "./morph.js";
 
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30000;
-const WORDS = { on: "Live", wait: "Connecting", off: "Not connected", none: "" };
+const WORDS = { on: "Live", wait: "Connecting", off: "Disconnected", none: "" };
 
 const line = { source: null, wait: FIRST_WAIT, timer: 0, mount: () => {} };
 const newest = new Map();
@@ -15,7 +15,7 @@ export function followPage(mount) {
   // A page kept for "back" must not hold a connection.
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", (event) => event.persisted && open());
-  // What was held back while the reader had something in hand; only changes are sent, so it would not come again.
+  // Updates held back while the user was editing; only changes are sent, so they would not come again.
   document.addEventListener("holdfast:let-go", (event) => {
     const id = event.target.closest("[data-live-id]")?.dataset.liveId;
     if (newest.has(id)) receive({ id, html: newest.get(id) });
@@ -41,7 +41,7 @@ function again() {
   close();
   show("off");
   if (document.hidden) return;
-  // Spread out, so that a restarted server is not met by all pages at once.
+  // With jitter, so that all pages do not reconnect to a restarted server at once.
   line.timer = setTimeout(open, line.wait * (0.75 + Math.random() / 2));
   line.wait = Math.min(line.wait * 2, LONGEST_WAIT);
 }

@@ -1,5 +1,5 @@
-// Makes an element's content like given HTML by changing what differs. What the reader holds stays his: the focus,
-// an open <details>, a ticked box, a half-written field, a scrolled table.
+// Updates an element to match given HTML by changing only the differences. The user's state is kept: the focus,
+// an open <details>, a checked box, a half-written field, a scrolled table.
 
 export function become(element, html) {
   const focused = document.activeElement;
@@ -9,7 +9,7 @@ export function become(element, html) {
   const only = template.content.children.length === 1 ? template.content.firstElementChild : null;
   const isSelf = only?.dataset?.liveId !== undefined && only.dataset.liveId === element.dataset.liveId;
   mergeChildren(element, isSelf ? only : template.content);
-  // A row that moved has lost the focus on its way.
+  // A moved row has lost the focus.
   if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
 }
 
@@ -35,7 +35,7 @@ function mergeChildren(now, wanted) {
   }
 }
 
-// First, as what stands in the way of others would make them move.
+// Removed first, so that the other nodes need not move.
 function dropGone(kept, wanted) {
   for (const [key, child] of kept) {
     if (wanted.has(key) || isHeld(child)) continue;
@@ -74,14 +74,14 @@ function merge(now, wanted) {
     return;
   }
   if (now.hasAttribute("data-live-keep") || now === document.activeElement && "value" in now && now.type !== "submit") return;
-  // Its text is ours while the instant is the same.
+  // The script keeps the text current while the time is the same.
   if (now.nodeName === "TIME" && now.dateTime === wanted.dateTime) return;
   mergeAttributes(now, wanted);
   if (now.classList.contains("chart")) return;
   mergeChildren(now, wanted);
 }
 
-// These belong to the reader or to our scripts, not to the server.
+// Set by the user or by our scripts, not by the server.
 const OURS = new Set(["open", "tabindex", "data-chosen", "data-mounted", "data-exact", "data-some", "data-done"]);
 
 function mergeAttributes(now, wanted) {

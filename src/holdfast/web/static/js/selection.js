@@ -1,4 +1,4 @@
-// Choosing rows: one by one, a range with Shift, the page, or all that match the filter.
+// Selecting rows: one by one, a range with Shift, the page, or all that match the filter.
 
 export function watchSelections(root) {
   for (const form of root.querySelectorAll("[data-bulk]")) {
@@ -27,7 +27,7 @@ function mount(form) {
     choose(form, "matching");
   });
   form.querySelector("[data-bulk-none]").addEventListener("click", () => clear(form));
-  // A browser restores ticks after "back".
+  // A browser restores checked boxes after "back".
   window.addEventListener("pageshow", () => show(form));
 }
 
@@ -36,7 +36,7 @@ export function clear(form) {
   choose(form, "chosen");
 }
 
-// How many, in words: "3", or "about 12 400".
+// The count as text: "3", or "~12 400".
 export function chosen(form) {
   return form.elements.scope.value === "matching" ? matching(form) : String(picks(form).filter((box) => box.checked).length);
 }
@@ -44,7 +44,7 @@ export function chosen(form) {
 function matching(form) {
   const { total, about } = form.dataset;
   if (total === undefined) return "all";
-  return (about === undefined ? "" : "about ") + Number(total).toLocaleString("en").replaceAll(",", "\u202f");
+  return (about === undefined ? "" : "~") + Number(total).toLocaleString("en").replaceAll(",", "\u202f");
 }
 
 function choose(form, scope) {
@@ -78,17 +78,17 @@ function show(form) {
 
 function tell(form, some, all, here) {
   const { total, noun } = form.dataset;
-  const written = matching(form);
+  const number = total === undefined ? "all" : `all ${matching(form)}`;
   const count = form.querySelector("[data-bulk-count]");
-  const text = all ? `${written} ${noun} that match` : some ? `${some} chosen` : "None chosen";
+  const text = all ? `${number} matching ${noun} selected` : `${some} selected`;
   if (count.textContent !== text) count.textContent = text;
   const every = form.querySelector("[data-bulk-all]");
   every.hidden = all || some === 0 || some < here || (total !== undefined && Number(total) <= here);
-  every.textContent = `Choose ${written} that match`;
+  every.textContent = `Select ${number} matching`;
   form.querySelector("[data-bulk-none]").hidden = some === 0;
   for (const act of form.querySelectorAll("[data-bulk-act]")) act.disabled = some === 0;
   form.querySelector(".toolbar").toggleAttribute("data-some", some > 0);
-  // Rows that move away under the pointer cannot be chosen: while there is a choice, they stay as they are.
+  // Rows that move under the pointer cannot be selected: while rows are selected, the list is not updated.
   const table = form.querySelector(".table-wrap");
   const was = table?.hasAttribute("data-live-keep");
   table?.toggleAttribute("data-live-keep", some > 0);

@@ -1,6 +1,6 @@
-// Follows what a job says: frames are appended as text. Closed while the page is hidden, and taken up where it was left.
+// Follows a job's output: frames are appended as text. Closed while the page is hidden, then resumed.
 const MOST = 5000;
-const WORDS = { wait: "Connecting", on: "Live", off: "Trying again", end: "Ended" };
+const WORDS = { wait: "Connecting", on: "Live", off: "Reconnecting", end: "Ended" };
 
 const box = document.querySelector("[data-stream]");
 const line = { source: null, cursor: box?.dataset.cursor ?? "" };
@@ -50,7 +50,7 @@ function add(frame) {
 }
 
 function words(frame) {
-  if (frame.control) return frame.kind === "superseded" ? "\n— what was said before no longer counts —\n" : "\n— some of it is gone —\n";
+  if (frame.control) return frame.kind === "superseded" ? "\n— a new attempt started; the output above is superseded —\n" : "\n— some output was lost —\n";
   if (frame.base64 !== undefined) return `[${Math.floor((frame.base64.length * 3) / 4)} bytes]`;
   return typeof frame.data === "string" ? frame.data : `${JSON.stringify(frame.data)}\n`;
 }

@@ -1,4 +1,4 @@
-// The theme: as the system has it, light, or dark; kept in this browser.
+// The theme: system, light or dark; stored in this browser.
 const KEY = "holdfast-theme";
 
 export function watchTheme() {
@@ -7,7 +7,7 @@ export function watchTheme() {
     const button = event.target.closest("[data-theme-set]");
     if (button) choose(button.dataset.themeSet);
   });
-  // Another tab may have chosen.
+  // Another tab may have changed it.
   window.addEventListener("storage", (event) => {
     if (event.key === KEY) apply(event.newValue);
   });
@@ -19,7 +19,7 @@ function choose(theme) {
     if (theme === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // It holds for this page alone then.
+    // Without storage it applies to this page only.
   }
   apply(theme);
 }
@@ -38,7 +38,7 @@ function show() {
   }
 }
 
-// Charts draw on a canvas, which knows nothing of style sheets.
+// Charts draw on a canvas, which ignores style sheets.
 function tell() {
   document.dispatchEvent(new Event("holdfast:theme"));
 }

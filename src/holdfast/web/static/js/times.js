@@ -1,10 +1,10 @@
-// Instants as readers say them, in their own zone; the exact one is in the title. Ages run on.
+// Times relative to now, in the user's zone; the exact time is in the title. They are kept current.
 const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const STEPS = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 
-// The server's clock rules: a laptop that is a minute late must not show jobs that start in the future.
+// Based on the server's clock: a laptop that is a minute late must not show jobs that start in the future.
 const skew = { ms: 0 };
 
 export function writeTimes(root) {

@@ -1,4 +1,4 @@
-// Short messages in a corner, read out by screen readers. They go by themselves, but not from under the pointer.
+// Short messages in a corner, read out by screen readers. They disappear after a while, but not under the pointer.
 const STAY = 6000;
 
 export function toast(text, tone = "info") {
@@ -18,7 +18,7 @@ export function settleToasts() {
 
 function settle(box) {
   box.append(closer(box));
-  // What went wrong stays until it was read.
+  // Errors stay until they are dismissed.
   if (box.classList.contains("is-bad")) return;
   let timer = setTimeout(() => box.remove(), STAY);
   box.addEventListener("pointerenter", () => clearTimeout(timer));

@@ -1,4 +1,4 @@
-// How the figures of a chart are written, by their unit.
+// Formats the figures of a chart by their unit.
 import { length } from "./times.js";
 
 const THIN = "\u202f";
@@ -8,7 +8,7 @@ export function writer(unit, named = true) {
   return known ?? ((value) => plain(value) + (unit && named ? `${THIN}${unit}` : ""));
 }
 
-// The steps that look round on the axis: of ten for numbers, of sixty for times, of 1024 for sizes.
+// Round steps on the axis: of ten for numbers, of sixty for times, of 1024 for sizes.
 export function steps(unit) {
   if (unit === "duration") return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1.5e7, 3e7, 6e7, 1.2e8, 3e8, 6e8, 1.8e9, 3.6e9, 7.2e9, 2.16e10, 4.32e10, 8.64e10, 1.728e11, 4.32e11, 8.64e11];
   if (unit === "bytes") return Array.from({ length: 45 }, (_, power) => 2 ** power);

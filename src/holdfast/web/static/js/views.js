@@ -1,4 +1,4 @@
-// Views of the jobs that somebody has named: kept in this browser, under Views.
+// Saved searches for jobs, stored in this browser, under Views.
 const KEY = "holdfast-views";
 const MOST = 50;
 
@@ -25,7 +25,7 @@ function save(form) {
 function draw() {
   const list = box.querySelector("[data-views-list]");
   const found = views();
-  list.replaceChildren(...(found.length ? found.map(entry) : [note("None yet: search for something, then name it.")]));
+  list.replaceChildren(...(found.length ? found.map(entry) : [note("None yet: run a search, then save it here.")]));
 }
 
 function entry(view) {
@@ -65,6 +65,6 @@ function keep(found) {
   try {
     localStorage.setItem(KEY, JSON.stringify(found));
   } catch {
-    // A browser that keeps nothing for us has no views of its own.
+    // Without storage there are no saved views.
   }
 }
