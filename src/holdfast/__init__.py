@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from .model.schedule import Schedule, ScheduleState
     from .model.stream import Frame, StreamPage
     from .outcomes import Cancel, DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
-    from .rules.retry import RetryPolicy
+    from .rules.retry import RetryPolicy, exponential, fixed
     from .tasks import JobRequest, Task
     from .tenancy import tenant
 
@@ -137,7 +137,7 @@ __all__ = [
     "TooManySignals", "Undecodable", "UnknownDimension", "UnknownOption",
     "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
     "__version__", "all_of",
-    "any_of", "group", "quorum", "tenant",
+    "any_of", "exponential", "fixed", "group", "quorum", "tenant",
 ]  # fmt: skip
 
 # Where the names live that are not errors. They are imported when first asked for: pytest loads this package in every
@@ -193,6 +193,8 @@ _HOMES = {
     "WorkerSettings": "engine.settings",
     "all_of": "flows.joins",
     "any_of": "flows.joins",
+    "exponential": "rules.retry",
+    "fixed": "rules.retry",
     "group": "flows.chains",
     "quorum": "flows.joins",
     "tenant": "tenancy",
