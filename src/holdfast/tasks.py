@@ -40,7 +40,8 @@ _CALLED_ELSEWHERE: Final = {
     **dict.fromkeys(("apply_async", "send_with_options", "configure", "schedule"), ".options(…).enqueue(…)"),
     **dict.fromkeys(("kiq", "defer_async"), "await .aenqueue(…)"),
     **dict.fromkeys(("s", "si", "signature_of", "message"), ".job(…)"),
-    **dict.fromkeys(("map", "starmap", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
+    **dict.fromkeys(("map", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
+    "starmap": "app.enqueue_many([task.job(…), …]) or flow.starmap(task, …)",
 }
 
 
