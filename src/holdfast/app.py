@@ -135,6 +135,8 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn), self._check_url)
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
+        self.schedule: Final = self.schedules.schedule
+        self.aschedule: Final = self.schedules.aschedule
         self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
         self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
