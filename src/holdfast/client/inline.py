@@ -14,6 +14,7 @@ from ..names import check_timeout
 from ..outcomes import Cancel
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
+from ..telemetry import CurrentRun, running
 from ..tenancy import working_for
 from .specs import spec_of
 
@@ -43,10 +44,10 @@ class InlineJobs:
         """The awaiting twin of `run`."""
         if not request.task.is_async:
             return self._run(request, tenant, lambda call: call())
-        info, stop, call = self._prepare(request, tenant)
+        info, stop, current, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant, job_id):
+            with working_for(self._app, info.tenant, job_id), running(current):
                 value = await call()
                 stop.require_awaited()
         except Exception as error:
@@ -54,10 +55,10 @@ class InlineJobs:
         return self._succeeded(job_id, request.task, value)
 
     def _run(self, request: JobRequest[Any], tenant: str, run: Callable[[Callable[[], Any]], Any]) -> str:
-        info, stop, call = self._prepare(request, tenant)
+        info, stop, current, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant, job_id):
+            with working_for(self._app, info.tenant, job_id), running(current):
                 value = run(call)
                 stop.require_awaited()
         except Exception as error:
@@ -66,7 +67,7 @@ class InlineJobs:
 
     def _prepare(
         self, request: JobRequest[Any], tenant: str
-    ) -> tuple[JobInfo, Stop, Callable[[], Coroutine[Any, Any, Any]]]:
+    ) -> tuple[JobInfo, Stop, CurrentRun, Callable[[], Coroutine[Any, Any, Any]]]:
         task, stop = request.task, Stop()
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
@@ -75,9 +76,10 @@ class InlineJobs:
         info = JobInfo(spec.id, task.name, task.task_options.queue, spec.tenant, 1, 1, 0, 1, 0)
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
-        args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, stop))
+        current = CurrentRun(None, None, lambda: kind(info, self._app, stop))
+        args, kwargs = task.arguments(request.payload, lambda: current.context)
         fn = task.fn
-        return info, stop, lambda: fn(*args, **kwargs)
+        return info, stop, current, lambda: fn(*args, **kwargs)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:

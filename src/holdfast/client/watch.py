@@ -268,7 +268,7 @@ class Watch(Generic[E]):
 
     def _warn(self, id: str, reason: Reason | None) -> None:
         # A task that waits may itself hold the slot which the other one needs.
-        if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job.get())):
+        if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job())):
             logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
 
     def _late(self, timeout: float | None, id: str, reason: Reason | None) -> ResultTimeout:
