@@ -101,7 +101,9 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self._tenants = Tenants(tenant, tenants)
         self._opened: Store | None = None
         self._opening = threading.Lock()
-        self.jobs: Final = Jobs(self.open, self._tasks)
+        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
+        self.streams: Final = Streams(self.open)
+        self.jobs: Final = Jobs(self.open, self._tasks, self.signals, self.streams)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.leases: Final = Leases(
@@ -118,11 +120,9 @@ class App(Reporting, Declares, Sends, Drains, Registry):
         self.breakers: Final = Breakers(self.open)
         self.budgets: Final = Budgets(self.open)
         self.quotas: Final = Quotas(self.open)
-        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.keys: Final = Keys(self.open)
-        self.streams: Final = Streams(self.open)
         self.stream: Final = self.streams.follow
         self.astream: Final = self.streams.afollow
         self.stats: Final = Stats(self.open)

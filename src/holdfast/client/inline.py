@@ -12,6 +12,7 @@ from ..model.answers import CancelResult
 from ..model.job import Ended, JobRecord, JobState
 from ..names import check_timeout
 from ..outcomes import Cancel
+from ..rules.explain import Explanation
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
 from ..telemetry import CurrentRun, running
@@ -114,11 +115,31 @@ class InlineJobs:
     async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
         return self.wait(job_id, timeout)
 
-    def cancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+    def cancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
         return CancelResult.FINISHED
 
-    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
         return CancelResult.FINISHED
+
+    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+        raise ConfigError("inline jobs are not stored; to run one again, enqueue it again")
+
+    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+        return self.retry(job_id)
+
+    def explain(self, job_id: str) -> Explanation:
+        raise ConfigError("inline jobs are not stored; they run at once, and there is nothing to explain")
+
+    async def aexplain(self, job_id: str) -> Explanation:
+        return self.explain(job_id)
+
+    @property
+    def _signals(self) -> Any:
+        raise ConfigError("inline jobs are not stored, and take no signals; use a store: holdfast.testing.isolated")
+
+    @property
+    def _streams(self) -> Any:
+        return self._app.streams
 
     def result_key(self, job_id: str) -> str:
         raise ConfigError("inline jobs are not stored; no other program can ask for their results")
