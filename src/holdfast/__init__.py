@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .app import App
     from .client.tenants import Scoped
     from .clock import ManualClock
-    from .context import Context, SyncContext
+    from .context import Context, SyncContext, current
     from .engine.settings import WorkerSettings
     from .errors import (
         AccessDenied,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         KeyConflict,
         LeaseLost,
         MissingExtra,
+        NoCurrentJob,
         NotAwaited,
         NotFound,
         NotInInventory,
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
     from .model.schedule import Schedule, ScheduleState
     from .model.stream import Frame, StreamPage
     from .outcomes import Cancel, DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
-    from .rules.retry import RetryPolicy
+    from .rules.retry import RetryPolicy, exponential, fixed
     from .tasks import JobRequest, Task
     from .tenancy import tenant
 
@@ -125,7 +126,8 @@ __all__ = [
     "InvalidFlow", "InvalidInput", "InvalidSignature", "InvalidToken", "InvalidVersion", "Inventory", "Job",
     "JobCancelled", "JobEnded",
     "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped",
-    "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "MissingExtra", "NotAwaited",
+    "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "MissingExtra", "NoCurrentJob",
+    "NotAwaited",
     "NotFound", "NotInInventory", "NotInTransaction", "OutboxEvent", "OutboxFull", "OutcomeUnknown", "Outgoing",
     "Park", "Part", "PayloadMismatch", "PayloadTooLarge", "QueueClosed",
     "QueueFull", "Quota", "QuotaNotFound", "Rejected", "RequestFailed", "ReservedName", "ResultTimeout", "Retry",
@@ -137,7 +139,7 @@ __all__ = [
     "TooManySignals", "Undecodable", "UnknownDimension", "UnknownOption",
     "UnknownTask", "UnknownTenant", "UrlRefused", "WorkerSettings", "WrongAnswer",
     "__version__", "all_of",
-    "any_of", "group", "quorum", "tenant",
+    "any_of", "current", "exponential", "fixed", "group", "quorum", "tenant",
 ]  # fmt: skip
 
 # Where the names live that are not errors. They are imported when first asked for: pytest loads this package in every
@@ -193,6 +195,9 @@ _HOMES = {
     "WorkerSettings": "engine.settings",
     "all_of": "flows.joins",
     "any_of": "flows.joins",
+    "current": "context",
+    "exponential": "rules.retry",
+    "fixed": "rules.retry",
     "group": "flows.chains",
     "quorum": "flows.joins",
     "tenant": "tenancy",

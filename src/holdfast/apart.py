@@ -11,7 +11,7 @@ import msgspec
 from .connections import close_stale_async_connections, close_stale_connections
 from .context import Context, JobInfo, Stop, SyncContext
 from .errors import HoldfastError
-from .telemetry import current_app
+from .telemetry import CurrentRun, running
 from .tenancy import working_for
 
 if TYPE_CHECKING:
@@ -90,16 +90,29 @@ def _hear_out(stop: Stop) -> dict[str, Any] | None:
 def _run(
     task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control, stop: _RemoteStop
 ) -> dict[str, Any]:
+    kind = Context if task.is_async else SyncContext
+    middleware, claimed = header.pop("middleware", None), header.pop("claimed", None)
+    run = CurrentRun(task.app, _claimed(claimed), lambda: kind(JobInfo(**header), task.app, stop))
+    with running(run):
+        return _run_as(run, task, header, payload, control, stop, middleware)
+
+
+def _run_as(
+    run: CurrentRun,
+    task: Task[Any, Any],
+    header: dict[str, Any],
+    payload: str,
+    control: Control,
+    stop: _RemoteStop,
+    middleware: Any,
+) -> dict[str, Any]:
     # Imported here: a child must start fast, and most runs need neither.
     from .model.outcome import Cancelled, Snoozed
     from .outcomes import JobSignal
     from .rules.failure import classify, error_text
 
-    kind = Context if task.is_async else SyncContext
-    middleware, claimed = header.pop("middleware", None), header.pop("claimed", None)
-    current_app.set(task.app)
     try:
-        args, kwargs = task.arguments(payload, lambda: kind(JobInfo(**header), task.app, stop))
+        args, kwargs = task.arguments(payload, lambda: run.context)
     except HoldfastError as error:
         return {"kind": "undecodable", "error": error_text(error), "unknown": getattr(error, "unknown", ())}
     assert task.fn is not None
@@ -110,7 +123,7 @@ def _run(
     handler = partial(task.fn, *args, **kwargs)
     try:
         with working_for(task.app, header["tenant"], header["id"]):
-            value = _call(task, middleware, claimed, handler, header, control, stop)
+            value = _call(task, middleware, handler, header, control, stop)
     except BaseException as error:
         if stop.outcome is not None:
             return _decided(stop.outcome)
@@ -133,14 +146,13 @@ def _run(
 def _call(
     task: Task[Any, Any],
     middleware: Any,
-    claimed: Any,
     handler: Callable[[], Any],
     header: dict[str, Any],
     control: Control,
     stop: _RemoteStop,
 ) -> Any:
     if middleware is not None:
-        value = _run_wrapped(task, middleware, claimed, handler, JobInfo(**header), control, stop)
+        value = _run_wrapped(task, middleware, handler, JobInfo(**header), control, stop)
     else:
         value = control.run(_awaited(stop, handler())) if task.is_async else handler()
     if stop.outcome is None:
@@ -151,7 +163,6 @@ def _call(
 def _run_wrapped(
     task: Task[Any, Any],
     names: list[str],
-    claimed: dict[str, Any],
     handler: Callable[[], Any],
     info: JobInfo,
     control: Control,
@@ -160,8 +171,6 @@ def _run_wrapped(
     """Run the handler inside the middleware of those names. All that blocks runs on this thread, the main one."""
     from .functions import is_async
     from .middleware import Crossing, context_of, wrap
-    from .model.job import Claimed
-    from .telemetry import current_job
 
     layers = _layers(task, names)
     colours = {task.is_async, *map(is_async, layers)}
@@ -172,13 +181,17 @@ def _run_wrapped(
 
     crossing = Crossing(_other_loop, stop, watch=watch)
     call = wrap(layers, handler, crossing, context_of(info, task.app, stop), handler_is_async=task.is_async)
-    before = current_job.set(msgspec.convert(claimed, Claimed))
-    try:
-        if not is_async(layers[0]):
-            return call()
-        return control.run(_awaited(stop, call())) if len(colours) == 1 else crossing.on_loop(call)
-    finally:
-        current_job.reset(before)
+    if not is_async(layers[0]):
+        return call()
+    return control.run(_awaited(stop, call())) if len(colours) == 1 else crossing.on_loop(call)
+
+
+def _claimed(data: dict[str, Any] | None) -> Any:
+    if data is None:
+        return None
+    from .model.job import Claimed
+
+    return msgspec.convert(data, Claimed)
 
 
 def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:

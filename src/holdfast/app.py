@@ -111,7 +111,9 @@ class App(Registry):
         self._tenants = Tenants(tenant, tenants)
         self._opened: Store | None = None
         self._opening = threading.Lock()
-        self.jobs: Final = Jobs(self.open, self._tasks)
+        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
+        self.streams: Final = Streams(self.open)
+        self.jobs: Final = Jobs(self.open, self._tasks, self.signals, self.streams)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.leases: Final = Leases(
@@ -125,11 +127,9 @@ class App(Registry):
         self.breakers: Final = Breakers(self.open)
         self.budgets: Final = Budgets(self.open)
         self.quotas: Final = Quotas(self.open)
-        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.keys: Final = Keys(self.open)
-        self.streams: Final = Streams(self.open)
         self.stream: Final = self.streams.follow
         self.astream: Final = self.streams.afollow
         self.stats: Final = Stats(self.open)
@@ -142,6 +142,8 @@ class App(Registry):
         self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn), self._check_url)
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
+        self.schedule: Final = self.schedules.schedule
+        self.aschedule: Final = self.schedules.aschedule
         self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
         self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
         self._outboxes: Final = Outboxes(self.open, self.jobs, self._enqueuer, self._tasks, self._tenants.of)

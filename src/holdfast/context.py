@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from .durable.awaiting import AwaitingCalls
 from .durable.blocking import BlockingCalls
 from .durable.shared import SharedCalls
-from .errors import NotAwaited
+from .errors import NoCurrentJob, NotAwaited
 from .names import check_affinity
 from .outcomes import Throttle
 from .streams.calls import AwaitingStream, BlockingStream, tracked
+from .telemetry import current_run
 
 if TYPE_CHECKING:
     from .durable.calls import Durable
@@ -222,3 +223,15 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
     def wait_cancelled(self, timeout: float | None = None) -> bool:
         """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""
         return self._stop.wait(timeout)
+
+
+def current() -> Context | SyncContext:
+    """Return the context of the job that runs here, as its handler gets it; NoCurrentJob outside of a run.
+
+    It is found in everything that the handler calls, in the asyncio tasks that it starts and in `asyncio.to_thread`.
+    """
+    run = current_run.get()
+    context: Context | SyncContext | None = None if run is None else run.context
+    if context is None:
+        raise NoCurrentJob(ended=run is not None)
+    return context

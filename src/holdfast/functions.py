@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from typing import Any, Final
 
 from .errors import ConfigError
 from .signature import Signature
 
 _LAMBDA: Final = "<lambda>"
+_IMPORTING: Final = "<frozen importlib._bootstrap>"
 
 
 def is_async(fn: Any) -> bool:
@@ -17,6 +19,14 @@ def is_async(fn: Any) -> bool:
     while isinstance(fn, functools.partial):
         fn = fn.func
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))  # noqa: B004
+
+
+def is_importing() -> bool:
+    """Return whether this thread is importing a module."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename != _IMPORTING:
+        frame = frame.f_back
+    return frame.f_code.co_filename == _IMPORTING
 
 
 def check_function(fn: Any) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Generator, Iterator
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from .errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
 from .model.answers import CancelResult
 from .model.job import Ended, JobRecord, JobState
+
+if TYPE_CHECKING:
+    from .model.signal import Sent
+    from .model.stream import Frame
+    from .options import Seconds
+    from .rules.explain import Explanation
 
 R = TypeVar("R")
 
@@ -27,12 +34,20 @@ class Jobs(Protocol):
     async def aget(self, job_id: str) -> JobRecord: ...
     def wait(self, job_id: str, timeout: float | None) -> Ended: ...
     async def await_(self, job_id: str, timeout: float | None) -> Ended: ...
-    def cancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
-    async def acancel(self, job_id: str, *, reason: str = ..., force: bool = ...) -> CancelResult: ...
+    def cancel(self, job_id: str, *, reason: str = ..., force: bool = ..., actor: str = ...) -> CancelResult: ...
+    async def acancel(self, job_id: str, *, reason: str = ..., force: bool = ..., actor: str = ...) -> CancelResult: ...
+    def retry(self, job_id: str, *, fresh: bool = ..., actor: str = ..., reason: str = ...) -> bool: ...
+    async def aretry(self, job_id: str, *, fresh: bool = ..., actor: str = ..., reason: str = ...) -> bool: ...
+    def explain(self, job_id: str) -> Explanation: ...
+    async def aexplain(self, job_id: str) -> Explanation: ...
     def decode_result(self, ended: Ended, task: str | None) -> Any: ...
     def result_key(self, job_id: str) -> str: ...
     async def aresult_key(self, job_id: str) -> str: ...
     def pickled_by(self, task: str | None) -> Any: ...
+    @property
+    def _signals(self) -> Any: ...
+    @property
+    def _streams(self) -> Any: ...
 
 
 class Job(Generic[R]):
@@ -90,12 +105,62 @@ class Job(Generic[R]):
         """The async version of `result_key`."""
         return await self._jobs.aresult_key(self.id)
 
-    def cancel(self, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
-        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
-        return self._jobs.cancel(self.id, reason=reason, force=force)
+    def __await__(self) -> Generator[Any, None, R]:
+        """Wait for the result: `await job` is `await job.aresult()`."""
+        return self.aresult().__await__()
 
-    async def acancel(self, *, reason: str = "cancelled", force: bool = False) -> CancelResult:
-        return await self._jobs.acancel(self.id, reason=reason, force=force)
+    def cancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> CancelResult:
+        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
+        return self._jobs.cancel(self.id, reason=reason, force=force, actor=actor)
+
+    async def acancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> CancelResult:
+        return await self._jobs.acancel(self.id, reason=reason, force=force, actor=actor)
+
+    def retry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+        """Run it again after it ended, as `app.jobs.retry` does. False where a live twin holds its dedupe key."""
+        return self._jobs.retry(self.id, fresh=fresh, actor=actor, reason=reason)
+
+    async def aretry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+        return await self._jobs.aretry(self.id, fresh=fresh, actor=actor, reason=reason)
+
+    def explain(self) -> Explanation:
+        """Say why it is where it is, and what would move it."""
+        return self._jobs.explain(self.id)
+
+    async def aexplain(self) -> Explanation:
+        return await self._jobs.aexplain(self.id)
+
+    def signal(
+        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
+    ) -> Sent:
+        """Send it a signal, as `app.signal` does. A second one with the same `key` is the same signal."""
+        sent: Sent = self._jobs._signals.send(self.id, name, payload, key=key, source=source, connection=connection)
+        return sent
+
+    async def asignal(
+        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
+    ) -> Sent:
+        send = self._jobs._signals.asend
+        sent: Sent = await send(self.id, name, payload, key=key, source=source, connection=connection)
+        return sent
+
+    def stream(
+        self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
+    ) -> Iterator[Frame]:
+        """Read what it says until it has ended, as `app.stream` does: `for frame in job.stream(): …`."""
+        frames: Iterator[Frame] = self._jobs._streams.follow(
+            self.id, after=after, timeout=timeout, best_effort=best_effort
+        )
+        return frames
+
+    def astream(
+        self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
+    ) -> AsyncIterator[Frame]:
+        """The async version of `stream`: `async for frame in job.astream(): …`."""
+        frames: AsyncIterator[Frame] = self._jobs._streams.afollow(
+            self.id, after=after, timeout=timeout, best_effort=best_effort
+        )
+        return frames
 
     def _result(self, ended: Ended) -> R:
         if ended.state is JobState.SUCCEEDED:
@@ -112,14 +177,6 @@ class Job(Generic[R]):
         if task is None:
             raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.handle(id) where it arrives")
         return _unpickled, (task, self.id, self.created)
-
-    if not TYPE_CHECKING:  # A type checker refuses `await job` by itself.
-
-        def __await__(self) -> Any:
-            raise TypeError(
-                f"job {self.id} is stored, and a Job cannot be awaited; "
-                "use await task.aenqueue(…) to enqueue, and await job.aresult() for its result"
-            )
 
 
 def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:

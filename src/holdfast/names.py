@@ -165,9 +165,9 @@ def check_rate(what: str, value: object) -> float:
     return float(value)
 
 
-def check_attempts(value: object) -> int:
+def check_attempts(value: object, what: str = "max_attempts") -> int:
     """1 to 1,000, or None for attempts without limit, which is stored as 0."""
-    return UNLIMITED if value is None else _whole("max_attempts", value, 1, MAX_ATTEMPTS)
+    return UNLIMITED if value is None else _whole(what, value, 1, MAX_ATTEMPTS)
 
 
 def _word(what: str, value: object) -> str:

@@ -158,7 +158,8 @@ TASK_OPTIONS: Final = ("name", *(field.name for field in fields(TaskOptions)))
 _CALLED_ELSEWHERE: Final = {
     **dict.fromkeys(("retries", "max_retries", "max_tries"), "max_attempts, which counts the first run too"),
     **dict.fromkeys(
-        ("retry_backoff", "retry_delay", "default_retry_delay", "backoff"), "retry=holdfast.RetryPolicy(…)"
+        ("retry_backoff", "retry_delay", "default_retry_delay", "backoff"),
+        "retry=holdfast.fixed(…) or holdfast.exponential(…)",
     ),
     **dict.fromkeys(
         ("autoretry_for", "retry_on", "retry_for"), "permanent_on for what is not retried; any other exception is"

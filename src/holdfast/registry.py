@@ -26,7 +26,7 @@ from .rules.amounts import Amounts
 from .rules.queue_routes import QueueRouter, Routes
 from .rules.rates import check_rate_text
 from .rules.reserved import check_open_queue, check_open_task
-from .rules.retry import RetryPolicy
+from .rules.retry import RetryPolicy, take_attempts
 from .tasks import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
 from .tenancy import Tenants
 
@@ -209,4 +209,4 @@ def _wanted(where: str, options: dict[str, Any]) -> TaskOptions:
     if unknown := [name for name in options if name not in TASK_OPTIONS]:
         raise unknown_option(where, unknown, TASK_OPTIONS)
     options["requires"] = check_capabilities("requires", options.get("requires", ()))
-    return TaskOptions(**options)
+    return TaskOptions(**take_attempts(options))

@@ -96,6 +96,10 @@ class Signature:
         """Whether it takes `*args` and `**kwargs` and nothing else, as an inner function of a decorator does."""
         return [p.kind for p in self._hints.parameters.parameters.values()] == list(_VARIADIC)
 
+    def has_parameter(self, name: str) -> bool:
+        """Return whether the task has a parameter of that name."""
+        return name in self._names
+
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, in the order of the parameters; defaults are left out."""
         if self._is_plain and not kwargs and self._fewest <= len(args) <= self._most:

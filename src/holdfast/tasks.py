@@ -27,7 +27,7 @@ from .names import check_name
 from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
 from .references import UnexpectedReference, Use
 from .rules.amounts import Amounts
-from .rules.retry import RetryPolicy
+from .rules.retry import RetryPolicy, take_attempts
 from .signature import Signature
 
 P = ParamSpec("P")
@@ -40,7 +40,8 @@ _CALLED_ELSEWHERE: Final = {
     **dict.fromkeys(("apply_async", "send_with_options", "configure", "schedule"), ".options(…).enqueue(…)"),
     **dict.fromkeys(("kiq", "defer_async"), "await .aenqueue(…)"),
     **dict.fromkeys(("s", "si", "signature_of", "message"), ".job(…)"),
-    **dict.fromkeys(("map", "starmap", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
+    **dict.fromkeys(("map", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
+    "starmap": "app.enqueue_many([task.job(…), …]) or flow.starmap(task, …)",
 }
 
 
@@ -206,6 +207,7 @@ class Task(Generic[P, R]):
         del given["self"]
         if given.pop("unknown"):
             raise unknown_option("options", unknown, CALL_OPTIONS)
+        given = take_attempts(given)
         if (before := self.call_options) is not _NO_OPTIONS:
             given = {name: getattr(before, name) for name in CALL_OPTIONS} | given
         return self._with(CallOptions(**given))

@@ -1,4 +1,4 @@
-"""Which job a log record belongs to, and how the runs of this process ended."""
+"""The current run, the job that a log record belongs to, and how the runs of this process ended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import logging
 import sys
 import time
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -15,9 +17,50 @@ from .errors import BlockingCall
 from .model.job import Claimed
 from .rules.redaction import redact
 
-current_job: Final[ContextVar[Claimed | None]] = ContextVar("holdfast_job", default=None)
-current_app: Final[ContextVar[Any]] = ContextVar("holdfast_app", default=None)
-"""The app whose worker runs the job of this context."""
+
+class CurrentRun:
+    """The run that code belongs to: set around each handler, and inherited by the tasks and threads that it starts."""
+
+    __slots__ = ("_context", "_make", "app", "job")
+
+    def __init__(self, app: Any, job: Claimed | None, make: Callable[[], Any]) -> None:
+        self.app = app
+        """The app whose worker runs the job; None inline."""
+        self.job = job
+        """The job as it was claimed; None inline, and in a child process without middleware."""
+        self._make: Callable[[], Any] | None = make
+        self._context: Any = None
+
+    @property
+    def context(self) -> Any:
+        """The context of the handler, made when it is first asked for; None when the handler has ended."""
+        if self._context is None and self._make is not None:
+            self._context = self._make()
+        return self._context
+
+    def end(self) -> None:
+        """Let go of the context: a task that ended would otherwise keep it, and it the task."""
+        self._context = self._make = None
+
+
+current_run: Final[ContextVar[CurrentRun | None]] = ContextVar("holdfast_run", default=None)
+
+
+def current_job() -> Claimed | None:
+    """Return the job that is run here, as it was claimed."""
+    run = current_run.get()
+    return None if run is None else run.job
+
+
+@contextmanager
+def running(run: CurrentRun) -> Iterator[None]:
+    """Make it the current run of this block, where the caller's own context is used."""
+    before = current_run.set(run)
+    try:
+        yield
+    finally:
+        current_run.reset(before)
+        run.end()
 
 
 def in_child() -> bool:
@@ -28,9 +71,9 @@ def in_child() -> bool:
 
 def is_run_of(store: object) -> bool:
     """Return whether this code runs in a task whose worker works for that store."""
-    app = current_app.get()
-    # A thread that a handler started in a child process knows no app.
-    return in_child() if app is None else app.open() is store
+    run = current_run.get()
+    # A thread that a handler started in a child process knows no run.
+    return in_child() if run is None or run.app is None else run.app.open() is store
 
 
 def refuse_wait_in_task(kind: str, store: object) -> None:
@@ -88,7 +131,7 @@ class JobFilter(logging.Filter):
     """Gives each record the fields `job`, `task` and `attempt`; empty outside a job."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        job = current_job.get()
+        job = current_job()
         for name, value in (("job", job and job.id), ("task", job and job.task), ("attempt", job and job.attempt)):
             if not hasattr(record, name):
                 setattr(record, name, value or "")

@@ -38,7 +38,7 @@ class Within(Generic[C]):
         if self._token is not None:
             raise ConfigError("this app.within(…) was entered before; call it again for each block")
         self._outer = _innermost.get()
-        self._job = current_job.get()
+        self._job = current_job()
         self._token = _innermost.set(self)
         return self._connection
 
@@ -64,7 +64,7 @@ class Within(Generic[C]):
 
     def _is_for(self, store: object) -> bool:
         # A handler is not inside the block in which its worker was started.
-        return self._store is store and self._job is current_job.get()
+        return self._store is store and self._job is current_job()
 
     def _joined(self) -> C:
         if self._ended and self._connection is not None:

@@ -33,6 +33,7 @@ def test_nothing_named_is_an_error_that_says_what_to_name() -> None:
     assert answer.code == 2
     assert "--store URL" in answer.err
     assert "HOLDFAST_APP" in answer.err
+    assert "pyproject.toml" in answer.err
 
 
 def test_a_module_that_does_not_exist_is_named() -> None:
@@ -69,6 +70,77 @@ def test_something_that_is_not_an_app_is_refused(folder: Path) -> None:
 
 def test_a_path_in_place_of_a_module_is_explained() -> None:
     assert "write it as in an import" in call("worker", "shop/jobs.py").err
+
+
+def project(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "pyproject.toml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def shop(folder: Path, name: str, store: str) -> None:
+    module(folder, name, f"import holdfast\napp = holdfast.App({store!r})\n@app.task\ndef work(n: int): ...\n")
+
+
+def test_the_app_of_the_project_is_found_from_its_folder_and_from_those_below(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(folder, '[tool.holdfast]\napp = "shopc:app"\n')
+    shop(folder, "shopc", str(folder / "c.db"))
+    assert call("jobs", "enqueue", "work", "--args", "[1]").code == 0
+    below = folder / "src" / "deep"
+    project(below, '[tool.other]\nname = "holdfast"\n')
+    monkeypatch.chdir(below)
+    answer = call("jobs", "list", "--json")
+    assert [job["task"] for job in answer.data["jobs"]] == ["work"]
+    assert "the app has no task 'other'" in call("jobs", "enqueue", "other").err
+
+
+def test_the_command_line_wins_over_the_variable_and_the_variable_over_the_project(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(folder, '[tool.holdfast]\napp = "shopd:app"\n')
+    for name in ("shopd", "shope", "shopf"):
+        shop(folder, name, f"{name}.db")
+    assert "shopd.db" in call("jobs", "list").err
+    monkeypatch.setenv("HOLDFAST_APP", "shope:app")
+    assert "shope.db" in call("jobs", "list").err
+    assert "shopf.db" in call("jobs", "list", "--app", "shopf:app").err
+
+
+def test_a_store_named_alone_imports_no_code_of_the_project_but_a_worker_does(folder: Path) -> None:
+    project(folder, '[tool.holdfast]\napp = "nowhere:app"\n')
+    assert call("jobs", "list", "--store", "new.db").code == 0
+    assert "there is no module 'nowhere'" in call("worker", "--store", "new.db").err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.holdfast\n", "cannot be read: "),
+        ('[tool]\nholdfast = "shop:app"\n', "tool.holdfast is not a table"),
+        ("[tool.holdfast]\n", '[tool.holdfast] needs app = "MODULE:APP"'),
+        ("[tool.holdfast]\napp = 5\n", '[tool.holdfast] needs app = "MODULE:APP"'),
+        ('[tool.holdfast]\napp = "a:b"\nstore = "x"\n', "[tool.holdfast] has no setting 'store'; it has app"),
+        ('[tool.holdfast]\napp = "nowhere:app"\n', "there is no module 'nowhere' in "),
+        ('[tool.holdfast]\napp = "shop/jobs.py"\n', "'shop/jobs.py' is not MODULE:APP"),
+    ],
+)
+def test_what_is_wrong_with_the_app_of_the_project_is_said_with_the_name_of_its_file(
+    folder: Path, text: str, said: str
+) -> None:
+    file = project(folder, text)
+    for command in (["jobs", "list"], ["worker"]):
+        answer = call(*command)
+        assert answer.code == 2
+        assert said in answer.err
+        assert str(file) in answer.err
+
+
+def test_a_project_that_does_not_mention_holdfast_is_left_alone(folder: Path) -> None:
+    project(folder, "[tool.unfinished\n")
+    assert "which store?" in call("jobs", "list").err
 
 
 @pytest.mark.parametrize(

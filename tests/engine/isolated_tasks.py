@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-from holdfast import App, Cancel, Context, Fail, Park, Retry, Snooze, SyncContext, Throttle
+from holdfast import App, Cancel, Context, Fail, Park, Retry, Snooze, SyncContext, Throttle, current
 from holdfast.rules.retry import RetryPolicy
 
 app = App(":memory:")
@@ -29,6 +29,20 @@ def apart(ctx: SyncContext, numbers: list[int]) -> dict[str, int]:
 async def apart_async(text: str) -> str:
     await asyncio.sleep(0)
     return text.upper()
+
+
+def job_below() -> str:
+    return current().id
+
+
+@app.task(isolate="process")
+def names_itself(ctx: SyncContext) -> list[str]:
+    return [job_below()] if ctx is current() else []
+
+
+@app.task(isolate="process")
+async def names_itself_async() -> list[str]:
+    return [job_below(), await asyncio.to_thread(job_below)]
 
 
 @app.task(isolate="process", max_attempts=3, retry=AT_ONCE)

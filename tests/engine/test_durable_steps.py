@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Fail, RetryPolicy, StepDiverged, StepFailed, SyncContext
+from holdfast import Context, Fail, RetryPolicy, StepDiverged, StepFailed, SyncContext, fixed
 from holdfast.model.job import JobRecord
 from holdfast.storage.ops import steps
 from tests.patience import SOON
@@ -276,7 +276,7 @@ async def test_a_step_is_tried_by_its_own_policy_without_costing_the_job_an_atte
 
     @shop.app.task(max_attempts=1)
     def insists_too(ctx: SyncContext) -> str:
-        return ctx.options(max_attempts=3, retry=AT_ONCE).step("flaky", flaky)
+        return ctx.options(retry=fixed(0, attempts=3)).step("flaky", flaky)
 
     async with shop.working():
         for task in (insists, insists_too):

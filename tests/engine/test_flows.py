@@ -55,6 +55,16 @@ def _register(app: App) -> None:
         return value
 
 
+def test_tasks_added_with_their_arguments_run_with_them(app: App) -> None:
+    load, merge, total = (app.tasks[name] for name in ("load", "merge", "total"))
+    with app.flow("nightly") as flow:
+        rows = flow.map(load, ["eu", "america"])
+        both = flow.add(merge, rows[0].output, right=rows[1].output)
+        sums = flow.starmap(total, [(both.output["rows"], 1), (both.output["rows"], 2)])
+    drain(app)
+    assert [member.result() for member in sums] == [10, 11]
+
+
 def test_results_go_from_job_to_job(app: App) -> None:
     load, merge, total = (app.tasks[name] for name in ("load", "merge", "total"))
     with app.flow("nightly") as flow:

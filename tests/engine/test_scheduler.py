@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
+import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,7 +17,7 @@ import pytest
 from holdfast import App, InvalidInput
 from holdfast.clock import SECOND
 from holdfast.engine.scheduler import Scheduler
-from holdfast.errors import Conflict, UrlRefused
+from holdfast.errors import ConfigError, Conflict, UnknownOption, UrlRefused
 from holdfast.model.schedule import Schedule
 from holdfast.outbound.policy import Policy
 from holdfast.rules.webhooks import call_tags, called_endpoint
@@ -88,6 +91,83 @@ def test_a_webhook_that_may_not_be_told_is_refused_when_the_schedule_is_made(sma
         app.declarations()
     app.outbound = Policy(allow_private=["10.0.0.0/8"])
     assert app.schedules.ensure() == ["inside"]
+
+
+@live
+async def test_a_schedule_made_at_run_time_is_stored_at_once_and_fires(shop_at_noon: Shop) -> None:
+    app = shop_at_noon.app
+
+    @app.task
+    async def report(region: str, day: int = 0) -> None: ...
+
+    assert await asyncio.to_thread(app.schedule, report.job("eu"), every=60, cooldown=0) == "report"
+    asia = report.options(priority=7).job("asia", day=1)
+    assert await app.aschedule(asia, cron="0 21 * * *", zone="Asia/Tokyo", name="asia", overlap="skip") == "asia"
+    stored = await app.schedules.aget("asia")
+    assert (stored.expression, stored.zone, stored.overlap) == ("0 21 * * *", "Asia/Tokyo", "skip")
+    shop_at_noon.clock.advance(60)
+    await scheduler(shop_at_noon).run_once()
+    assert [json.loads(job.payload) for job in await app.jobs.afind()] == [{"region": "eu"}]
+    assert app.schedules.declared == ()
+
+
+def test_a_schedule_made_again_at_run_time_is_changed_except_for_what_an_operator_edited(shop: Shop) -> None:
+    app = shop.app
+    work = declare(app)
+    app.schedule(work, cron="0 3 * * *", name="nightly")
+    app.schedules.edit("nightly", zone="Europe/Paris")
+    app.schedule(work, cron="0 4 * * *", name="nightly", jitter=5)
+    stored = app.schedules.get("nightly")
+    assert (stored.expression, stored.zone, stored.jitter) == ("0 4 * * *", "Europe/Paris", 5_000_000)
+
+
+def test_a_schedule_made_while_a_module_is_imported_is_declared_and_opens_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = """
+        import holdfast
+        app = holdfast.App("nowhere/jobs.db")
+
+        @app.task
+        def report(region: str) -> None: ...
+
+        def plan(region):
+            app.schedule(report.job(region), cron="0 6 * * *", name=f"report-{region}")
+
+        plan("eu")
+        app.schedule(report.job("us"), every=60)
+    """
+    (tmp_path / "planned_at_import.py").write_text(textwrap.dedent(module))
+    monkeypatch.syspath_prepend(tmp_path)
+    app: App = importlib.import_module("planned_at_import").app
+    assert [spec.name for spec in app.schedules.declared] == ["report-eu", "report"]
+    assert app._opened is None
+    with app.use(tmp_path / "jobs.db"):
+        assert app.schedules.ensure() == ["report", "report-eu"]
+        with pytest.raises(ConfigError, match="there are two schedules named 'report-eu'"):
+            app.schedule(app.tasks["report"].job("eu"), every=5, name="report-eu")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({}, InvalidInput, "give either a cron expression or an interval"),
+        ({"cron": "0 3 * * *", "every": 60}, InvalidInput, "and not both"),
+        ({"cron": "never"}, InvalidInput, "never"),
+        ({"every": 60, "tz": "UTC"}, UnknownOption, "it is called zone here"),
+        ({"every": 60, "args": [1]}, UnknownOption, r"takes the arguments with the job: app.schedule\(task.job\(…\)"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(
+    small_shop: Shop, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        small_shop.app.schedule(declare(small_shop.app).job(), **given)
+
+
+def test_only_a_job_or_a_task_can_be_scheduled(small_shop: Shop) -> None:
+    with pytest.raises(TypeError, match=r"app.schedule takes what task.job\(…\) makes, or a task, not 'work'"):
+        small_shop.app.schedule("work", every=60)  # type: ignore[arg-type]
 
 
 @live

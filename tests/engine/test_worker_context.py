@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
+from contextvars import copy_context
+from functools import partial
 
 import pytest
 
-from holdfast import Context, SyncContext
+from holdfast import Context, SyncContext, current
+from holdfast.errors import NoCurrentJob
 from holdfast.telemetry import JobFilter
 from tests.patience import SOON
 
@@ -49,6 +54,127 @@ async def test_log_records_carry_job_task_and_attempt(small_shop: Shop, caplog: 
         text.startswith(f"job {first.id} (here) failed in") and about == [first.id, "here", 1] for text, *about in said
     )
     assert ("outside", "", "", "") in said
+
+
+def job_below() -> str:
+    return current().id
+
+
+async def job_below_async() -> str:
+    return current().id
+
+
+@live
+async def test_the_current_context_is_that_of_the_handler_in_all_that_it_calls(shop: Shop) -> None:
+    @shop.app.task
+    async def on_loop(ctx: Context) -> set[str]:
+        assert current() is ctx
+        return {
+            job_below(),
+            await asyncio.create_task(job_below_async()),
+            await asyncio.to_thread(job_below),
+            await ctx.step("def", job_below),
+            await ctx.step("async", job_below_async),
+            *await ctx.gather(ctx.step("one", job_below), ctx.step("two", job_below)),
+        }
+
+    @shop.app.task
+    def on_thread(ctx: SyncContext) -> set[str]:
+        assert current() is ctx
+        branches = ctx.gather(lambda: ctx.step("one", job_below), lambda: ctx.step("two", job_below))
+        return {job_below(), ctx.step("def", job_below), *branches}
+
+    @shop.app.task
+    async def without_parameter() -> set[str]:
+        context = current()
+        assert isinstance(context, Context)
+        return {await context.step("one", job_below), current().id}
+
+    async with shop.working():
+        for task in (on_loop, on_thread, without_parameter):
+            job = await task.aenqueue()
+            assert await job.aresult(SOON) == {job.id}
+
+
+@live
+async def test_the_current_context_is_that_of_the_handler_in_a_child_process(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_STORE", shop.url)
+    app = shop.borrow(isolated_tasks.app)
+    async with shop.working():
+        for task in (isolated_tasks.names_itself, isolated_tasks.names_itself_async, isolated_tasks.names_itself):
+            job = await app.aenqueue(task.job())
+            assert set(await job.aresult(SOON)) == {job.id}
+
+
+@live
+async def test_what_outlives_its_handler_has_no_current_job(small_shop: Shop) -> None:
+    go, left = asyncio.Event(), []
+
+    async def later() -> str:
+        await go.wait()
+        return job_below()
+
+    @small_shop.app.task
+    async def leaves() -> None:
+        left.append(asyncio.create_task(later()))
+
+    async with small_shop.working():
+        await (await leaves.aenqueue()).aresult(SOON)
+        go.set()
+        with pytest.raises(NoCurrentJob, match="the job that started this code has ended; await or join"):
+            await left[0]
+
+
+def test_outside_of_a_run_there_is_no_current_job() -> None:
+    with pytest.raises(NoCurrentJob, match=r"no job runs here; call holdfast.current\(\) in a handler") as raised:
+        current()
+    assert raised.value.code == "no_current_job"
+
+
+@live
+async def test_a_thread_of_ones_own_has_the_current_job_if_it_runs_in_a_copy_of_the_context(small_shop: Shop) -> None:
+    @small_shop.app.task
+    def on_thread() -> list[str]:
+        found: list[str] = []
+
+        def look() -> None:
+            try:
+                found.append(job_below())
+            except NoCurrentJob as none:
+                found.append(none.code)
+
+        for target in (look, partial(copy_context().run, look)):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join()
+        return found
+
+    async with small_shop.working():
+        job = await on_thread.aenqueue()
+        assert await job.aresult(SOON) == ["no_current_job", job.id]
+
+
+@live
+async def test_inline_jobs_have_a_current_context_and_their_callers_have_none(small_shop: Shop) -> None:
+    app = small_shop.app
+
+    @app.task
+    def inner() -> str:
+        return job_below()
+
+    @app.task
+    async def outer(ctx: Context) -> list[str]:
+        return [(await inner.aenqueue()).result(), job_below(), "same" if current() is ctx else "other"]
+
+    with app.inline():
+        job = await outer.aenqueue()
+        inside, mine, same = await job.aresult()
+        assert (mine, same) == (job.id, "same")
+        assert inside != mine
+        with pytest.raises(NoCurrentJob):
+            current()
 
 
 @live

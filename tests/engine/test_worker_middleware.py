@@ -180,6 +180,7 @@ async def test_layers_of_both_colours_wrap_def_and_async_tasks_in_their_order(sh
             seen = await (await app.aenqueue(task.options(tenant="acme").job())).aresult(SOON)
             assert (seen["outer_says"], seen["inner_says"]) == (f"{task.name} 1", "DEFAULT")
             assert seen["outer"] == seen["inner"] == seen["pid"] == os.getpid()
+            assert seen["current"] == f"{task.name} {'Context' if task.is_async else 'SyncContext'}"
             if task is wrapped_tasks.on_thread:
                 assert (seen["tenant"], seen["innermost"]) == ("acme", len("on_thread"))
                 assert seen["handler_thread"] == seen["thread"] != threading.get_ident()
@@ -195,6 +196,7 @@ async def test_runs_in_child_processes_are_wrapped_there(shop: Shop, monkeypatch
         for task in (wrapped_tasks.apart, wrapped_tasks.apart_async):
             seen = await (await app.aenqueue(task.options(tenant="acme").job())).aresult(SOON)
             assert seen["outer"] == seen["inner"] == seen["pid"] != os.getpid()
+            assert seen["current"] == f"{task.name} {'Context' if task.is_async else 'SyncContext'}"
             assert (seen["outer_says"], seen["inner_says"], seen["stamp"]) == (f"{task.name} 1", "DEFAULT", 2)
             assert task is wrapped_tasks.apart_async or (seen["tenant"], seen["innermost"]) == ("acme", len("apart"))
         refused = await shop.until_ended(await app.aenqueue(wrapped_tasks.apart.options(tenant="blocked").job()))

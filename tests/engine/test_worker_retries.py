@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Context, Park, Snooze, SyncContext
 from holdfast.rules.failure import Failure, FailureClass
-from holdfast.rules.retry import RetryPolicy
+from holdfast.rules.retry import RetryPolicy, fixed
 from tests.patience import SOON
 
 from . import isolated_tasks
@@ -33,6 +33,21 @@ async def test_a_snoozing_job_may_run_more_often_than_its_attempts(shop: Shop) -
             await shop.pass_time(5, worker)
         assert await job.await_(SOON) == "succeeded"
     assert attempts == [1, 1, 1, 1]
+
+
+@live
+async def test_a_job_runs_as_often_as_its_retry_policy_says(shop: Shop) -> None:
+    @shop.app.task(retry=fixed(10, attempts=2, jitter="none"))
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async with shop.working() as worker:
+        job = await fails.aenqueue()
+        record = await shop.until_again(job, "retry")
+        assert (record.max_attempts, record.not_before) == (2, shop.clock.now() + 10_000_000)
+        await shop.pass_time(10, worker)
+        record = await shop.until_ended(job)
+    assert (record.reason, record.attempts) == ("exhausted", 2)
 
 
 @live

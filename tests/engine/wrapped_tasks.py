@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from holdfast import App, Context, Fail, SyncContext
+from holdfast import App, Context, Fail, SyncContext, current
 from holdfast.rules.retry import RetryPolicy
 
 app = App("unused.db")
@@ -50,6 +50,7 @@ def what_it_sees() -> dict[str, Any]:
         "innermost": getattr(local, "innermost", None),
         "outer_says": outer_says.get(),
         "inner_says": inner_says.get(),
+        "current": f"{current().job.task} {type(current()).__name__}",
     }
 
 

@@ -156,10 +156,62 @@ def test_after_takes_only_what_add_gave(flow: Flow, wrong: Any) -> None:
         flow.add(tell.job(), after=[wrong])
 
 
-@pytest.mark.parametrize("wrong", [tell, "tell", None])
-def test_only_jobs_chains_groups_and_flows_can_be_added(flow: Flow, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"flow.add takes what task.job\(…\) makes"):
+@pytest.mark.parametrize("wrong", [lambda: None, "tell", None])
+def test_only_tasks_jobs_chains_groups_and_flows_can_be_added(flow: Flow, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"flow.add takes a task or what task.job\(…\) makes"):
         flow.add(wrong)
+
+
+def test_a_task_and_its_arguments_are_added_as_its_job_is(flow: Flow) -> None:
+    rows = flow.add(load.options(priority=3), "eu")
+    flow.add(clean, rows=rows.output)
+    flow.add(tell, after=rows)
+    flow.add(tell, "done", name="last", after=[rows])
+    other = app.flow("nightly")
+    same = other.add(load.options(priority=3).job("eu"))
+    other.add(clean.job(rows=same.output))
+    other.add(tell.job(), after=same)
+    other.add(tell.job("done"), name="last", after=[same])
+    assert drawn(flow) == drawn(other)
+    assert [node.request.payload for node in flow.nodes] == [node.request.payload for node in other.nodes]
+    assert flow.nodes[0].request.options.priority == 3
+
+
+def test_wrong_arguments_for_an_added_task_are_refused(flow: Flow) -> None:
+    with pytest.raises(InvalidArguments, match="missing a required argument: 'region'"):
+        flow.add(load)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="flow.add takes arguments for a task, not for JobRequest"):
+        flow.add(load.job("eu"), "us")  # type: ignore[call-overload]
+    assert len(flow) == 0
+
+
+@pytest.mark.parametrize("own", ["after", "name"])
+def test_an_option_of_flow_add_that_is_also_a_parameter_of_the_task_is_refused(flow: Flow, own: str) -> None:
+    greet = holdfast.App(":memory:").task(name="greet")(lambda name="", after="": None)
+    first = flow.add(tell)
+    with pytest.raises(InvalidInput, match=rf"{own}= is .* a parameter of task 'greet'; write flow.add\(greet.job"):
+        flow.add(greet, **{own: first if own == "after" else "ada"})  # type: ignore[arg-type]
+
+
+def test_starmap_adds_a_job_for_each_tuple_of_arguments(flow: Flow) -> None:
+    rows = flow.map(load, ["eu", "us"])
+    merged = flow.starmap(merge, [(rows[0].output,), (rows[0].output, rows[1].output)], name="part")
+    flow.starmap(lambda a, b: tell.job(a + b), [("a", "b")], after=merged)
+    assert drawn(flow) == {
+        "load-1": "",
+        "load-2": "",
+        "part-1": "load-1:success",
+        "part-2": "load-1:success load-2:success",
+        "tell-1": "part-1:success part-2:success",
+    }
+    assert flow.nodes[-1].request.payload == tell.job("ab").payload
+
+
+@pytest.mark.parametrize("wrong", ["eu", 7, {"region": "eu"}])
+def test_starmap_refuses_items_that_are_no_tuples(flow: Flow, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="flow.starmap takes tuples of arguments, not"):
+        flow.starmap(load, [("eu",), wrong])
+    assert len(flow) == 0
 
 
 def test_members_of_another_flow_cannot_be_waited_for(flow: Flow) -> None:

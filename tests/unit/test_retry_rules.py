@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import holdfast
 from holdfast import Park, Snooze, Throttle
 from holdfast.clock import SECOND
 from holdfast.errors import ConfigError, InvalidInput
@@ -35,6 +36,55 @@ def test_an_exponential_delay_grows_by_its_factor_up_to_its_cap() -> None:
 def test_a_fixed_delay_stays_and_none_is_no_delay() -> None:
     assert delays(RetryPolicy(kind="fixed", initial=7, jitter="none")) == [7] * 5
     assert delays(RetryPolicy(kind="none", initial=7)) == [0] * 5
+
+
+def test_fixed_and_exponential_make_the_policies_of_their_names() -> None:
+    assert holdfast.fixed(7, jitter="none", max_age=60) == RetryPolicy("fixed", 7, jitter="none", max_age=60)
+    assert holdfast.exponential(1, factor=3, cap=50, spread=0) == RetryPolicy(initial=1, factor=3, cap=50, spread=0)
+    assert holdfast.exponential() == RetryPolicy()
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, True, "4", 1_001])
+def test_attempts_that_are_no_number_of_runs_are_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^attempts "):
+        holdfast.fixed(1, attempts=wrong)  # type: ignore[arg-type]
+
+
+def test_attempts_of_a_policy_are_those_of_its_task() -> None:
+    app = holdfast.App(":memory:")
+
+    @app.task(retry=holdfast.fixed(1, attempts=4))
+    def task() -> None: ...
+
+    assert task.task_options.max_attempts == 4
+    assert task.task_options.retry == RetryPolicy("fixed", 1)
+
+
+def test_attempts_of_a_policy_win_over_those_of_the_task_and_yield_to_a_later_option() -> None:
+    app = holdfast.App(":memory:")
+
+    @app.task(max_attempts=9)
+    def task() -> None: ...
+
+    often = task.options(retry=holdfast.exponential(1, attempts=None))
+    assert often.call_options.max_attempts is None
+    assert often.options(max_attempts=2).call_options.max_attempts == 2
+    assert task.options(retry=holdfast.fixed(1)).call_options.max_attempts is ...
+
+
+def test_attempts_of_a_policy_that_differ_from_max_attempts_are_refused() -> None:
+    app = holdfast.App(":memory:")
+    policy = holdfast.fixed(1, attempts=4)
+    with pytest.raises(ConfigError, match=r"max_attempts is 3 and the retry policy says attempts=4; give one of them"):
+        app.task(max_attempts=3, retry=policy)(lambda: None)
+    task = app.task(name="task", max_attempts=4, retry=policy)(lambda: None)
+    with pytest.raises(ConfigError, match=r"max_attempts is None .* attempts=4"):
+        task.options(max_attempts=None, retry=policy)
+
+
+def test_attempts_of_a_policy_are_refused_where_nothing_counts_runs() -> None:
+    with pytest.raises(ConfigError, match=r"attempts=4 .* not here; leave it out"):
+        holdfast.App(":memory:").queues.set("mail", retry=holdfast.fixed(1, attempts=4))
 
 
 @pytest.mark.parametrize(("u", "full", "additive"), [(0.0, 0, 8), (0.5, 4, 9), (0.75, 6, 9.5)])

@@ -11,7 +11,7 @@ from ..database import Database, Step, migration_texts
 from ..errors import ConfigError
 from ..opening import dialect_of
 from .command import EXIT_CODES, NOT_SO, OK, Command, json_option, target_options
-from .locate import find_app, use_store
+from .locate import find_app, is_named, use_store
 from .output import console_for, instant, print_json, print_table
 
 
@@ -130,7 +130,7 @@ def _database(app_name: str | None, store: str | None, *, create: bool = True) -
 
 
 def _dialect(app_name: str | None, store: str | None) -> Any:
-    if app_name:
+    if is_named(app_name, store):
         return dialect_of(find_app(app_name, store, create=False).config)
     use_store(store)
     return dialect_of(load({}))

@@ -15,7 +15,7 @@ from ..options import CallOptions
 from ..shapes.ends import Outcome, of_outcome
 from ..tasks import Task
 from .command import NOT_SO, OK, Command, json_option, target_options
-from .locate import find_app
+from .locate import find_app, is_named
 from .operator import Duration, actor_option, tenant_option
 from .output import plain, say
 
@@ -54,12 +54,12 @@ def enqueue(
 ) -> None:
     """Enqueue a job of TASK.
 
-    With --app the arguments are validated against the task. With --store alone every name is accepted: a worker must
+    With an app the arguments are validated against the task. With --store alone every name is accepted: a worker must
     know it.
     """
     app = find_app(app_name, store, adds=True)
     options = CallOptions(id=own_id, tags=tuple(tags), created_by=actor, **given)
-    job = app.enqueue(_task(app, task, named=app_name is not None).read(_arguments(text), options))
+    job = app.enqueue(_task(app, task, named=is_named(app_name, store)).read(_arguments(text), options))
     if wait is None:
         words = "is enqueued" if job.created else "already exists; nothing was enqueued"
         say({"id": job.id, "created": job.created}, f"{job.id} {words}", as_json)

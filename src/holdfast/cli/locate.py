@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import click
@@ -15,6 +16,7 @@ from ..config import load, origins
 from ..database import Database
 from ..errors import ConfigError
 from ..opening import database_file, foreign_tables
+from .project import Project, find_project
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
 
@@ -25,15 +27,21 @@ def find_app(
     *,
     create: bool = True,
     adds: bool = False,
+    needs_tasks: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> App:
-    """Return the app by name, or one without tasks on the given store.
+    """Return the app by name, the project's own, or one without tasks on the given store.
 
+    A store that is given alone imports no code, unless the command `needs_tasks`.
     Creates a SQLite file that does not exist, unless `create` is off, and says so: the path may be mistyped. If the
     file has other tables and none of Holdfast's, only commands with `adds` create them; all others reject the file.
     """
     use_store(store)
-    app = load_app(app_name) if app_name else App(_store_without_app())
+    project = find_project() if not app_name and (store is None or needs_tasks) else None
+    if project is not None:
+        app = _load_project(project)
+    else:
+        app = load_app(app_name) if app_name else App(_store_without_app())
     if context := click.get_current_context(silent=True):
         context.call_on_close(app.close)
     file = database_file(app.config)
@@ -57,10 +65,25 @@ def _tables(n: int) -> str:
     return f"{n:,} table{'' if n == 1 else 's'}"
 
 
-def load_app(name: str) -> App:
-    """Return the app that `module:attribute` names; the attribute may be dotted, and is `app` by default."""
+def is_named(app_name: str | None, store: str | None) -> bool:
+    """Return whether `find_app` finds an app of the user's, with tasks."""
+    return bool(app_name) or (store is None and find_project() is not None)
+
+
+def _load_project(project: Project) -> App:
+    try:
+        return load_app(project.app, folder=project.file.parent)
+    except ConfigError as wrong:
+        raise ConfigError(f"{wrong}; {project.app!r} is the app in {project.file}") from wrong
+
+
+def load_app(name: str, folder: Path | None = None) -> App:
+    """Return the app that `module:attribute` names; the attribute may be dotted, and is `app` by default.
+
+    The module is searched in `folder` first, by default the current one.
+    """
     module_name, _, attribute = name.partition(":")
-    found = _import(module_name, name)
+    found = _import(module_name, name, str(folder or Path.cwd()))
     for part in (attribute or "app").split("."):
         try:
             found = getattr(found, part)
@@ -87,14 +110,16 @@ def _say(text: str) -> None:
 def _store_without_app() -> str:
     store = load({}).store
     if origins({})["store"] == "default" and not os.path.exists(store):
-        raise ConfigError("which store? Give --store URL or --app MODULE:APP, or set HOLDFAST_STORE or HOLDFAST_APP")
+        raise ConfigError(
+            "which store? Give --store URL or --app MODULE:APP, set HOLDFAST_STORE or HOLDFAST_APP, or put"
+            ' [tool.holdfast] app = "MODULE:APP" in pyproject.toml'
+        )
     return store
 
 
-def _import(module_name: str, name: str) -> object:
+def _import(module_name: str, name: str, here: str) -> object:
     if not module_name or module_name.endswith(".py") or "/" in module_name:
         raise ConfigError(f"{name!r} is not MODULE:APP; write it as in an import, such as shop.jobs:app")
-    here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -74,7 +74,8 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Holdfast: a durable job queue in one SQLite file or on Postgres.
 
-    Every command finds its store by --app MODULE:APP or --store URL, or by HOLDFAST_APP or HOLDFAST_STORE.
+    Every command finds its store by --app MODULE:APP or --store URL, by HOLDFAST_APP or HOLDFAST_STORE, or by
+    [tool.holdfast] app = "MODULE:APP" in pyproject.toml.
     """
 
 

@@ -6,7 +6,7 @@ import click
 
 from ..errors import MissingExtra
 from .command import Command, target_options
-from .locate import find_app
+from .locate import find_app, is_named
 
 
 @click.command(cls=Command)
@@ -69,7 +69,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
         hosts=hosts,
         origins=origins,
         behind_proxy=behind_proxy,
-        any_task=named is None,
+        any_task=not is_named(named, store),
         encrypted=cert is not None,
     )
     serving.serve(app, settings, host, port, behind_proxy=behind_proxy, chores=chores, cert=cert, key=key, ready=_say)

@@ -17,6 +17,7 @@ from .command import Command, target_options
 from .locate import find_app
 from .logs import set_up_logs
 from .ports import as_ports, ports_of, serve_metrics
+from .project import find_project
 
 logger: Final = logging.getLogger("holdfast.cli")
 
@@ -102,9 +103,12 @@ def worker(
 
     set_up_logs(log_format, log_level)
     name = where or app_name
-    if name is None:
-        raise ConfigError("which app? Give it, for example: holdfast worker shop.jobs:app (or set HOLDFAST_APP)")
-    app = find_app(name, store, adds=True, say=logger.info)
+    if name is None and find_project() is None:
+        raise ConfigError(
+            "which app? Give it, for example: holdfast worker shop.jobs:app (or set HOLDFAST_APP, or"
+            " [tool.holdfast] app in pyproject.toml)"
+        )
+    app = find_app(name, store, adds=True, needs_tasks=True, say=logger.info)
     flags["queues"] = _queues(queues)
     config = app.settings(**flags)
     _warn(app, config)
@@ -142,9 +146,9 @@ def _warn(app: App, config: Config) -> None:
         logger.warning("the store is in memory: no other process can enqueue jobs for this worker")
 
 
-def _command(name: str, flags: dict[str, Any]) -> list[str]:
-    """Return the command line of one process under the supervisor."""
-    argv = [sys.executable, "-m", "holdfast", "worker", name, "--processes", "1"]
+def _command(name: str | None, flags: dict[str, Any]) -> list[str]:
+    """Return the command line of one process under the supervisor; without a name it finds the project's app too."""
+    argv = [sys.executable, "-m", "holdfast", "worker", *([name] if name else []), "--processes", "1"]
     for flag, value in flags.items():
         if value is not None:
             argv += [f"--{flag.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else str(value)]

@@ -12,8 +12,10 @@ from ..model.answers import CancelResult
 from ..model.job import Ended, JobRecord, JobState
 from ..names import check_timeout
 from ..outcomes import Cancel
+from ..rules.explain import Explanation
 from ..rules.failure import error_text
 from ..tasks import JobRequest, Task
+from ..telemetry import CurrentRun, running
 from ..tenancy import working_for
 from .specs import spec_of
 
@@ -43,10 +45,10 @@ class InlineJobs:
         """The awaiting twin of `run`."""
         if not request.task.is_async:
             return self._run(request, tenant, lambda call: call())
-        info, stop, call = self._prepare(request, tenant)
+        info, stop, current, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant, job_id):
+            with working_for(self._app, info.tenant, job_id), running(current):
                 value = await call()
                 stop.require_awaited()
         except Exception as error:
@@ -54,10 +56,10 @@ class InlineJobs:
         return self._succeeded(job_id, request.task, value)
 
     def _run(self, request: JobRequest[Any], tenant: str, run: Callable[[Callable[[], Any]], Any]) -> str:
-        info, stop, call = self._prepare(request, tenant)
+        info, stop, current, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant, job_id):
+            with working_for(self._app, info.tenant, job_id), running(current):
                 value = run(call)
                 stop.require_awaited()
         except Exception as error:
@@ -66,7 +68,7 @@ class InlineJobs:
 
     def _prepare(
         self, request: JobRequest[Any], tenant: str
-    ) -> tuple[JobInfo, Stop, Callable[[], Coroutine[Any, Any, Any]]]:
+    ) -> tuple[JobInfo, Stop, CurrentRun, Callable[[], Coroutine[Any, Any, Any]]]:
         task, stop = request.task, Stop()
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
@@ -75,9 +77,10 @@ class InlineJobs:
         info = JobInfo(spec.id, task.name, task.task_options.queue, spec.tenant, 1, 1, 0, 1, 0)
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
-        args, kwargs = task.arguments(request.payload, lambda: kind(info, self._app, stop))
+        current = CurrentRun(None, None, lambda: kind(info, self._app, stop))
+        args, kwargs = task.arguments(request.payload, lambda: current.context)
         fn = task.fn
-        return info, stop, lambda: fn(*args, **kwargs)
+        return info, stop, current, lambda: fn(*args, **kwargs)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:
@@ -112,11 +115,31 @@ class InlineJobs:
     async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
         return self.wait(job_id, timeout)
 
-    def cancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+    def cancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
         return CancelResult.FINISHED
 
-    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False) -> CancelResult:
+    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
         return CancelResult.FINISHED
+
+    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+        raise ConfigError("inline jobs are not stored; to run one again, enqueue it again")
+
+    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+        return self.retry(job_id)
+
+    def explain(self, job_id: str) -> Explanation:
+        raise ConfigError("inline jobs are not stored; they run at once, and there is nothing to explain")
+
+    async def aexplain(self, job_id: str) -> Explanation:
+        return self.explain(job_id)
+
+    @property
+    def _signals(self) -> Any:
+        raise ConfigError("inline jobs are not stored, and take no signals; use a store: holdfast.testing.isolated")
+
+    @property
+    def _streams(self) -> Any:
+        return self._app.streams
 
     def result_key(self, job_id: str) -> str:
         raise ConfigError("inline jobs are not stored; no other program can ask for their results")

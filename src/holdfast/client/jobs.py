@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -35,6 +35,10 @@ from .scope import EVERYTHING, Scope
 from .steps import fork, journal
 from .watch import Watch
 
+if TYPE_CHECKING:
+    from .signals import Signals
+    from .streams import Streams
+
 T = TypeVar("T")
 
 
@@ -58,7 +62,17 @@ MOST_LISTED = 1_000
 class Jobs:
     """The jobs of one app, or of one tenant."""
 
-    def __init__(self, store: Callable[[], Store], tasks: dict[str, Task[Any, Any]], scope: Scope = EVERYTHING) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        tasks: dict[str, Task[Any, Any]],
+        signals: Signals,
+        streams: Streams,
+        scope: Scope = EVERYTHING,
+    ) -> None:
+        """`signals` and `streams` are of the same app or tenant, for the handles of its jobs."""
+        self._signals: Final = signals
+        self._streams: Final = streams
         self._store = store
         self._tasks = tasks
         self._scope = scope

@@ -1,4 +1,4 @@
-"""Schedules: `@app.cron`, `@app.every`, and `app.schedules`. Each method that acts has an awaiting twin."""
+"""Schedules: `@app.cron`, `@app.every`, `app.schedule`, `app.schedules`. Each method that acts has an awaiting twin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from itertools import islice
 from typing import Any, Final, Unpack
 
 from ..decorate import ScheduleDecorator
-from ..errors import ConfigError, InvalidInput, NotFound
+from ..errors import ConfigError, InvalidInput, NotFound, UnknownOption
+from ..functions import is_importing
 from ..model.schedule import (
     Backfill,
     Missed,
@@ -100,9 +101,45 @@ class Schedules:
             raise ConfigError(f"@app.every needs an interval, not {seconds!r}; write @app.every(60), in seconds")
         return self._decorator(name, args, kwargs or {}, {"every": seconds, **check_policies("@app.every", policies)})
 
+    def schedule(
+        self,
+        job: JobRequest[Any] | Task[Any, Any],
+        *,
+        cron: str | None = None,
+        every: Seconds | None = None,
+        name: str | None = None,
+        **policies: Unpack[Policies],
+    ) -> str:
+        """Run a job by the clock or every so many seconds: `app.schedule(report.job("eu"), cron="0 6 * * *")`.
+
+        In a module that is being imported this declares the schedule, as `@app.cron` does, and workers store it when
+        they start. Anywhere else it is stored at once, and a schedule of that name is changed as redeployed code
+        changes it. Returns the schedule's name: `name`, or that of the task. The policies are those of `@app.cron`.
+        """
+        spec, task = self._planned(job, name, cron=cron, every=every, policies=policies)
+        if is_importing():
+            self._declare(spec, task)
+        else:
+            self._store().write(self._storing(spec))
+        return spec.name
+
+    async def aschedule(
+        self,
+        job: JobRequest[Any] | Task[Any, Any],
+        *,
+        cron: str | None = None,
+        every: Seconds | None = None,
+        name: str | None = None,
+        **policies: Unpack[Policies],
+    ) -> str:
+        """The async version of `schedule`; it always stores at once."""
+        spec, _ = self._planned(job, name, cron=cron, every=every, policies=policies)
+        await self._store().awrite(self._storing(spec))
+        return spec.name
+
     @property
     def declared(self) -> tuple[ScheduleSpec, ...]:
-        """Return the schedules that `@app.cron` and `@app.every` declared."""
+        """Return the schedules that `@app.cron`, `@app.every` and `app.schedule` declared."""
         return tuple(self._declared.values())
 
     @writes
@@ -111,9 +148,7 @@ class Schedules:
 
         What an operator has edited is left alone.
         """
-        specs = self.declared
-        self._check_webhooks(specs)
-        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
+        return self._ensuring(self.declared)
 
     aensure = ensure.awaiting
 
@@ -126,6 +161,14 @@ class Schedules:
         if altered := await schedules.ensure_schedules(tx, self.declared):
             logger.info("schedules that are new or changed by this code: %s", ", ".join(altered))
 
+    def _ensuring(self, specs: Sequence[ScheduleSpec]) -> Op[builtins.list[str]]:
+        self._check_webhooks(specs)
+        return Op(lambda tx: schedules.ensure_schedules(tx, specs))
+
+    def _storing(self, spec: ScheduleSpec) -> Op[builtins.list[str]]:
+        self._require_unnamed(spec.name)
+        return self._ensuring([spec])
+
     def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
         # Not when they are declared: what the app allows may be said below that in the code.
         for spec in specs:
@@ -137,10 +180,7 @@ class Schedules:
     ) -> ScheduleDecorator:
         def declare(task: Task[Any, Any]) -> None:
             request, tick = call_of(task, args, kwargs)
-            spec = plan(name or task.name, request, tick_argument=tick, **timing)
-            if (earlier := self._declarers.get(spec.name)) is not None and self._is_current(earlier):
-                raise ConfigError(f"there are two schedules named {spec.name!r}; give one of them another name=")
-            self._declared[spec.name], self._declarers[spec.name] = spec, task
+            self._declare(plan(name or task.name, request, tick_argument=tick, **timing), task)
 
         def decorate(target: Any) -> Any:
             if isinstance(target, Task):
@@ -158,6 +198,32 @@ class Schedules:
             return task
 
         return decorate
+
+    def _planned(
+        self,
+        job: JobRequest[Any] | Task[Any, Any],
+        name: str | None,
+        *,
+        cron: str | None,
+        every: Seconds | None,
+        policies: Policies,
+    ) -> tuple[ScheduleSpec, Task[Any, Any]]:
+        if not isinstance(job, (JobRequest, Task)):
+            raise TypeError(f"app.schedule takes what task.job(…) makes, or a task, not {job!r}")
+        if "args" in policies or "kwargs" in policies:
+            raise UnknownOption("app.schedule takes the arguments with the job: app.schedule(task.job(…), …)")
+        check_policies("app.schedule", policies)
+        request, tick = call_of(job, (), {}) if isinstance(job, Task) else (job, None)
+        spec = plan(name or request.task.name, request, cron=cron, every=every, tick_argument=tick, **policies)
+        return spec, request.task
+
+    def _declare(self, spec: ScheduleSpec, task: Task[Any, Any]) -> None:
+        self._require_unnamed(spec.name)
+        self._declared[spec.name], self._declarers[spec.name] = spec, task
+
+    def _require_unnamed(self, name: str) -> None:
+        if (earlier := self._declarers.get(name)) is not None and self._is_current(earlier):
+            raise ConfigError(f"there are two schedules named {name!r}; give one of them another name=")
 
     def _is_current(self, task: Task[Any, Any]) -> bool:
         """Return whether a task is still the one of its name; a cell of a notebook that runs again replaces it."""

@@ -44,14 +44,14 @@ class Scoped:
         self.tenant: Final = tenant
         self._app = app
         self._scope = scope = Scope(tenant)
-        self.jobs: Final = Jobs(app.open, app._tasks, scope)
+        self.signals: Final = Signals(app.open, scope, limit=lambda: app.config.max_value_bytes)
+        self.streams: Final = Streams(app.open, scope)
+        self.jobs: Final = Jobs(app.open, app._tasks, self.signals, self.streams, scope)
         self._enqueuer = Enqueuer(app.open, self.jobs, app._enqueuer.spill)
         self._enqueuer.around = lambda requests: app._enqueuer.around(requests)
         self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._require_known, scope)
-        self.signals: Final = Signals(app.open, scope, limit=lambda: app.config.max_value_bytes)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
-        self.streams: Final = Streams(app.open, scope)
         self.stream: Final = self.streams.follow
         self.astream: Final = self.streams.afollow
         self.artifacts: Final = Artifacts(app.open, scope)

@@ -261,7 +261,7 @@ class Watch(Generic[E]):
         """Log what holds one that has not ended for a while, unless that is usual."""
         reason = await line.call(self._reason, self._areason, id)
         # A task that waits may itself hold the slot which the other one needs.
-        if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job.get())):
+        if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job())):
             logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
 
     awarn = warn.awaiting

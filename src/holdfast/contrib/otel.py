@@ -129,7 +129,7 @@ def _tell(span: trace.Span, error: BaseException) -> str:
 
 def _stored_context() -> TraceContext | None:
     """The trace that this job was enqueued in; what cannot be read starts a new one."""
-    job = current_job.get()
+    job = current_job()
     if job is None or not job.trace:
         return None
     try:

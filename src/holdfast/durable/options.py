@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     from ..model.wait import Distinct
     from ..options import Seconds
     from ..rules.retry import RetryPolicy
@@ -44,8 +46,10 @@ class StepPolicy:
 ONCE: Final = StepPolicy()
 
 
-def check_options(max_attempts: int | None, retry: RetryPolicy | None) -> StepPolicy:
+def check_options(max_attempts: int | EllipsisType | None, retry: RetryPolicy | None) -> StepPolicy:
+    """Return the policy that `ctx.options` asks for; 5 tries unless it or the retry policy says otherwise."""
     from ..names import check_attempts
-    from ..rules.retry import check_policy
+    from ..rules.retry import check_policy, take_attempts
 
-    return StepPolicy(check_attempts(max_attempts) or None, check_policy(retry))
+    given = take_attempts({"retry": retry} if max_attempts is ... else {"retry": retry, "max_attempts": max_attempts})
+    return StepPolicy(check_attempts(given.get("max_attempts", 5)) or None, check_policy(given["retry"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import EllipsisType, FunctionType
 from typing import TYPE_CHECKING, TypeVar
 
 from .options import check_options
@@ -36,8 +36,8 @@ class SharedCalls:
     _durable: Durable | None = None
     _policy: StepPolicy | None = None
 
-    def options(self: Self, *, max_attempts: int | None = 5, retry: RetryPolicy | None = None) -> Self:
-        """A context whose steps are tried so often in one run: `ctx.options(max_attempts=3).step(…)`."""
+    def options(self: Self, *, max_attempts: int | EllipsisType | None = ..., retry: RetryPolicy | None = None) -> Self:
+        """Return a context whose steps are tried so often in one run: `ctx.options(max_attempts=3).step(…)`."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
         return twin

@@ -25,7 +25,7 @@ from ..rules.failure import error_text
 from ..streams.capture import capture
 from ..streams.outlet import Outlet
 from ..tasks import Task
-from ..telemetry import current_app, current_job
+from ..telemetry import CurrentRun, current_run
 from ..tenancy import work_for
 from .admission import Doorkeeper, is_limited
 from .children import ChildPool, ChildTicket, importable
@@ -198,7 +198,7 @@ class Executor:
             if self._middleware:
                 value = await self._wrapped(run)()
             else:
-                args, kwargs = self._arguments(run, Context)
+                args, kwargs = self._arguments(run)
                 value = await run.task.fn(*args, **kwargs)  # type: ignore[misc]
         except asyncio.CancelledError:
             self._end(run, self._judge.stopped)
@@ -206,19 +206,19 @@ class Executor:
             self._end(run, self._judge.raised, error)
         else:
             self._end(run, self._judge.returned, value)
+        _end_current()
         if DJANGO in _MODULES:
             close_stale_async_connections()
 
     def _prepare(self, run: Run) -> None:
         """Tell the context of a run, which its threads and tasks inherit, whose it is."""
-        current_job.set(run.job)
-        current_app.set(self._app)
+        current_run.set(CurrentRun(self._app, run.job, partial(self._context, run)))
         work_for(self._app, run.job.tenant, run.job.id)
         if wanted := run.task.task_options.capture:
             capture(info_of(run), self._app, run.stop, wanted)
 
     async def _call_here(self, run: Run) -> Any:
-        args, kwargs = self._arguments(run, Context)
+        args, kwargs = self._arguments(run)
         assert run.task.fn is not None
         return await run.task.fn(*args, **kwargs)
 
@@ -251,19 +251,26 @@ class Executor:
 
     def _call(self, run: Run) -> Any:
         """On the thread: decode, call, and leave the result to the loop."""
-        self._prepare(run)
-        return self._wrapped(run)() if self._middleware else self._call_there(run)
+        try:
+            self._prepare(run)
+            return self._wrapped(run)() if self._middleware else self._call_there(run)
+        finally:
+            _end_current()
 
     def _call_there(self, run: Run) -> Any:
-        args, kwargs = self._arguments(run, SyncContext)
+        args, kwargs = self._arguments(run)
         assert run.task.fn is not None
         return run.task.fn(*args, **kwargs)
 
-    def _arguments(self, run: Run, kind: type[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(self, run: Run) -> tuple[list[Any], dict[str, Any]]:
         try:
-            return run.task.arguments(run.job.payload, lambda: kind(info_of(run), self._app, run.stop))
+            return run.task.arguments(run.job.payload, _current_context)
         except HoldfastError as error:
             raise UndecodableJob from error
+
+    def _context(self, run: Run) -> Context | SyncContext:
+        kind = Context if run.task.is_async else SyncContext
+        return kind(info_of(run), self._app, run.stop)
 
     # -- child processes
 
@@ -319,6 +326,17 @@ def _heard(run: Run, answer: Any) -> Any:
     if isinstance(answer, dict) and (said := answer.get("loaded")) is not None:
         run.stop.loaded = tuple(said)
     return answer
+
+
+def _current_context() -> Any:
+    run = current_run.get()
+    assert run is not None, "prepared"
+    return run.context
+
+
+def _end_current() -> None:
+    if (run := current_run.get()) is not None:
+        run.end()
 
 
 def _nothing() -> None:

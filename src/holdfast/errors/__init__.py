@@ -6,6 +6,7 @@
     │   └── UnknownOption           also a TypeError: what the option is called here
     ├── BlockingCall                also a RuntimeError: a wait inside a task, or a blocking one in an event loop
     ├── NotAwaited                  .call, also a RuntimeError: a call of ctx whose await was forgotten
+    ├── NoCurrentJob                also a RuntimeError: holdfast.current() where no job runs
     ├── InvalidInput                a value was refused; nothing was written
     │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
     │   ├── Undecodable             stored text that is not JSON, or not of the type that is expected
@@ -148,6 +149,7 @@ from .root import (
     HoldfastError,
     InvalidInput,
     MissingExtra,
+    NoCurrentJob,
     NotAwaited,
     NotFound,
     QueueFull,
@@ -227,6 +229,7 @@ __all__ = [
     "KeyConflict",
     "LeaseLost",
     "MissingExtra",
+    "NoCurrentJob",
     "NotAwaited",
     "NotFound",
     "NotInInventory",

@@ -78,6 +78,20 @@ class NotAwaited(HoldfastError, RuntimeError):
         super().__init__(f"ctx.{call} was never awaited, so it was not done; write: await ctx.{name}(…)")
 
 
+class NoCurrentJob(HoldfastError, RuntimeError):
+    """`holdfast.current()` was called where no job runs."""
+
+    code = "no_current_job"
+
+    def __init__(self, *, ended: bool = False) -> None:
+        super().__init__(
+            "the job that started this code has ended; await or join what a handler starts before it returns"
+            if ended
+            else "no job runs here; call holdfast.current() in a handler or below it. A thread that you start yourself"
+            " needs the handler's context: contextvars.copy_context().run(…), or asyncio.to_thread"
+        )
+
+
 class InvalidInput(HoldfastError):
     """A value was refused before anything was written."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from ..errors import DuplicateMember, FlowTooLarge, ForeignMember, InvalidInput, SelfEdge
 from ..handle import Jobs
@@ -13,13 +13,15 @@ from ..ids import ids
 from ..model.flow import Policy
 from ..names import check_id, check_name
 from ..rules.graph import MAX_MEMBERS, check_policy
-from ..tasks import JobRequest
-from .chains import Chain, Group, Link, Takes, first_needs_a_result, is_request
+from ..tasks import JobRequest, Task
+from .chains import Chain, Group, Link, Takes, TakesAll, first_needs_a_result, is_request
 from .joins import After, AfterLike, after_of, with_inputs
 from .members import Member, Members, Part, Parts, Subflow
 
 A = TypeVar("A")
+P = ParamSpec("P")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(slots=True)
@@ -46,19 +48,36 @@ class Builder:
         return list(self._nodes.values())
 
     @overload
-    def add(self, job: JobRequest[R], *, after: AfterLike = None, name: str | None = None) -> Member[R]: ...
+    def add(self, job: JobRequest[R], /, *, after: AfterLike = None, name: str | None = None) -> Member[R]: ...
     @overload
-    def add(self, job: Chain[R], *, after: AfterLike = None, name: str | None = None) -> Part[R]: ...
+    def add(self, job: Chain[R], /, *, after: AfterLike = None, name: str | None = None) -> Part[R]: ...
     @overload
-    def add(self, job: Group[R], *, after: AfterLike = None, name: str | None = None) -> Part[list[R]]: ...
+    def add(self, job: Group[R], /, *, after: AfterLike = None, name: str | None = None) -> Part[list[R]]: ...
     @overload
-    def add(self, job: Builder, *, after: AfterLike = None, name: str | None = None) -> Subflow: ...
-    def add(self, job: Any, *, after: AfterLike = None, name: str | None = None) -> Part[Any]:
+    def add(self, job: Builder, /, *, after: AfterLike = None, name: str | None = None) -> Subflow: ...
+    @overload
+    def add(self, job: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Member[R]: ...
+    # Type checkers know no further keywords beside a task's own, so with these its arguments are not checked.
+    @overload
+    def add(
+        self, job: Task[..., R], /, *args: Any, after: AfterLike, name: str | None = None, **kwargs: Any
+    ) -> Member[R]: ...
+    @overload
+    def add(self, job: Task[..., R], /, *args: Any, after: AfterLike = None, name: str, **kwargs: Any) -> Member[R]: ...
+    def add(  # type: ignore[misc]
+        self, job: Any, /, *args: Any, after: AfterLike = None, name: str | None = None, **kwargs: Any
+    ) -> Any:
         """Add a job, a chain, a group or a whole flow; others can wait for what is returned and take its `output`.
 
-        `after` says what it waits for, besides the results among its arguments. `name` must be unique in the flow; it
-        is the task's name with a number otherwise. That of a chain, group or flow stands before its members' own.
+        `flow.add(task, 1, b=2)` is the same as `flow.add(task.job(1, b=2))`. `after` says what the member waits for,
+        besides the results among its arguments. `name` must be unique in the flow; it is the task's name with a number
+        otherwise. That of a chain, group or flow stands before its members' own.
         """
+        if isinstance(job, Task):
+            own = {"after": after, "name": name}
+            job = _called(job, args, kwargs, [option for option, value in own.items() if value is not None])
+        elif args or kwargs:
+            raise TypeError(f"flow.add takes arguments for a task, not for {job!r}")
         self._require_open()
         awaited = after_of(after)
         if isinstance(job, JobRequest):
@@ -70,7 +89,7 @@ class Builder:
             return self._add_chain(job.links, awaited, prefix)
         if isinstance(job, Group):
             return self._add_chain((job,), awaited, prefix)
-        raise TypeError(f"flow.add takes what task.job(…) makes, a chain, a group or a flow, not {job!r}")
+        raise TypeError(f"flow.add takes a task or what task.job(…) makes, a chain, a group or a flow, not {job!r}")
 
     def map(
         self,
@@ -84,10 +103,25 @@ class Builder:
         make = cast("Callable[[A], JobRequest[R]]", getattr(task, "job", task))
         if not isinstance(items, Iterable):
             raise TypeError(f"flow.map takes several items, not {items!r}; write flow.map(task, [{items!r}])")
-        requests = [make(item) for item in items]
-        awaited = after_of(after)
-        self._require_open()
-        return Members([self._add(r, awaited, self._fresh(name or r.task.name, numbered=True)) for r in requests])
+        return self._add_each([make(item) for item in items], after, name)
+
+    def starmap(
+        self,
+        task: TakesAll[*Ts, R] | Callable[[Unpack[Ts]], JobRequest[R]],
+        items: Iterable[tuple[*Ts]],
+        *,
+        after: AfterLike = None,
+        name: str | None = None,
+    ) -> Members[R]:
+        """Add a job for each tuple of arguments, side by side: `flow.starmap(task, [(1, 2), (3, 4)])`."""
+        make = cast("Callable[..., JobRequest[R]]", getattr(task, "job", task))
+        arguments: list[Any] = list(items)
+        for item in arguments:
+            if not isinstance(item, Sequence) or isinstance(item, (str, bytes)):
+                raise TypeError(
+                    f"flow.starmap takes tuples of arguments, not {item!r}; write flow.map for one argument"
+                )
+        return self._add_each([make(*item) for item in arguments], after, name)
 
     def link(self, upstream: Member[Any], downstream: Member[Any], *, on: Policy = "success") -> None:
         """Let one member wait for another that was added after it."""
@@ -127,6 +161,11 @@ class Builder:
         member: Member[Any] = Member(self, self._jobs, job_id, name, request.task.name)
         self._place(Node(member, request, with_inputs(name, after, request.uses)))
         return member
+
+    def _add_each(self, requests: Sequence[JobRequest[R]], after: AfterLike, name: str | None) -> Members[R]:
+        awaited = after_of(after)
+        self._require_open()
+        return Members([self._add(r, awaited, self._fresh(name or r.task.name, numbered=True)) for r in requests])
 
     def _place(self, node: Node) -> None:
         name = check_name("the member's name", node.member.name)
@@ -212,3 +251,14 @@ class Builder:
             raise InvalidInput(f"{name!r} has a dedupe_key, which a member of a flow cannot have: it would be two jobs")
         if request.options.connection is not None:
             raise InvalidInput(f"{name!r} has a connection; give it to the flow: app.flow(…, connection=…)")
+
+
+def _called(task: Task[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any], own: Sequence[str]) -> JobRequest[R]:
+    """Return the job of `flow.add(task, …)`, which was also given the keywords `own` of its own."""
+    for name in own:
+        if task.signature.has_parameter(name):
+            raise InvalidInput(
+                f"{name}= is an option of flow.add and a parameter of task {task.name!r};"
+                f" write flow.add({task.name}.job(…), {name}=…)"
+            )
+    return task.job(*args, **kwargs)

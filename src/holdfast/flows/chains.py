@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from ..errors import InvalidInput
 
@@ -15,12 +15,19 @@ R = TypeVar("R")
 T = TypeVar("T")
 A_contra = TypeVar("A_contra", contravariant=True)
 B_co = TypeVar("B_co")
+Ts = TypeVarTuple("Ts")
 
 
 class Takes(Protocol[A_contra, B_co]):
     """A task that can be called with one argument: the result of what stands before it in a chain."""
 
     def job(self, value: A_contra, /) -> JobRequest[B_co]: ...
+
+
+class TakesAll(Protocol[*Ts, B_co]):
+    """A task that can be called with these arguments, in their order."""
+
+    def job(self, *values: *Ts) -> JobRequest[B_co]: ...
 
 
 Link: TypeAlias = "JobRequest[Any] | Takes[Any, Any] | Chain[Any] | Group[Any]"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from types import EllipsisType
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from ..clock import SECOND
 from ..errors import ConfigError
+from ..names import check_attempts
+
+Jitter: TypeAlias = Literal["none", "full", "additive"]
 
 _MAX_EXPONENT: Final = 62
 _LONGEST: Final = 366 * 86_400.0
@@ -29,7 +33,7 @@ class RetryPolicy:
     initial: float = 2.0
     factor: float = 2.0
     cap: float = 900.0
-    jitter: Literal["none", "full", "additive"] = "additive"
+    jitter: Jitter = "additive"
     spread: float = 0.25
     max_age: float | None = None
 
@@ -65,6 +69,75 @@ class RetryPolicy:
         return msgspec.json.encode(self).decode()
 
 
+@dataclass(frozen=True, slots=True)
+class LimitedRetryPolicy(RetryPolicy):
+    """A policy together with the number of runs, as `fixed` and `exponential` make it from `attempts`."""
+
+    attempts: int | None = None
+
+    def plain(self) -> RetryPolicy:
+        """Return the policy without the number of runs, as it is stored."""
+        return RetryPolicy(self.kind, self.initial, self.factor, self.cap, self.jitter, self.spread, self.max_age)
+
+
+def fixed(
+    seconds: float,
+    *,
+    attempts: int | EllipsisType | None = ...,
+    jitter: Jitter = "additive",
+    spread: float = 0.25,
+    max_age: float | None = None,
+) -> RetryPolicy:
+    """Return a policy that waits equally long before each retry: `@app.task(retry=holdfast.fixed(1, attempts=4))`.
+
+    `attempts` is `max_attempts` of the task or call: the number of runs, the first included, and None for no limit.
+    `jitter`, `spread` and `max_age` are those of `RetryPolicy`.
+    """
+    return _limited(RetryPolicy("fixed", seconds, jitter=jitter, spread=spread, max_age=max_age), attempts)
+
+
+def exponential(
+    initial: float = 2.0,
+    *,
+    factor: float = 2.0,
+    cap: float = 900.0,
+    attempts: int | EllipsisType | None = ...,
+    jitter: Jitter = "additive",
+    spread: float = 0.25,
+    max_age: float | None = None,
+) -> RetryPolicy:
+    """Return a policy that waits `factor` times as long before each further retry, at most `cap` seconds.
+
+    `attempts` is as for `fixed`, the rest as for `RetryPolicy`.
+    """
+    return _limited(RetryPolicy("exponential", initial, factor, cap, jitter, spread, max_age), attempts)
+
+
+def _limited(policy: RetryPolicy, attempts: int | EllipsisType | None) -> RetryPolicy:
+    if attempts is ...:
+        return policy
+    check_attempts(attempts, "attempts")
+    return LimitedRetryPolicy(
+        policy.kind, policy.initial, policy.factor, policy.cap, policy.jitter, policy.spread, policy.max_age, attempts
+    )
+
+
+def take_attempts(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options in which the number of runs that the retry policy names is `max_attempts`.
+
+    Raises ConfigError where `max_attempts` is given too, and differs.
+    """
+    policy = options.get("retry")
+    if not isinstance(policy, LimitedRetryPolicy):
+        return options
+    if options.get("max_attempts", policy.attempts) != policy.attempts:
+        raise ConfigError(
+            f"max_attempts is {options['max_attempts']} and the retry policy says attempts={policy.attempts};"
+            " give one of them"
+        )
+    return {**options, "retry": policy.plain(), "max_attempts": policy.attempts}
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -74,6 +147,11 @@ DEFAULT: Final = RetryPolicy()
 
 def check_policy(policy: object) -> RetryPolicy | None:
     """A policy that a caller gave, or None."""
+    if isinstance(policy, LimitedRetryPolicy):
+        raise ConfigError(
+            f"attempts={policy.attempts} of a retry policy counts for a task, its options or ctx.options, not here;"
+            " leave it out"
+        )
     if policy is None or isinstance(policy, RetryPolicy):
         return policy
     raise ConfigError(f"retry must be a RetryPolicy, not {type(policy).__name__}; max_attempts says how often")

@@ -41,13 +41,22 @@ with app.flow("nightly") as flow:
     flow.add(total.job(a.output_or([])), after=quorum(2, a.ended, b, c, rest="cancel"))
     flow.add(merge.job(a.output, c.output))  # error: arg-type / reportArgumentType
     flow.add(total.job(a.output_or(None)))  # error: arg-type / reportArgumentType
-    flow.add(extract.job("eu"), after="a")  # error: arg-type / reportCallIssue reportArgumentType
-    flow.add(extract)  # error: call-overload / reportCallIssue reportArgumentType
+    flow.map(extract, ["eu"], after="a")  # error: arg-type / reportArgumentType
+    flow.add(extract)  # error: call-overload / reportCallIssue
+    assert_type(flow.add(extract, "eu"), holdfast.Member[list[int]])
+    assert_type(flow.add(merge, a.output, right=b.output), holdfast.Member[dict[str, int]])
+    assert_type(flow.add(extract, "eu", after=a), holdfast.Member[list[int]])
+    assert_type(flow.add(extract, region="eu", name="first"), holdfast.Member[list[int]])
+    flow.add(extract, 1)  # error: call-overload / reportArgumentType
+    flow.add(merge, a.output)  # error: call-overload / reportCallIssue
 
     several = flow.map(extract, ["eu", "us"])
     assert_type(several, holdfast.Members[list[int]])
     assert_type(several.output, list[list[int]])
     assert_type(several[0], holdfast.Member[list[int]])
+    assert_type(flow.starmap(merge, [([1], [2])]), holdfast.Members[dict[str, int]])
+    assert_type(flow.starmap(lambda n, f: total.job([n], f), [(1, 0.5)]), holdfast.Members[float])
+    flow.starmap(merge, [([1], "2")])  # error: arg-type / reportArgumentType
     flow.map(extract, [1, 2])  # error: arg-type / reportArgumentType
     assert_type(flow.map(lambda n: total.job([n]), [1, 2]), holdfast.Members[float])
     flow.add(join.job([m.output for m in flow.map(total, several.output)]), after=all_of(several, a))

@@ -62,3 +62,6 @@ async def main() -> None:
     assert_type(await (await welcome.aenqueue(1)).aresult(), str)
     assert_type(await (await report.aenqueue("may")).aresult(timeout=3), dict[str, int])
     assert_type(await app.aenqueue(resize.job("a")), holdfast.Job[bytes])
+    assert_type(await (await app.aenqueue(resize.job("a"))), bytes)
+    assert_type([frame.kind async for frame in job.astream()], list[str])
+    assert_type(await job.aretry(), bool)

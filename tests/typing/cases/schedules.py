@@ -29,3 +29,5 @@ assert_type(beat.enqueue("us").result(), str)
 assert_type(report.enqueue(1).result(), None)
 report.enqueue("one")  # error: arg-type / reportArgumentType
 app.every(60, overlap="hope")  # error: arg-type / reportArgumentType
+assert_type(app.schedule(report.job(1), cron="0 3 * * *", name="report-1", zone="Asia/Tokyo"), str)
+app.schedule(report.job(1), every="day")  # error: arg-type / reportArgumentType
