@@ -111,15 +111,14 @@ class App(Registry):
         self._tenants = Tenants(tenant, tenants)
         self._opened: Store | None = None
         self._opening = threading.Lock()
-        self.signals: Final = Signals(self.open, limit=lambda: self.config.max_value_bytes)
+        self.signals: Final = Signals(self.open, limit=self._value_limit)
         self.streams: Final = Streams(self.open)
         self.jobs: Final = Jobs(self.open, self._tasks, self.signals, self.streams)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
         self.leases: Final = Leases(
-            self.open, self._tasks, limit=lambda: self.config.max_value_bytes, random=self._u,
-            poll=lambda: self.config.worker.poll,
-        )  # fmt: skip
+            self.open, self._tasks, limit=self._value_limit, random=self._u, poll=lambda: self.config.worker.poll
+        )
         self.audit: Final = Audit(self.open)
         self.access: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
@@ -472,6 +471,10 @@ class App(Registry):
         """Run jobs at once in their caller for a while, without a store."""
         with self._changed({"_inline": InlineJobs(self, self.jobs.decode_result)}):
             yield self
+
+    def _value_limit(self) -> int:
+        """Return how many bytes a value may have, by the settings in force."""
+        return self.config.max_value_bytes
 
     def _u(self) -> float:
         """A number from 0 up to 1, from the source in force."""

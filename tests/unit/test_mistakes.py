@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import pickle
 import subprocess
@@ -90,19 +89,6 @@ def test_a_webhook_that_was_read_already_cannot_be_verified(body: Any) -> None:
     headers = {"webhook-id": "1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
     with pytest.raises(holdfast.InvalidInput, match="pass the raw bytes"):
         holdfast.webhooks.verify(SECRET, headers, body)
-
-
-def test_awaiting_a_job_says_that_it_is_stored_and_what_to_await(app: holdfast.App) -> None:
-    @app.task
-    async def work() -> int:
-        return 1
-
-    async def mistaken() -> None:
-        await work.enqueue()  # type: ignore[misc]
-
-    with pytest.raises(TypeError, match=r"is stored.*await task\.aenqueue\(…\).*await job\.aresult\(\)"):
-        asyncio.run(mistaken())
-    assert len(app.jobs.find()) == 1
 
 
 def test_a_process_pool_enqueues_and_its_jobs_come_back(tmp_path: Path) -> None:
