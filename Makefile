@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-conformance test-engine test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-conformance test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,17 +37,17 @@ chromium:
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null; }
 
 # Side by side, each with a Postgres of its own: most of their time they wait, for disks, processes and clocks.
-PARTS := slow conformance engine rest
+PARTS := slow conformance worker rest
 ABREAST := --no-print-directory -j$(words $(PARTS)) --output-sync=line $(PARTS:%=test-%)
 SLOW := tests/acceptance tests/docs tests/browser
 test-slow: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" $(SLOW)
 
-test-conformance test-engine: test-%: .venv/.dev
+test-conformance test-worker: test-%: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" tests/$*
 
 test-rest: .venv/.dev
-	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) --ignore=tests/conformance --ignore=tests/engine
+	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) --ignore=tests/conformance --ignore=tests/worker
 
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
 	$(BIN)/python -m tools.proof $(ARGS)

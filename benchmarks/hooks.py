@@ -13,11 +13,11 @@ from typing import Final
 import httpcore2
 
 import holdfast
-from holdfast.model.webhook import QUEUE, Endpoint
+from holdfast.model.webhooks import QUEUE, Endpoint
 from holdfast.outbound.client import Client
 from holdfast.outbound.policy import Policy
 from holdfast.rules.webhooks import trial_message
-from holdfast.storage.ops import webhooks
+from holdfast.storage.ops.webhooks import webhooks
 from holdfast.storage.port import Op
 
 from .measure import rate

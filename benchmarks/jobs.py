@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import holdfast
-from holdfast.running import collect_seldom
+from holdfast.runtime.running import collect_seldom
 
 QUEUE: Final = "bench"
 

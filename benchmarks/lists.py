@@ -11,7 +11,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast import JobFilter
-from holdfast.storage.ops import counting
+from holdfast.storage.ops.jobs import counting
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import holdfast
 from holdfast.clock import SECOND
-from holdfast.engine.pruner import Pruner
-from holdfast.engine.settings import WorkerSettings
-from holdfast.engine.worker import Worker
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
+from holdfast.worker.maintenance.pruner import Pruner
+from holdfast.worker.settings import WorkerSettings
+from holdfast.worker.worker import Worker
 
 from .raw_postgres import PostgresBench
 from .stores import server

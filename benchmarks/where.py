@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import holdfast
-from holdfast.running import collect_seldom
+from holdfast.runtime.running import collect_seldom
 
 from . import report, stores
 from .enqueues import fill

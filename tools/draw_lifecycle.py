@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from holdfast.rules.lifecycle import MOVES, Event
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "states.md"

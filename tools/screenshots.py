@@ -75,7 +75,7 @@ def serve(app: holdfast.App) -> str:
 def things(app: holdfast.App) -> dict[str, str]:
     """The pages about one thing."""
     from holdfast import JobFilter
-    from holdfast.model.job import JobState
+    from holdfast.model.jobs import JobState
 
     def job(task: str, *states: str) -> str:
         found = (one for state in states for one in app.jobs.find(JobFilter(task=task, state=JobState(state), limit=1)))

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from .app import App
     from .client.tenants import Scoped
     from .clock import ManualClock
-    from .context import Context, SyncContext, current
-    from .engine.settings import WorkerSettings
     from .errors import (
         AccessDenied,
         BadHandle,
@@ -96,22 +94,24 @@ if TYPE_CHECKING:
     from .flows.handle import FlowHandle
     from .flows.joins import all_of, any_of, quorum
     from .flows.members import Member, Members, Part
-    from .handle import Job
-    from .inventory import Inventory
+    from .model.actions import AlreadySatisfied, Revoked
     from .model.answers import CancelResult, DeleteResult, JobFilter
-    from .model.artifact import Artifact
-    from .model.budget import Budget, Quota
-    from .model.capabilities import Capabilities
-    from .model.control import AlreadySatisfied, Revoked
-    from .model.flow import CancelPolicy, FlowFilter, FlowState, FlowStatus
-    from .model.job import JobRecord, JobState
+    from .model.artifacts import Artifact
+    from .model.budgets import Budget, Quota
+    from .model.flows import CancelPolicy, FlowFilter, FlowState, FlowStatus
+    from .model.jobs import JobRecord, JobState
     from .model.outbox import OutboxEvent, Outgoing
-    from .model.schedule import Schedule, ScheduleState
-    from .model.stream import Frame, StreamPage
+    from .model.schedules import Schedule, ScheduleState
+    from .model.store import Capabilities
+    from .model.streams import Frame, StreamPage
     from .outcomes import Cancel, DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy, exponential, fixed
-    from .tasks import JobRequest, Task
-    from .tenancy import tenant
+    from .tasks.context import Context, SyncContext, current
+    from .tasks.inventory import Inventory
+    from .tasks.job import Job
+    from .tasks.task import JobRequest, Task
+    from .tasks.tenants import tenant
+    from .worker.settings import WorkerSettings
 
 __all__ = [
     "AccessDenied", "AlreadySatisfied", "App", "Artifact", "BadHandle", "BeyondScope", "BlockingCall", "Budget",
@@ -145,33 +145,33 @@ __all__ = [
 # Where the names live that are not errors. They are imported when first asked for: pytest loads this package in every
 # run where Holdfast is installed, to find its fixtures, and the whole takes more than ten times as long.
 _HOMES = {
-    "AlreadySatisfied": "model.control",
+    "AlreadySatisfied": "model.actions",
     "App": "app",
-    "Artifact": "model.artifact",
-    "Budget": "model.budget",
+    "Artifact": "model.artifacts",
+    "Budget": "model.budgets",
     "Cancel": "outcomes",
-    "CancelPolicy": "model.flow",
+    "CancelPolicy": "model.flows",
     "CancelResult": "model.answers",
-    "Capabilities": "model.capabilities",
+    "Capabilities": "model.store",
     "Chain": "flows.chains",
-    "Context": "context",
+    "Context": "tasks.context",
     "DeleteResult": "model.answers",
     "DeliveryFailed": "outcomes",
     "Fail": "outcomes",
     "Flow": "flows.flow",
-    "FlowFilter": "model.flow",
+    "FlowFilter": "model.flows",
     "FlowHandle": "flows.handle",
-    "FlowState": "model.flow",
-    "FlowStatus": "model.flow",
-    "Frame": "model.stream",
+    "FlowState": "model.flows",
+    "FlowStatus": "model.flows",
+    "Frame": "model.streams",
     "Group": "flows.chains",
-    "Job": "handle",
+    "Job": "tasks.job",
     "JobFilter": "model.answers",
-    "JobRecord": "model.job",
-    "JobRequest": "tasks",
+    "JobRecord": "model.jobs",
+    "JobRequest": "tasks.task",
     "JobSignal": "outcomes",
-    "Inventory": "inventory",
-    "JobState": "model.job",
+    "Inventory": "tasks.inventory",
+    "JobState": "model.jobs",
     "ManualClock": "clock",
     "OutboxEvent": "model.outbox",
     "Outgoing": "model.outbox",
@@ -179,28 +179,28 @@ _HOMES = {
     "Member": "flows.members",
     "Members": "flows.members",
     "Park": "outcomes",
-    "Quota": "model.budget",
+    "Quota": "model.budgets",
     "Part": "flows.members",
     "Retry": "outcomes",
     "RetryPolicy": "rules.retry",
-    "Revoked": "model.control",
-    "Schedule": "model.schedule",
-    "ScheduleState": "model.schedule",
+    "Revoked": "model.actions",
+    "Schedule": "model.schedules",
+    "ScheduleState": "model.schedules",
     "Scoped": "client.tenants",
     "Snooze": "outcomes",
-    "StreamPage": "model.stream",
-    "SyncContext": "context",
-    "Task": "tasks",
+    "StreamPage": "model.streams",
+    "SyncContext": "tasks.context",
+    "Task": "tasks.task",
     "Throttle": "outcomes",
-    "WorkerSettings": "engine.settings",
+    "WorkerSettings": "worker.settings",
     "all_of": "flows.joins",
     "any_of": "flows.joins",
-    "current": "context",
+    "current": "tasks.context",
     "exponential": "rules.retry",
     "fixed": "rules.retry",
     "group": "flows.chains",
     "quorum": "flows.joins",
-    "tenant": "tenancy",
+    "tenant": "tasks.tenants",
 }
 
 if not TYPE_CHECKING:

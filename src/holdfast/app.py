@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
-from .blocks import block
 from .client.access import Access
 from .client.artifacts import Artifacts
 from .client.audit import Audit
@@ -40,31 +39,32 @@ from .client.signals import Signals
 from .client.stats import Errors, Stats
 from .client.streams import Streams
 from .client.tenants import Scoped
+from .client.transactions import Within
 from .client.webhooks import Webhooks
 from .client.workers import Workers
 from .clock import Clock
-from .destinations import Deliver, Destination, DestinationOptions, Gate, Ready
-from .draining import Drained, drain_store, run_blocking
-from .embedded import EmbeddedWorker
 from .errors import ConfigError
 from .flows.flow import Flow
-from .handle import Job
-from .model.capabilities import Capabilities
-from .model.webhook import QUEUE as WEBHOOKS
-from .model.webhook import TASK as DELIVER
+from .model.store import Capabilities
+from .model.webhooks import QUEUE as WEBHOOKS
+from .model.webhooks import TASK as DELIVER
 from .names import check_name, check_queue
-from .opening import open_store, refuse_postgres_settings
-from .options import Seconds
-from .registry import Registry
-from .rules.amounts import Amount
-from .rules.queue_routes import Routes
+from .rules.budgets import Amount
 from .rules.redaction import redact_logs
 from .rules.retry import RetryPolicy
+from .rules.routing import Routes
+from .runtime.draining import Drained, drain_store, run_blocking
+from .runtime.embedded import EmbeddedWorker
+from .runtime.opening import open_store, refuse_postgres_settings
+from .runtime.registry import Registry
 from .storage.port import Op, Store
-from .tasks import JobRequest
+from .tasks.blocks import block
+from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, Ready
+from .tasks.job import Job
+from .tasks.options import Seconds
+from .tasks.task import JobRequest
+from .tasks.tenants import Known, Tenants
 from .telemetry import Tally
-from .tenancy import Known, Tenants
-from .transactions import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from .codec import PAYLOAD_LIMIT, VALUE_LIMIT
-from .engine.settings import WorkerSettings
 from .errors import ConfigError, InvalidInput
 from .names import check_queue
+from .values.codec import PAYLOAD_LIMIT, VALUE_LIMIT
+from .worker.settings import WorkerSettings
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})

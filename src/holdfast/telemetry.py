@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from .errors import BlockingCall
-from .model.job import Claimed
+from .model.jobs import Claimed
 from .rules.redaction import redact
 
 
@@ -66,7 +66,7 @@ def running(run: CurrentRun) -> Iterator[None]:
 def in_child() -> bool:
     """Return whether this is the process of an isolated job."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == "holdfast.engine.child"
+    return spec is not None and spec.name == "holdfast.worker.processes.child"
 
 
 def is_run_of(store: object) -> bool:

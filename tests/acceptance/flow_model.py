@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from holdfast.model.flow import Mode, Policy, Rest
+from holdfast.model.flows import Mode, Policy, Rest
 
 How = Literal["succeed", "fail", "cancel", "flaky"]
 

@@ -14,10 +14,10 @@ import pytest
 
 import holdfast
 from holdfast.config import load
-from holdfast.database import Database
-from holdfast.engine.sweeper import Sweeper
+from holdfast.runtime.database import Database
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
+from holdfast.worker.maintenance.artifact_gc import Sweeper
 from tests.acceptance import artifact_jobs
 from tests.acceptance.artifact_jobs import content
 from tests.acceptance.fleet import Fleet, until

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.model.budget import Budget
+from holdfast.model.budgets import Budget
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 from tests.acceptance.fleet import Fleet, until

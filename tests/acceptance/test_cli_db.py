@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast.database import Database
+from holdfast.runtime.database import Database
 from tests.acceptance.cli_kit import call
 from tests.acceptance.conftest import url_of
 

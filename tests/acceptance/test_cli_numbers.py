@@ -47,7 +47,7 @@ def keep_numbers(shop: holdfast.App) -> None:
     """What a worker does in the next minutes, done now."""
     import asyncio
 
-    from holdfast.engine.meter import Meter
+    from holdfast.worker.maintenance.stats_roller import Meter
 
     async def run() -> None:
         keeper = Meter(shop.open(), lambda: True, ManualClock())

@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.clock import SECOND
-from holdfast.rules.ticks import ticks_after
+from holdfast.rules.schedules import ticks_after
 from tests.acceptance.cron_jobs import FileClock, make
 from tests.acceptance.fleet import Fleet, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.model.flow import FlowGraph, FlowState, MemberRecord
-from holdfast.model.job import JobRecord
+from holdfast.model.flows import FlowGraph, FlowState, MemberRecord
+from holdfast.model.jobs import JobRecord
 from tests.acceptance import flow_jobs
 from tests.acceptance.fleet import LONG_LEASE, Fleet, Line, until
 from tests.acceptance.flow_model import Dag, Node, predict, random_dag

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast.model.worker import Worker
+from holdfast.model.workers import Worker
 from tests.acceptance.fleet import Fleet, until
 
 pytestmark = pytest.mark.thorough

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.model.event import Event
-from holdfast.storage.ops import fanout
+from holdfast.model.events import Event
+from holdfast.storage.ops.webhooks import fanout
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import sql
 from tests.acceptance import webhook_jobs

@@ -11,7 +11,7 @@ from typing import Final
 import holdfast
 from holdfast.clock import SECOND, SYSTEM_CLOCK
 from holdfast.ids import first_id_of
-from holdfast.storage.ops import counting
+from holdfast.storage.ops.jobs import counting
 from holdfast.storage.port import Op
 
 from .shop import fill, shop_app

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from holdfast.storage.ops import errors
+from holdfast.storage.ops.stats import errors
 from tests.web.web_kit import served
 
 from .looking import Complaints

@@ -9,7 +9,7 @@ from typing import Any, Final
 import holdfast
 from holdfast import JobFilter
 from holdfast.errors import InvalidInput
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 
 NAMES: Final = (
     "<script>__pwned=1</script>",

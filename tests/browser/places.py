@@ -6,7 +6,7 @@ from typing import Final
 
 import holdfast
 from holdfast import JobFilter
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 
 _TABS: Final = ("overview", "attempts", "steps", "stream", "artifacts", "signals", "again")
 

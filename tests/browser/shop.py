@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import holdfast
 from holdfast import JobFilter
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import holdfast
-from holdfast.storage.ops import errors
+from holdfast.storage.ops.stats import errors
 from tests.web.web_kit import served
 
 from .hostile import NAMES, TEXTS, fill, hostile_app, hostile_worker, queue_of

@@ -14,8 +14,8 @@ import pytest
 
 import holdfast
 from holdfast import JobFilter
-from holdfast.model.job import JobState
-from holdfast.storage.ops import errors
+from holdfast.model.jobs import JobState
+from holdfast.storage.ops.stats import errors
 from tests.postgres_server import Databases, url_of
 from tests.web.web_kit import Site
 

@@ -9,25 +9,17 @@ from typing import Any
 from holdfast.clock import SECOND
 from holdfast.errors import HoldfastError
 from holdfast.model.answers import CancelResult
-from holdfast.model.job import Claimed, Dedupe, JobSpec
-from holdfast.model.outcome import Finish, Outcome, Recorded
-from holdfast.model.signal import Signal
-from holdfast.model.step import Step
-from holdfast.model.stream import Appended, Batch, Draft
-from holdfast.storage.ops import (
-    claims,
-    control,
-    enqueue,
-    finishing,
-    hops,
-    lanes,
-    signals,
-    steps,
-    streams,
-    upkeep,
-    waking,
-    workers,
-)  # fmt: skip
+from holdfast.model.jobs import Claimed, Dedupe, JobSpec
+from holdfast.model.outcomes import Finish, Outcome, Recorded
+from holdfast.model.signals import Signal
+from holdfast.model.steps import Step
+from holdfast.model.streams import Appended, Batch, Draft
+from holdfast.storage.ops import steps, streams  # fmt: skip
+from holdfast.storage.ops.flows import dependency_resolution  # fmt: skip
+from holdfast.storage.ops.jobs import claims, control, deadlines, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.limits import lanes  # fmt: skip
+from holdfast.storage.ops.signals import signals, waking  # fmt: skip
+from holdfast.storage.ops.workers import workers  # fmt: skip
 from holdfast.storage.port import Tx
 from holdfast.storage.statements import Statement
 from tests.conformance.world import claim_request, spec, worker_spec
@@ -205,9 +197,9 @@ def say(worker: str) -> Act:
 
 async def sweep(tx: Tx, path: Path) -> None:
     """What every worker does beside jobs."""
-    await upkeep.expire_jobs(tx)
+    await deadlines.expire_jobs(tx)
     await waking.wake_due(tx)
-    await hops.resolve_page(tx, rounds=3)
+    await dependency_resolution.resolve_page(tx, rounds=3)
     await lanes.unpark_stalled(tx)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.model.wait import Condition, Wait
-from holdfast.storage.ops import budgets, workers
-from holdfast.storage.ops.budgets import Terms
+from holdfast.model.signals import Condition, Wait
+from holdfast.storage.ops.budgets import budgets
+from holdfast.storage.ops.budgets.budgets import Terms
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 from tests.conformance.flow_kit import drain

@@ -8,11 +8,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-from holdfast.model.flow import Edge, FlowSpec, Join, Member
-from holdfast.model.job import Dedupe, JobSpec
+from holdfast.model.flows import Edge, FlowSpec, Join, Member
+from holdfast.model.jobs import Dedupe, JobSpec
 from holdfast.model.limits import JobLimits
-from holdfast.model.signal import Signal
-from holdfast.storage.ops import enqueue, flows, signals, waking
+from holdfast.model.signals import Signal
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import enqueue
+from holdfast.storage.ops.signals import signals, waking
 from tests.conformance.world import World, spec
 
 from .acting import FLIP, PICK, SMALL, act

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.model.job import Claimed
+from holdfast.model.jobs import Claimed
 from holdfast.model.limits import Standing
-from holdfast.model.outcome import (
+from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -21,10 +21,12 @@ from holdfast.model.outcome import (
     Snoozed,
     Suspended,
     Throttled,
-)  # fmt: skip
-from holdfast.model.route import Route
-from holdfast.storage.ops import claims, finishing, reserving, workers
-from holdfast.storage.ops.reserving import Runner, Wish
+)
+from holdfast.model.routing import Route
+from holdfast.storage.ops.budgets import reservations
+from holdfast.storage.ops.budgets.reservations import Runner, Wish
+from holdfast.storage.ops.jobs import claims, finishing
+from holdfast.storage.ops.workers import workers
 from tests.conformance.world import ERROR, claim_request
 
 from .acting import FLIP, PICK, SMALL, act
@@ -156,11 +158,11 @@ class Crew(Callers):
         if settles:
 
             async def settle(tx: Any) -> None:
-                await reserving.settle(tx, run, await reserving.own_job(tx, run), wish)
+                await reservations.settle(tx, run, await reservations.own_job(tx, run), wish)
 
             b.both(b.run(settle), lambda: runs.settle(b.model, owner, job_id, epoch, hold, amount))
         else:
             b.both(
-                lambda: b.world.run(reserving.reserve, run, [wish]) is None,
+                lambda: b.world.run(reservations.reserve, run, [wish]) is None,
                 lambda: runs.reserve(b.model, owner, job_id, epoch, hold, amount),
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.outcome import (
+from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -20,50 +20,25 @@ from holdfast.model.outcome import (
     Snoozed,
     Suspended,
     Throttled,
-)  # fmt: skip
-from holdfast.model.route import Route
+)
+from holdfast.model.routing import Route
+from holdfast.model.signals import Condition, Wait
 from holdfast.model.stats import HealthPoint, Vitals
-from holdfast.model.step import Step
-from holdfast.model.stream import Batch, Draft, Progress
-from holdfast.model.wait import Condition, Wait
-from holdfast.storage.ops import (
-    access,
-    blobs,
-    budgets,
-    claims,
-    control,
-    counting,
-    edges,
-    endings,
-    errors,
-    events,
-    fanout,
-    finishing,
-    firing,
-    grants,
-    hops,
-    lanes,
-    leadership,
-    outbox,
-    pulses,
-    quotas,
-    rates,
-    reserving,
-    retention,
-    routes,
-    schedules,
-    shortages,
-    stats,
-    steps,
-    streams,
-    suspension,
-    totals,
-    upkeep,
-    verifying,
-    waitpoints,
-    waking,
-    workers,
-)  # fmt: skip
+from holdfast.model.steps import Step
+from holdfast.model.streams import Batch, Draft, Progress
+from holdfast.storage.ops import access, events, steps, streams, verifying  # fmt: skip
+from holdfast.storage.ops.artifacts import blobs  # fmt: skip
+from holdfast.storage.ops.budgets import budgets, reservations, shortages  # fmt: skip
+from holdfast.storage.ops.flows import dependency_resolution, edges, endings  # fmt: skip
+from holdfast.storage.ops.jobs import claims, control, counting, deadlines, finishing, retention  # fmt: skip
+from holdfast.storage.ops.limits import lanes, quotas, rates, totals  # fmt: skip
+from holdfast.storage.ops.outbox import entries  # fmt: skip
+from holdfast.storage.ops.routing import grants, routes  # fmt: skip
+from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
+from holdfast.storage.ops.signals import suspension, waitpoints, waking  # fmt: skip
+from holdfast.storage.ops.stats import errors, stats  # fmt: skip
+from holdfast.storage.ops.webhooks import fanout  # fmt: skip
+from holdfast.storage.ops.workers import health, leadership, workers  # fmt: skip
 from holdfast.storage.port import Op
 from tests.conformance.world import ERROR, claim_request, spec, worker_spec
 
@@ -122,20 +97,20 @@ def _append(s: Stage) -> Any:
 
 def _outbox_turn(s: Stage) -> Any:
     request = claim_request("mine", queues=["outbox.cloud"], standing=s.world.read(rates.standing))
-    taken = s.run(outbox.turn, "mine", [], request, unpark="outbox.cloud", ordered=True)
+    taken = s.run(entries.turn, "mine", [], request, unpark="outbox.cloud", ordered=True)
     ends = [Finish(job.id, job.epoch, Done("null")) for job in taken.jobs]
-    return s.run(outbox.turn, "mine", ends, request, unpark="outbox.cloud", ordered=True)
+    return s.run(entries.turn, "mine", ends, request, unpark="outbox.cloud", ordered=True)
 
 
 def _reserve(s: Stage) -> Any:
-    run = reserving.Runner("mine", s.jobs["mine"], s.things["run"].epoch)
-    s.run(reserving.reserve, run, [reserving.Wish("h", "team", {"tokens": 5 * SECOND})], quota="calls")
-    return s.run(reserving.release, run, "h")
+    run = reservations.Runner("mine", s.jobs["mine"], s.things["run"].epoch)
+    s.run(reservations.reserve, run, [reservations.Wish("h", "team", {"tokens": 5 * SECOND})], quota="calls")
+    return s.run(reservations.release, run, "h")
 
 
 def _short(s: Stage) -> Any:
-    run = reserving.Runner("mine", s.jobs["mine"], s.things["run"].epoch)
-    s.run(reserving.reserve, run, [reserving.Wish("h", "team", {"tokens": 5_000 * SECOND})])
+    run = reservations.Runner("mine", s.jobs["mine"], s.things["run"].epoch)
+    s.run(reservations.reserve, run, [reservations.Wish("h", "team", {"tokens": 5_000 * SECOND})])
     _ends(Parked("budget_exhausted", ERROR))(s)
     s.app.budgets.raise_("team", {"tokens": 9_000})
     ids = s.store.read(_op(shortages.who_fits, "team"))
@@ -180,7 +155,7 @@ ENGINE: dict[str, Call] = {
     "stop": lambda s: s.run(workers.stop, "mine"),
     "deregister": lambda s: s.run(workers.deregister, "mine"),
     "rescue": _after(60, workers.rescue, "lost"),
-    "expire jobs": _after(4_000, upkeep.expire_jobs),
+    "expire jobs": _after(4_000, deadlines.expire_jobs),
     "fire": _after(DAY, firing.fire, "nightly"),
     "prune ticks": lambda s: (
         _after(DAY, firing.fire, "nightly")(s),
@@ -194,7 +169,11 @@ ENGINE: dict[str, Call] = {
         s.wait_until(DAY),
         s.run(rates.prune_idle),
     ),
-    "resolve": lambda s: (s.app.jobs.cancel(s.jobs["ready"]), s.run(hops.resolve_page), s.run(hops.sweep)),
+    "resolve": lambda s: (
+        s.app.jobs.cancel(s.jobs["ready"]),
+        s.run(dependency_resolution.resolve_page),
+        s.run(dependency_resolution.sweep),
+    ),
     "pay callbacks": lambda s: s.run(endings.pay_callbacks),
     "prune jobs": _prune,
     "prune results": lambda s: (s.wait_until(DAY), s.run(retention.prune_results, [s.jobs["done"]], SECOND)),
@@ -227,7 +206,7 @@ ENGINE: dict[str, Call] = {
     "run short": _short,
     "expire grants": _after(DAY, grants.expire_grants),
     "outbox turn": _outbox_turn,
-    "mend order": lambda s: s.run(outbox.mend_order, "outbox.cloud", 10),
+    "mend order": lambda s: s.run(entries.mend_order, "outbox.cloud", 10),
     "fan out": lambda s: s.run(fanout.fan_out),
     "record step": _mine(steps.record, STEP),
     "record steps": _mine(steps.record_all, [STEP]),
@@ -246,6 +225,6 @@ ENGINE: dict[str, Call] = {
         s.run(blobs.drop, ["blob"]),
     ),
     "await jobs": lambda s: s.run(edges.await_jobs, s.jobs["ready"], [s.jobs["delayed"]]),
-    "forget pulses": lambda s: s.run(pulses.forget_pulses),
+    "forget pulses": lambda s: s.run(health.forget_pulses),
     "probe": lambda s: s.run(verifying.probe_write),
 }

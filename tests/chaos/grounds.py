@@ -17,7 +17,7 @@ import psycopg
 
 from holdfast.clock import SECOND, ManualClock
 from holdfast.ids import ids
-from holdfast.storage.ops import insight
+from holdfast.storage.ops.jobs import queries
 from holdfast.storage.port import Op, Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
@@ -232,7 +232,7 @@ class PostgresGround(Ground):
     def fresh(self) -> Stage:
         super().fresh()
         # With a connection that is open already: its first words would be points of the first trial alone.
-        self.stage.store.write(Op(insight.clock))
+        self.stage.store.write(Op(queries.clock))
         return self.stage
 
     def _put_back(self) -> None:

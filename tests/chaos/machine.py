@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.model.bulk import Action, Order
-from holdfast.storage.ops import bulk, control, flows, lanes, retention, upkeep, waking
+from holdfast.model.actions import Action, Order
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import bulk, control, deadlines, retention
+from holdfast.storage.ops.limits import lanes
+from holdfast.storage.ops.signals import waking
 
 from .acting import FLIP, PICK, act
 from .callers import QUEUES, WHO
@@ -31,7 +34,7 @@ class Machine(Crew):
         b = self.b
         b.world.clock.advance(5 * later)
         if what == 0:
-            b.both(lambda: sorted(b.world.run(upkeep.expire_jobs)), lambda: people.expire(b.model))
+            b.both(lambda: sorted(b.world.run(deadlines.expire_jobs)), lambda: people.expire(b.model))
         elif what == 1:
             b.both(b.silent(waking.wake_due), lambda: links.wake_due(b.model))
         else:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast import App, Outgoing
-from holdfast.model.lease import Done, FrameDraft
+from holdfast.model.remote import Done, FrameDraft
 
 from .stage import Stage
 

@@ -6,9 +6,12 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 
-from holdfast.model.outcome import Done, Finish
-from holdfast.rules.waiting import chosen
-from holdfast.storage.ops import claims, finishing, suspension, verifying, workers
+from holdfast.model.outcomes import Done, Finish
+from holdfast.rules.signals import chosen
+from holdfast.storage.ops import verifying
+from holdfast.storage.ops.jobs import claims, finishing
+from holdfast.storage.ops.signals import suspension
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Tx
 from holdfast.storage.sqlite import schema
 from holdfast.storage.sqlite.connect import settle

@@ -12,24 +12,17 @@ import msgspec
 import holdfast
 from holdfast.clock import SECOND
 from holdfast.errors import HoldfastError
-from holdfast.model.job import Hook
-from holdfast.model.outcome import Done, Finish, Parked, Retry, Suspended, Throttled
-from holdfast.model.step import Step
-from holdfast.model.wait import Condition, Wait
-from holdfast.options import CallOptions
-from holdfast.storage.ops import (
-    claims,
-    endings,
-    enqueue,
-    finishing,
-    hops,
-    rates,
-    steps,
-    totals,
-    upkeep,
-    waking,
-    workers,
-)
+from holdfast.model.jobs import Hook
+from holdfast.model.outcomes import Done, Finish, Parked, Retry, Suspended, Throttled
+from holdfast.model.signals import Condition, Wait
+from holdfast.model.steps import Step
+from holdfast.storage.ops import steps
+from holdfast.storage.ops.flows import dependency_resolution, endings
+from holdfast.storage.ops.jobs import claims, deadlines, enqueue, finishing
+from holdfast.storage.ops.limits import rates, totals
+from holdfast.storage.ops.signals import waking
+from holdfast.storage.ops.workers import workers
+from holdfast.tasks.options import CallOptions
 from tests.conformance.world import ERROR, claim_request, spec
 
 from .operations import Call
@@ -105,8 +98,8 @@ def _race(s: Stage) -> None:
     s.app.queues.drain("after")
     for _ in range(2):
         _end(s, _claim(s, "fast"), Done("1"))
-        s.run(hops.sweep)
-        s.run(hops.resolve_page)
+        s.run(dependency_resolution.sweep)
+        s.run(dependency_resolution.resolve_page)
     s.app.queues.resume("after")
     s.run(endings.pay_callbacks)
 
@@ -202,5 +195,5 @@ RARE: dict[str, Call] = {
     "run a durable task again": _restart_step,
     "delete several": lambda s: s.app.jobs.bulk("delete", ids=[s.jobs["done"], s.jobs["failed"]]),
     **SELDOM,
-    "close windows": lambda s: (s.wait_until(90_000), s.run(upkeep.prune_dedupe_windows)),
+    "close windows": lambda s: (s.wait_until(90_000), s.run(deadlines.prune_dedupe_windows)),
 }

@@ -6,11 +6,13 @@ import itertools
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.flow import Edge, FlowSpec, Join, Member
+from holdfast.model.flows import Edge, FlowSpec, Join, Member
 from holdfast.model.limits import JobLimits
-from holdfast.model.outcome import Done, Failed, Released, Retry, Suspended
-from holdfast.model.wait import Condition, Wait
-from holdfast.storage.ops import control, flows, retention, waking
+from holdfast.model.outcomes import Done, Failed, Released, Retry, Suspended
+from holdfast.model.signals import Condition, Wait
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import control, retention
+from holdfast.storage.ops.signals import waking
 from tests.conformance.world import ERROR, spec
 
 from .acts import (

@@ -7,24 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 from holdfast.clock import SECOND
-from holdfast.model.outcome import Done, Finish, Retry, Suspended
-from holdfast.model.wait import Condition, Wait
-from holdfast.storage.ops import (
-    control,
-    counting,
-    edges,
-    endpoints,
-    finishing,
-    firing,
-    flow_control,
-    hops,
-    keys,
-    lending,
-    schedules,
-    suspension,
-    waitpoints,
-    waking,
-)  # fmt: skip
+from holdfast.model.outcomes import Done, Finish, Retry, Suspended
+from holdfast.model.signals import Condition, Wait
+from holdfast.storage.ops.flows import dependency_resolution, edges, flow_control  # fmt: skip
+from holdfast.storage.ops.jobs import control, counting, finishing  # fmt: skip
+from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
+from holdfast.storage.ops.signals import keys, suspension, waitpoints, waking  # fmt: skip
+from holdfast.storage.ops.webhooks import endpoints  # fmt: skip
+from holdfast.storage.ops.workers import remote  # fmt: skip
 from tests.conformance.world import ERROR
 
 from .operations import Call
@@ -72,9 +62,9 @@ def _cancel_in_pages(s: Stage) -> None:
 def _resolve_in_pages(s: Stage) -> None:
     """As if more waited for a job than are told at once."""
     s.run(edges.await_jobs, s.jobs["ready"], [s.jobs["delayed"]])
-    with patch.object(hops, "EDGES", 1):
+    with patch.object(dependency_resolution, "EDGES", 1):
         s.app.jobs.cancel(s.jobs["delayed"])
-        s.run(hops.resolve_page)
+        s.run(dependency_resolution.resolve_page)
 
 
 def _use_a_key_again(s: Stage) -> None:
@@ -121,7 +111,7 @@ def _long_history(s: Stage) -> None:
 
 def _name_a_store(s: Stage) -> None:
     s.world.sql("delete from holdfast_meta where key in ('store_id', 'secret')")
-    s.run(lending.identity)
+    s.run(remote.identity)
     s.run(keys.store_secret)
 
 

@@ -10,8 +10,12 @@ from typing import Any
 import holdfast
 from holdfast import App, Context, OutboxEvent, Park, Rejected
 from holdfast.clock import SECOND, ManualClock
-from holdfast.model.flow import Edge
-from holdfast.storage.ops import endings, flow_control, hops, lanes, shortages, waking, workers
+from holdfast.model.flows import Edge
+from holdfast.storage.ops.budgets import shortages
+from holdfast.storage.ops.flows import dependency_resolution, endings, flow_control
+from holdfast.storage.ops.limits import lanes
+from holdfast.storage.ops.signals import waking
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store
 from tests.conformance.world import World, by_write, worker_spec
 
@@ -233,13 +237,13 @@ def _settle(stage: Stage) -> None:
         ids = stage.store.read(Op(lambda tx, key=key: shortages.who_fits(tx, key)))  # type: ignore[misc]
         stage.run(shortages.let_go, ids)
     for _ in range(100):
-        left = stage.store.read(Op(hops.left))
+        left = stage.store.read(Op(dependency_resolution.left))
         for flow_id in stage.store.read(Op(flow_control.cancelling)):
             stage.run(flow_control.cancel_page, flow_id)
         if not left.any_but_callbacks:
             break
-        stage.run(hops.resolve_page)
-        stage.run(hops.sweep)
+        stage.run(dependency_resolution.resolve_page)
+        stage.run(dependency_resolution.sweep)
     stage.run(endings.pay_callbacks)
 
 

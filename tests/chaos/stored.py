@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.clock import SECOND
-from holdfast.rules.waiting import Note, chosen
-from holdfast.storage.ops.suspension import decode_terms
+from holdfast.rules.signals import Note, chosen
+from holdfast.storage.ops.signals.suspension import decode_terms
 
 from .facts import Facts, grouped
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 import msgspec
 import pytest
 
-from holdfast.model.event import Event
+from holdfast.model.events import Event
 from holdfast.storage.ops import queues
 from tests.conformance.conftest import Ground
 from tests.conformance.world import World

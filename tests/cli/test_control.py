@@ -9,10 +9,11 @@ import pytest
 
 from holdfast import App
 from holdfast.clock import SECOND
-from holdfast.model.route import Route
-from holdfast.model.worker import WorkerSpec
-from holdfast.storage.ops import claims, workers
-from holdfast.storage.ops.claims import ClaimRequest, encode_routes
+from holdfast.model.routing import Route
+from holdfast.model.workers import WorkerSpec
+from holdfast.storage.ops.jobs import claims
+from holdfast.storage.ops.jobs.claims import ClaimRequest, encode_routes
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 
 from .kit import Run, answer, fill

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast import App
 from holdfast.clock import SECOND
-from holdfast.model.worker import WorkerSpec
-from holdfast.storage.ops import workers
+from holdfast.model.workers import WorkerSpec
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 
 from .kit import Run, answer, fill

@@ -9,10 +9,12 @@ from click.testing import CliRunner
 
 from holdfast import App, Context
 from holdfast.cli.main import cli
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Finish, Suspended
-from holdfast.model.wait import Condition, Opened, Wait
-from holdfast.storage.ops import claims, finishing, waitpoints, workers
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Finish, Suspended
+from holdfast.model.signals import Condition, Opened, Wait
+from holdfast.storage.ops.jobs import claims, finishing
+from holdfast.storage.ops.signals import waitpoints
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 from tests.conformance.world import claim_request, worker_spec
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.ids import ids
-from holdfast.model.flow import Edge, FlowGraph, FlowRecord, FlowSpec, Join, Member, Policy
-from holdfast.model.job import Claimed, JobRecord
-from holdfast.model.outcome import Done, Failed, Outcome, Verdict
-from holdfast.storage.ops import endings, flow_control, flows, hops, verifying
+from holdfast.model.flows import Edge, FlowGraph, FlowRecord, FlowSpec, Join, Member, Policy
+from holdfast.model.jobs import Claimed, JobRecord
+from holdfast.model.outcomes import Done, Failed, Outcome, Verdict
+from holdfast.storage.ops import verifying
+from holdfast.storage.ops.flows import dependency_resolution, endings, flow_control, flows
 
 from .world import ERROR, World, spec
 
@@ -112,11 +113,11 @@ def planned(flow: Flow, plan: dict[str, Any]) -> tuple[list[Member], list[Edge]]
 def drain(world: World, most: int = 2_000) -> int:
     """Carry on what operations have left, as every worker does; how many transactions that took."""
     for count in range(most):
-        left = world.read(hops.left)
+        left = world.read(dependency_resolution.left)
         if left.hops:
-            world.run(hops.resolve_page)
+            world.run(dependency_resolution.resolve_page)
         elif left.sweeps:
-            world.run(hops.sweep)
+            world.run(dependency_resolution.sweep)
         elif left.cancels:
             for flow_id in world.read(flow_control.cancelling):
                 world.run(flow_control.cancel_page, flow_id)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import App
-from holdfast.model.job import JobRecord
-from holdfast.model.lease import LeasedJob
+from holdfast.model.jobs import JobRecord
+from holdfast.model.remote import LeasedJob
 
 from .world import World
 

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from holdfast.model.job import Claimed
-from holdfast.storage.ops import claims
+from holdfast.model.jobs import Claimed
+from holdfast.storage.ops.jobs import claims
 from holdfast.storage.port import Op, Row
 from holdfast.storage.statements import Statement
 from tests.patience import SOON

@@ -18,13 +18,13 @@ from typing import Any
 import holdfast
 from holdfast import App, FlowFilter, JobFilter, Outgoing
 from holdfast.client.tenants import Scoped
-from holdfast.context import JobInfo, Stop
 from holdfast.errors import HoldfastError
 from holdfast.flows.flow import extension_of
-from holdfast.handle import Job
-from holdfast.model.flow import Edge
-from holdfast.model.job import Ended, JobState
-from holdfast.rules.replay import Call
+from holdfast.model.flows import Edge
+from holdfast.model.jobs import Ended, JobState
+from holdfast.rules.steps import Call
+from holdfast.tasks.context import JobInfo, Stop
+from holdfast.tasks.job import Job
 
 from .tenants_kit import THEM, US, WORD, Stage
 

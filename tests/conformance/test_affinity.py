@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.engine.residency import Residency
-from holdfast.engine.routes import ServedRoutes
-from holdfast.engine.settings import WorkerSettings
 from holdfast.ids import token
-from holdfast.model.job import Claimed
-from holdfast.model.outcome import Done, Finish
-from holdfast.model.route import Route
-from holdfast.rules.affinity import Hold
-from holdfast.storage.ops import claims, control, routes, workers
-from holdfast.storage.ops.claims import ClaimRequest, Turn
-from holdfast.storage.ops.routing import Routing
+from holdfast.model.jobs import Claimed
+from holdfast.model.outcomes import Done, Finish
+from holdfast.model.routing import Route
+from holdfast.rules.routing import Hold
+from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.jobs.claims import ClaimRequest, Turn
+from holdfast.storage.ops.routing import routes
+from holdfast.storage.ops.routing.affinities import Routing
+from holdfast.storage.ops.workers import workers
+from holdfast.worker.claiming.affinities import Residency
+from holdfast.worker.claiming.routes import ServedRoutes
+from holdfast.worker.settings import WorkerSettings
 
 from .world import World, spec
 

@@ -13,13 +13,15 @@ import pytest
 
 from holdfast.errors import DuplicateArtifact, LeaseLost, NotFound, StorageError
 from holdfast.ids import ids
-from holdfast.model.artifact import Artifact, Content
-from holdfast.model.bulk import Action, Order
-from holdfast.model.job import Claimed, JobState
-from holdfast.model.outcome import Done, Failed
-from holdfast.model.step import Step
-from holdfast.rules.replay import key_of
-from holdfast.storage.ops import artifacts, blobs, bulk, control, retention, steps, verifying
+from holdfast.model.actions import Action, Order
+from holdfast.model.artifacts import Artifact, Content
+from holdfast.model.jobs import Claimed, JobState
+from holdfast.model.outcomes import Done, Failed
+from holdfast.model.steps import Step
+from holdfast.rules.steps import key_of
+from holdfast.storage.ops import steps, verifying
+from holdfast.storage.ops.artifacts import artifacts, blobs
+from holdfast.storage.ops.jobs import bulk, control, retention
 from holdfast.storage.port import Op
 
 from .racing import all_at_once

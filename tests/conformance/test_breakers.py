@@ -9,10 +9,13 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
-from holdfast.model.job import Claimed
+from holdfast.model.jobs import Claimed
 from holdfast.model.limits import Breaker, JobLimits, breaker_lane, key_lane
-from holdfast.model.outcome import Cancelled, Done, Failed, Finish, Outcome, Released, Retry, Snoozed, Throttled
-from holdfast.storage.ops import breakers, claims, control, explaining, finishing, lanes, lookout, stats, workers
+from holdfast.model.outcomes import Cancelled, Done, Failed, Finish, Outcome, Released, Retry, Snoozed, Throttled
+from holdfast.storage.ops.jobs import claims, control, explaining, finishing
+from holdfast.storage.ops.limits import breakers, lanes
+from holdfast.storage.ops.stats import stats
+from holdfast.storage.ops.workers import lookout, workers
 from holdfast.storage.port import Op
 from holdfast.storage.statements import sql
 

@@ -17,15 +17,16 @@ from holdfast.errors import (
     SpendConflict,
     UnknownDimension,
 )  # fmt: skip
-from holdfast.model.budget import Budget, BudgetLine, Exhausted
-from holdfast.model.job import Claimed, JobState
+from holdfast.model.budgets import Budget, BudgetLine, Exhausted
+from holdfast.model.jobs import Claimed, JobState
 from holdfast.model.limits import JobLimits
-from holdfast.model.outcome import Done, Parked, Retry
-from holdfast.model.step import Step
-from holdfast.rules.amounts import MICRO
-from holdfast.storage.ops import budgets, charging, control, explaining, reserving, shortages
-from holdfast.storage.ops.budgets import Terms
-from holdfast.storage.ops.reserving import Runner, Wish
+from holdfast.model.outcomes import Done, Parked, Retry
+from holdfast.model.steps import Step
+from holdfast.rules.budgets import MICRO
+from holdfast.storage.ops.budgets import budgets, reservations, shortages, spending
+from holdfast.storage.ops.budgets.budgets import Terms
+from holdfast.storage.ops.budgets.reservations import Runner, Wish
+from holdfast.storage.ops.jobs import control, explaining
 
 from .racing import all_at_once
 from .world import ERROR, World, spec
@@ -84,7 +85,7 @@ def test_two_budgets_of_one_run_that_share_what_they_are_parts_of_add_up_there(e
     make(world, "b", tokens=100, within="acme")
     job = running(world)
     both = [Wish("1", "a", micro(tokens=60)), Wish("2", "b", micro(tokens=60))]
-    refused = world.run(reserving.reserve, runner(job), both)
+    refused = world.run(reservations.reserve, runner(job), both)
     assert isinstance(refused, Exhausted) and (refused.budget, refused.asked) == ("acme", 120)
     assert line(world, "a").reserved == line(world, "b").reserved == 0
 
@@ -191,7 +192,7 @@ def test_an_unknown_budget_or_dimension_changes_nothing(world: World) -> None:
     with pytest.raises(UnknownDimension):
         reserve(world, job, "team", tokens=1, euros=1)
     with pytest.raises(BudgetNotFound):
-        world.run(reserving.reserve, runner(job), [wish("team", tokens=1), wish("nobody", tokens=1)])
+        world.run(reservations.reserve, runner(job), [wish("team", tokens=1), wish("nobody", tokens=1)])
     assert (line(world, "team").spent, line(world, "team").reserved) == (0, 0)
     reserve(world, job, "team", tokens=5)
     with pytest.raises(UnknownDimension):
@@ -214,7 +215,7 @@ def test_a_stale_run_can_neither_reserve_nor_spend(world: World) -> None:
     with pytest.raises(LeaseLost):
         reserve(world, job, "team", tokens=1)
     with pytest.raises(LeaseLost):
-        world.run(charging.spend, runner(job), step, "team", micro(tokens=1))
+        world.run(spending.spend, runner(job), step, "team", micro(tokens=1))
     assert line(world, "team").spent == 0
 
 
@@ -223,7 +224,7 @@ def test_a_spend_of_a_task_is_charged_once_by_its_place_in_the_journal(world: Wo
     job = running(world)
     step = Step(key="spend:team#1", kind="spend", name="team")
     for _ in range(2):
-        world.run(charging.spend, runner(job), step, "team", micro(tokens=30))
+        world.run(spending.spend, runner(job), step, "team", micro(tokens=30))
     assert line(world, "team").spent == 30
 
 
@@ -232,11 +233,11 @@ def test_a_settlement_of_an_earlier_run_is_not_charged_again_and_the_new_hold_is
     job = running(world)
     step = Step(key="settle:team#1", kind="settle", name="team")
     reserve(world, job, "team", tokens=50)
-    world.run(charging.settle, runner(job), step, wish("team", tokens=30))
+    world.run(spending.settle, runner(job), step, wish("team", tokens=30))
     world.finish("w", job, Retry(0, ERROR))
     again = world.take("w")
     reserve(world, again, "team", tokens=50)
-    world.run(charging.settle, runner(again), step, wish("team", tokens=30))
+    world.run(spending.settle, runner(again), step, wish("team", tokens=30))
     assert (line(world, "team").spent, line(world, "team").reserved) == (30, 0)
 
 
@@ -330,7 +331,7 @@ def test_the_end_of_a_run_lets_blocked_jobs_go(world: World) -> None:
 def test_a_job_is_not_let_go_by_what_it_gave_back_itself(world: World) -> None:
     make(world, "team", tokens=100)
     job = running(world)
-    world.run(reserving.reserve, runner(job), [Wish("outer", "team", micro(tokens=60))])
+    world.run(reservations.reserve, runner(job), [Wish("outer", "team", micro(tokens=60))])
     block(world, job, "team", tokens=50)
     assert line(world, "team").reserved == 0
     assert world.job(job.id).state is JobState.BLOCKED
@@ -561,12 +562,12 @@ def wish(budget: str, **amounts: Any) -> Wish:
 
 
 def reserve(world: World, job: Claimed, budget: str, **amounts: Any) -> Any:
-    return world.run(reserving.reserve, runner(job), [wish(budget, **amounts)])
+    return world.run(reservations.reserve, runner(job), [wish(budget, **amounts)])
 
 
 def settle(world: World, job: Claimed, budget: str, **amounts: Any) -> Any:
     step = Step(key=world.name("settle"), kind="settle", name=budget)
-    return world.run(charging.settle, runner(job), step, wish(budget, **amounts))
+    return world.run(spending.settle, runner(job), step, wish(budget, **amounts))
 
 
 def spend(world: World, budget: str, key: str | None = None, **amounts: Any) -> Any:

@@ -9,12 +9,13 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import QueueClosed
+from holdfast.model.actions import UNCHANGED, Action, Fate, Order
 from holdfast.model.audit import AuditFilter
-from holdfast.model.bulk import UNCHANGED, Action, Fate, Order
-from holdfast.model.job import JobState
-from holdfast.model.route import Route
+from holdfast.model.jobs import JobState
+from holdfast.model.routing import Route
 from holdfast.rules.lifecycle import MAX_GENERATION
-from holdfast.storage.ops import audit, bulk, control
+from holdfast.storage.ops import audit
+from holdfast.storage.ops.jobs import bulk, control
 
 from .world import World, spec
 

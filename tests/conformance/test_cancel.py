@@ -9,8 +9,8 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove, NotFound
 from holdfast.model.answers import CancelResult, DeleteResult
-from holdfast.model.job import JobState
-from holdfast.model.outcome import (
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -23,8 +23,9 @@ from holdfast.model.outcome import (
     Retry,
     Snoozed,
     Throttled,
-)  # fmt: skip
-from holdfast.storage.ops import control, workers
+)
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.workers import workers
 from tests.patience import SOON
 
 from .world import ERROR, World

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.bookmark import Bookmark
 from holdfast.model.limits import JobLimits, key_lane
-from holdfast.model.outcome import Done, Finish
-from holdfast.model.route import Route
-from holdfast.storage.ops import claims
-from holdfast.storage.ops.claims import Turn, encode_routes
+from holdfast.model.outcomes import Done, Finish
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import claims
+from holdfast.storage.ops.jobs.claims import Turn, encode_routes
+from holdfast.worker.claiming.position import Bookmark
 
 from .world import World, claim_request, spec
 

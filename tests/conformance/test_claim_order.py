@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.ids import ids
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Finish, Recorded, Retry
-from holdfast.model.route import Route
-from holdfast.storage.ops import claims, control, enqueue, workers
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Finish, Recorded, Retry
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import claims, control, enqueue
+from holdfast.storage.ops.workers import workers
 
 from .racing import all_at_once, aside, claim_op, open_transaction, setting_op
 from .world import ERROR, World, claim_request, spec

@@ -6,14 +6,16 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove, NotFound
+from holdfast.model.actions import AlreadySatisfied, Held, Revoked
 from holdfast.model.answers import CancelResult
 from holdfast.model.audit import AuditFilter
-from holdfast.model.control import AlreadySatisfied, Held, Revoked
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Lost, Suspended
-from holdfast.model.wait import Wait
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Lost, Suspended
+from holdfast.model.signals import Wait
 from holdfast.rules.lifecycle import MAX_GENERATION
-from holdfast.storage.ops import audit, control, leases
+from holdfast.storage.ops import audit
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.workers import leases
 
 from .world import LEASE, World
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from holdfast import App, JobFilter, NotFound
-from holdfast.model.job import Demands
+from holdfast.model.jobs import Demands
 
 from .world import World
 

@@ -13,9 +13,10 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import IdTaken, NotFound, NotInTransaction, SchemaMismatch
 from holdfast.ids import ids
-from holdfast.model.job import Enqueued, JobState
-from holdfast.model.route import Route
-from holdfast.storage.ops import enqueue, routes
+from holdfast.model.jobs import Enqueued, JobState
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import enqueue
+from holdfast.storage.ops.routing import routes
 from holdfast.storage.port import ListOp, Op
 from tests.patience import SOON
 

@@ -9,17 +9,19 @@ import pytest
 from holdfast.client.events import Events
 from holdfast.clock import SECOND
 from holdfast.errors import CursorExpired, InvalidCursor, InvalidInput
-from holdfast.model.event import Event
-from holdfast.model.job import TERMINAL, Claimed, JobState
+from holdfast.model.events import Event
+from holdfast.model.jobs import TERMINAL, Claimed, JobState
 from holdfast.model.limits import Standing
-from holdfast.model.outcome import Done, Failed, Outcome, Retry
-from holdfast.model.signal import Signal
-from holdfast.model.stream import Batch, Progress
+from holdfast.model.outcomes import Done, Failed, Outcome, Retry
+from holdfast.model.signals import Signal
+from holdfast.model.streams import Batch, Progress
 from holdfast.rules.lifecycle import MOVES
 from holdfast.rules.lifecycle import Event as Move
 from holdfast.rules.webhooks import call_tags, called_endpoint
-from holdfast.storage.ops import claims, control, enqueue, events, queues, signals, streams
+from holdfast.storage.ops import events, queues, streams
 from holdfast.storage.ops.audit import audit
+from holdfast.storage.ops.jobs import claims, control, enqueue
+from holdfast.storage.ops.signals import signals
 from holdfast.storage.port import Op
 
 from .flow_kit import create

@@ -6,10 +6,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Rerouted, Retry
-from holdfast.model.route import Route
-from holdfast.storage.ops import control, explaining, quotas, rates, totals
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Rerouted, Retry
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import control, explaining
+from holdfast.storage.ops.limits import quotas, rates, totals
 
 from .world import ERROR, LEASE, World
 

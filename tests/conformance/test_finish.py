@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import JobState
-from holdfast.model.outcome import (
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -25,9 +25,9 @@ from holdfast.model.outcome import (
     Retry,
     Snoozed,
     Throttled,
-)  # fmt: skip
-from holdfast.model.route import Route
-from holdfast.storage.ops import control, finishing
+)
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import control, finishing
 from tests.patience import SOON
 
 from .world import ERROR, World, spec

@@ -8,13 +8,15 @@ import pytest
 
 from holdfast import App
 from holdfast.errors import FlowEnded, FlowNotFound
+from holdfast.model.actions import Held
 from holdfast.model.audit import AuditFilter
-from holdfast.model.control import Held
-from holdfast.model.flow import CancelPolicy, FlowCancel, FlowSpec, FlowState
+from holdfast.model.flows import CancelPolicy, FlowCancel, FlowSpec, FlowState
 from holdfast.model.limits import JobLimits, key_lane
-from holdfast.model.outcome import Done, Outcome, Released, Retry, Snoozed
-from holdfast.storage.ops import control, flow_control, flows, leases
+from holdfast.model.outcomes import Done, Outcome, Released, Retry, Snoozed
 from holdfast.storage.ops.audit import list_audit
+from holdfast.storage.ops.flows import flow_control, flows
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.workers import leases
 from tests.patience import SOON
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain

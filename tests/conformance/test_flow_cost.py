@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.ids import ids
-from holdfast.model.flow import FlowSpec
-from holdfast.model.job import Claimed
-from holdfast.model.outcome import Done, Finish, Retry
-from holdfast.storage.ops import control, finishing, flows, upkeep
+from holdfast.model.flows import FlowSpec
+from holdfast.model.jobs import Claimed
+from holdfast.model.outcomes import Done, Finish, Retry
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import control, deadlines, finishing
 
 from .faults import statements_of
 from .flow_kit import Flow, create, drain, planned
@@ -128,4 +129,4 @@ def _ended(world: World) -> str:
 
 def _expire(world: World) -> list[str]:
     world.add(deadline=0)
-    return statements_of(world, upkeep.expire_jobs)
+    return statements_of(world, deadlines.expire_jobs)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
+from holdfast.model.actions import Action, Fate, Order
 from holdfast.model.answers import DeleteResult
-from holdfast.model.bulk import Action, Fate, Order
-from holdfast.model.flow import FlowState
-from holdfast.model.outcome import Cancelled, Done, Expired, Failed, Finish, Recorded, Retry
-from holdfast.storage.ops import bulk, control, finishing, flows, hops, retention, upkeep
+from holdfast.model.flows import FlowState
+from holdfast.model.outcomes import Cancelled, Done, Expired, Failed, Finish, Recorded, Retry
+from holdfast.storage.ops.flows import dependency_resolution, flows
+from holdfast.storage.ops.jobs import bulk, control, deadlines, finishing, retention
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain
 from .world import ERROR, LEASE, World, spec
@@ -65,7 +66,7 @@ def cancel_in_bulk_by_force(world: World, flow: Flow) -> None:
 
 def expire(world: World, flow: Flow) -> None:
     world.sql("update holdfast_job set deadline = :now where id = :id", id=flow.ids["a"])
-    world.run(upkeep.expire_jobs)
+    world.run(deadlines.expire_jobs)
 
 
 def be_lost_once_too_often(world: World, flow: Flow) -> None:
@@ -189,7 +190,7 @@ def test_a_bulk_of_ends_in_one_flow_ends_it_in_one_commit(each_store: World) -> 
 def test_one_end_may_concern_more_children_than_a_transaction_should(
     each_store: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hops, "EDGES", 10)
+    monkeypatch.setattr(dependency_resolution, "EDGES", 10)
     flow = create(each_store, {"a": (), **{f"b{i}": ("a",) for i in range(25)}})
     flow.end("a")
     assert sum(flow.can_start(name) for name in flow.ids) == 10

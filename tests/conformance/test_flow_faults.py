@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.ids import ids
-from holdfast.model.bulk import Action, Order
-from holdfast.model.flow import Edge, FlowSpec, Holder
-from holdfast.model.outcome import Done, Finish
-from holdfast.storage.ops import bulk, control, edges, endings, finishing, flow_control, flows, hops, upkeep, workers
+from holdfast.model.actions import Action, Order
+from holdfast.model.flows import Edge, FlowSpec, Holder
+from holdfast.model.outcomes import Done, Finish
+from holdfast.storage.ops.flows import dependency_resolution, edges, endings, flow_control, flows
+from holdfast.storage.ops.jobs import bulk, control, deadlines, finishing
+from holdfast.storage.ops.workers import workers
 
 from .faults import survive
 from .flow_kit import BROKE, Flow, all_of, any_of, check, create, drain, planned, quorum
@@ -100,7 +102,7 @@ def force_cancel(world: World, flow: Flow) -> None:
 
 def expire(world: World, flow: Flow) -> None:
     world.sql("update holdfast_job set deadline = :now where id in (:a, :b)", a=flow.ids["a"], b=flow.ids["all"])
-    survive(world, upkeep.expire_jobs)
+    survive(world, deadlines.expire_jobs)
 
 
 def rescue(world: World, flow: Flow) -> None:
@@ -138,9 +140,9 @@ def test_each_hop_of_a_cascade(world: World) -> None:
     flow.end("a", BROKE)
     for name in ("c", "d"):
         assert flow.state(name) == "blocked"
-        survive(world, hops.resolve_page)
+        survive(world, dependency_resolution.resolve_page)
         assert flow.state(name) == "skipped"
-    survive(world, hops.resolve_page)
+    survive(world, dependency_resolution.resolve_page)
     finish_all(world, flow)
 
 
@@ -149,7 +151,7 @@ def test_cancelling_what_is_not_needed(each_store: World) -> None:
         each_store, {"a": (), "b": (), "c": quorum(1, "a", "b", rest="cancel")}, on_success=spec(queue="after")
     )
     flow.end("a")
-    survive(each_store, hops.sweep)
+    survive(each_store, dependency_resolution.sweep)
     assert flow.state("b") == "cancelled"
     finish_all(each_store, flow)
 

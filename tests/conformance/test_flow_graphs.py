@@ -21,9 +21,10 @@ from holdfast.errors import (
     SelfEdge,
 )
 from holdfast.ids import ids
-from holdfast.model.flow import Edge, FlowSpec, Holder, Member
-from holdfast.model.outcome import Done
-from holdfast.storage.ops import control, flows
+from holdfast.model.flows import Edge, FlowSpec, Holder, Member
+from holdfast.model.outcomes import Done
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import control
 
 from .flow_kit import BROKE, all_of, any_of, check, create, drain, planned, quorum
 from .world import World, spec

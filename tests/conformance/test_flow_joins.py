@@ -10,12 +10,13 @@ import pytest
 from holdfast.errors import IllegalMove, InvalidFlow, NotFound
 from holdfast.ids import ids
 from holdfast.model.audit import AuditFilter
-from holdfast.model.flow import FlowSpec, FlowState, Join, JoinChange, Member
-from holdfast.model.outcome import Done, Finish
-from holdfast.references import Reference, Use, encode_inputs
-from holdfast.storage.ops import control, finishing, flows
+from holdfast.model.flows import FlowSpec, FlowState, Join, JoinChange, Member
+from holdfast.model.outcomes import Done, Finish
 from holdfast.storage.ops.audit import list_audit
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import control, finishing
 from holdfast.storage.port import Op
+from holdfast.values.references import Reference, Use, encode_inputs
 
 from .flow_kit import BROKE, OK, Flow, any_of, check, create, drain, quorum
 from .racing import all_at_once, aside, await_blocked, open_transaction

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.flow import FlowState, Join
-from holdfast.model.outcome import Cancelled, Done, Expired, Outcome
-from holdfast.storage.ops import hops
+from holdfast.model.flows import FlowState, Join
+from holdfast.model.outcomes import Cancelled, Done, Expired, Outcome
+from holdfast.storage.ops.flows import dependency_resolution
 
 from .flow_kit import BROKE, After, Flow, check, create, drain
 from .racing import all_at_once
@@ -75,7 +75,7 @@ def work(flow: Flow, world: World, plan: Plan, seed: int) -> None:
             for job in world.claim(owner, 1, queues=[flow.queue(name)]):
                 world.finish(owner, job, OUTCOMES[plan.fates[name]])
                 taken += 1
-        taken += world.run(hops.resolve_page)
+        taken += world.run(dependency_resolution.resolve_page)
         idle = 0 if taken else idle + 1
 
 

@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 
-from holdfast.model.flow import Edge, FlowState
-from holdfast.model.outcome import Done, Finish
-from holdfast.storage.ops import control, edges, finishing, flows
+from holdfast.model.flows import Edge, FlowState
+from holdfast.model.outcomes import Done, Finish
+from holdfast.storage.ops.flows import edges, flows
+from holdfast.storage.ops.jobs import control, finishing
 from holdfast.storage.port import Op
 
 from .flow_kit import BROKE, Flow, check, create, drain, planned

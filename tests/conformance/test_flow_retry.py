@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import FlowNotFound, IllegalMove
+from holdfast.model.actions import Action, Fate, Order
 from holdfast.model.audit import AuditFilter
-from holdfast.model.bulk import Action, Fate, Order
-from holdfast.model.flow import FlowState
-from holdfast.model.outcome import Done
+from holdfast.model.flows import FlowState
+from holdfast.model.outcomes import Done
 from holdfast.rules.lifecycle import MAX_GENERATION
-from holdfast.storage.ops import bulk, control, flows, retention
 from holdfast.storage.ops.audit import list_audit
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import bulk, control, retention
 
 from .flow_kit import BROKE, Flow, all_of, any_of, check, create, drain, names, quorum
 from .world import World, spec

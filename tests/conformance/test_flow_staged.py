@@ -16,8 +16,8 @@ from holdfast.errors import (
     SelfEdge,
     StaleRevision,
 )
-from holdfast.model.flow import Edge, FlowState
-from holdfast.storage.ops import flows
+from holdfast.model.flows import Edge, FlowState
+from holdfast.storage.ops.flows import flows
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain, planned, quorum
 from .world import World

@@ -8,9 +8,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import FlowNotFound
-from holdfast.model.flow import FlowFilter, FlowState
-from holdfast.model.outcome import Cancelled, Done, Failed, Retry
-from holdfast.storage.ops import control, explaining, flows, hops, verifying
+from holdfast.model.flows import FlowFilter, FlowState
+from holdfast.model.outcomes import Cancelled, Done, Failed, Retry
+from holdfast.storage.ops import verifying
+from holdfast.storage.ops.flows import dependency_resolution, flows
+from holdfast.storage.ops.jobs import control, explaining
 from tests.patience import SOON
 
 from .flow_kit import BROKE, all_of, any_of, check, create, drain, quorum
@@ -215,7 +217,7 @@ def test_a_callback_waits_for_a_queue_that_takes_no_jobs(each_store: World) -> N
     drain(world)
     drain(world)
     assert world.jobs() == 2
-    assert not world.read(hops.left).callbacks
+    assert not world.read(dependency_resolution.left).callbacks
 
 
 # -- reads

@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.routes import ServedRoutes
 from holdfast.errors import IllegalMove, NotFound
 from holdfast.ids import ids, token
-from holdfast.model.bulk import Action, Order
-from holdfast.model.job import Claimed, JobState
-from holdfast.model.outcome import Done, Retry
-from holdfast.model.route import Route
-from holdfast.model.step import Step
-from holdfast.rules.affinity import Hold
-from holdfast.storage.ops import bulk, claims, control, explaining, grants, lookout, routes, steps, stranded
-from holdfast.storage.ops.claims import ClaimRequest
-from holdfast.storage.ops.routing import Routing
+from holdfast.model.actions import Action, Order
+from holdfast.model.jobs import Claimed, JobState
+from holdfast.model.outcomes import Done, Retry
+from holdfast.model.routing import Route
+from holdfast.model.steps import Step
+from holdfast.rules.routing import Hold
+from holdfast.storage.ops import steps
+from holdfast.storage.ops.jobs import bulk, claims, control, explaining
+from holdfast.storage.ops.jobs.claims import ClaimRequest
+from holdfast.storage.ops.routing import grants, routes, stranded
+from holdfast.storage.ops.routing.affinities import Routing
+from holdfast.storage.ops.workers import lookout
+from holdfast.worker.claiming.routes import ServedRoutes
 
 from .world import ERROR, World, spec
 

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import TERMINAL, Hook, JobState
-from holdfast.model.outcome import Done, Failed, Retry
-from holdfast.storage.ops import control, hops, retention, upkeep
+from holdfast.model.jobs import TERMINAL, Hook, JobState
+from holdfast.model.outcomes import Done, Failed, Retry
+from holdfast.storage.ops.flows import dependency_resolution
+from holdfast.storage.ops.jobs import control, deadlines, retention
 from holdfast.storage.port import Op, Tx
 
 from .world import ERROR, World, spec
@@ -80,7 +81,7 @@ def test_a_superseded_job_has_failed_and_its_hooks_come_with_the_next_look(world
     first, owner = world.add(key="k", until="failure", hooks=ALL), world.worker()
     world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR))
     world.add(key="k", until="failure")
-    world.run(hops.resolve_page)
+    world.run(dependency_resolution.resolve_page)
     assert [args["job"] for _, args in enqueued(world)] == [first, first]
 
 
@@ -123,5 +124,5 @@ def test_a_hook_may_have_hooks(world: World) -> None:
 def test_an_expired_job_enqueues_hooks_in_the_same_commit(world: World) -> None:
     job = world.add(hooks=hooks("failure"), deadline=SECOND)
     world.clock.advance(2)
-    world.run(upkeep.expire_jobs)
+    world.run(deadlines.expire_jobs)
     assert enqueued(world) == [("on-failure", {"job": job, "state": "expired"})]

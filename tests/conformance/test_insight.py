@@ -8,22 +8,22 @@ from holdfast.clock import SECOND
 from holdfast.errors import Corruption, NotFound
 from holdfast.ids import ids
 from holdfast.model.answers import Count, JobFilter
-from holdfast.model.job import Ended, JobState
-from holdfast.model.outcome import Done, Failed, Retry
-from holdfast.storage.ops import control, insight
+from holdfast.model.jobs import Ended, JobState
+from holdfast.model.outcomes import Done, Failed, Retry
+from holdfast.storage.ops.jobs import control, queries
 
 from .world import ERROR, World, spec
 
 
 def listed(world: World, **wanted: object) -> list[str]:
-    return [job.id for job in world.run(insight.list_jobs, JobFilter(**wanted))]  # type: ignore[arg-type]
+    return [job.id for job in world.run(queries.list_jobs, JobFilter(**wanted))]  # type: ignore[arg-type]
 
 
 def test_counts_tell_future_rows_from_what_could_start_now(world: World) -> None:
     owner = world.worker()
     world.enqueue(spec(), spec(), spec(delay=SECOND), spec(queue="mail", delay=SECOND), spec(queue="mail"))
     world.take(owner)
-    assert sorted(world.run(insight.count_jobs), key=lambda c: (c.queue, c.label)) == [
+    assert sorted(world.run(queries.count_jobs), key=lambda c: (c.queue, c.label)) == [
         Count("default", "delayed", 1), Count("default", "ready", 1), Count("default", "running", 1),
         Count("mail", "delayed", 1), Count("mail", "ready", 1),
     ]  # fmt: skip
@@ -32,25 +32,25 @@ def test_counts_tell_future_rows_from_what_could_start_now(world: World) -> None
 def test_a_future_row_is_counted_as_ready_the_moment_it_is_due_though_nobody_has_claimed(world: World) -> None:
     world.add(delay=5 * SECOND)
     world.clock.advance(5)
-    assert world.run(insight.count_jobs) == [Count("default", "ready", 1)]
+    assert world.run(queries.count_jobs) == [Count("default", "ready", 1)]
 
 
 def test_a_retrying_job_counts_as_delayed(world: World) -> None:
     world.add()
     owner = world.worker()
     world.finish(owner, world.take(owner), Retry(5 * SECOND, ERROR))
-    assert world.run(insight.count_jobs) == [Count("default", "delayed", 1)]
+    assert world.run(queries.count_jobs) == [Count("default", "delayed", 1)]
 
 
 def test_every_state_is_counted(world: World) -> None:
     for state in JobState:
         world.place(state)
-    found = [count for count in world.run(insight.count_jobs) if count.jobs == 1]
+    found = [count for count in world.run(queries.count_jobs) if count.jobs == 1]
     assert sorted(count.label for count in found) == sorted(JobState)
 
 
 def test_an_empty_store_counts_nothing(world: World) -> None:
-    assert world.run(insight.count_jobs) == []
+    assert world.run(queries.count_jobs) == []
 
 
 def test_jobs_are_listed_newest_first_by_page(world: World) -> None:
@@ -79,39 +79,39 @@ def test_outcomes_are_told_for_those_that_have_ended(world: World) -> None:
     owner = world.worker()
     world.finish(owner, world.take(owner), Done("42"))
     world.finish(owner, world.take(owner), Failed("permanent", ERROR))
-    found = world.run(insight.outcomes_of, [done, failed, waiting, "unknown"])
+    found = world.run(queries.outcomes_of, [done, failed, waiting, "unknown"])
     assert sorted(found, key=lambda ended: ended.id) == [
         Ended(done, JobState.SUCCEEDED, "42", None, None), Ended(failed, JobState.FAILED, None, ERROR, "permanent"),
     ]  # fmt: skip
-    assert world.run(insight.outcomes_of, []) == []
+    assert world.run(queries.outcomes_of, []) == []
 
 
 def test_a_job_that_does_not_exist_is_not_found(world: World) -> None:
     with pytest.raises(NotFound):
-        world.run(insight.get_job, "nobody")
-    assert world.run(insight.attempts_of, "nobody") == []
+        world.run(queries.get_job, "nobody")
+    assert world.run(queries.attempts_of, "nobody") == []
 
 
 def test_ids_with_quotes_and_percent_signs_are_only_text(world: World) -> None:
     for id in ["it's", 'a"b', "100%s", ":now", "a\\b", "ü—✓"]:
         world.add(id=id, explicit_id=True, payload=id)
-        assert world.run(insight.get_job, id).payload == id
-    assert len(world.run(insight.outcomes_of, ["it's", 'a"b'])) == 0
+        assert world.run(queries.get_job, id).payload == id
+    assert len(world.run(queries.outcomes_of, ["it's", 'a"b'])) == 0
 
 
 def test_queue_states_are_those_that_were_given(world: World) -> None:
     world.add()
-    assert world.run(insight.queue_states) == {}
+    assert world.run(queries.queue_states) == {}
     world.run(control.set_queue_state, "mail", "paused")
     world.run(control.set_queue_state, "mail", "active")
     world.run(control.set_queue_state, "bulk", "paused")
-    assert world.run(insight.queue_states) == {"bulk": "paused", "mail": "active"}
+    assert world.run(queries.queue_states) == {"bulk": "paused", "mail": "active"}
 
 
 def test_the_stores_clock_is_the_tests(world: World) -> None:
-    assert world.run(insight.clock) == world.now
+    assert world.run(queries.clock) == world.now
     world.clock.advance(3)
-    assert world.run(insight.clock) == world.read(insight.clock) == world.now
+    assert world.run(queries.clock) == world.read(queries.clock) == world.now
 
 
 def test_a_stored_state_that_no_version_knows_is_corruption(each_store: World) -> None:

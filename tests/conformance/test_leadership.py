@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.clock import SECOND
-from holdfast.engine.leader import LEASE, ROLES, Leader
-from holdfast.storage.ops import leadership
+from holdfast.storage.ops.workers import leadership
+from holdfast.worker.maintenance.leader import LEASE, ROLES, Leader
 from tests.patience import SOON
 
 from .world import World

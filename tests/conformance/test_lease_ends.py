@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.lending import end_overdue
 from holdfast.errors import (
     InvalidInput,
     PayloadTooLarge,
 )  # fmt: skip
-from holdfast.model.job import JobState
-from holdfast.model.lease import (
+from holdfast.model.jobs import JobState
+from holdfast.model.remote import (  # fmt: skip
     Cancel,
     Done,
     Expire,
@@ -26,10 +25,11 @@ from holdfast.model.lease import (
     Snooze,
     Throttle,
     TimedOut,
-)  # fmt: skip
+)
 from holdfast.outcomes import RESERVED_REASONS
 from holdfast.rules.retry import RetryPolicy
-from holdfast.storage.ops import lending
+from holdfast.storage.ops.workers import remote
+from holdfast.worker.claiming.remote import end_overdue
 
 from .lease_kit import Elsewhere
 
@@ -178,7 +178,7 @@ def test_leaving_hands_back_what_is_held_at_no_cost(elsewhere: Elsewhere) -> Non
 
 
 def _end_overdue(elsewhere: Elsewhere, grace: float = 5) -> int:
-    runs = elsewhere.world.read(lending.overdue, round(grace * SECOND))
+    runs = elsewhere.world.read(remote.overdue, round(grace * SECOND))
     elsewhere.world.run(end_overdue, runs, elsewhere.app.tasks, 0.5)
     return len(runs)
 
@@ -240,7 +240,7 @@ def test_runs_of_workers_in_their_own_process_are_left_to_those(elsewhere: Elsew
 def test_a_run_that_ended_between_the_look_and_the_write_stays_as_it_ended(elsewhere: Elsewhere) -> None:
     _, job = elsewhere.running(timeout=10)
     elsewhere.world.clock.advance(16)
-    runs = elsewhere.world.read(lending.overdue, 0)
+    runs = elsewhere.world.read(remote.overdue, 0)
     elsewhere.leases.finish(job.handle, Done(1))
     elsewhere.world.run(end_overdue, runs, {}, 0.5)
     assert elsewhere.job(job.id).state is JobState.SUCCEEDED

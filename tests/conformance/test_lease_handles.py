@@ -12,13 +12,11 @@ from holdfast.errors import (
     BadHandle,
     LeaseLost,
 )  # fmt: skip
-from holdfast.model.job import JobState
-from holdfast.model.lease import (
-    Caller,
-    Done,
-)  # fmt: skip
-from holdfast.rules.handles import Lease, Origin, write
-from holdfast.storage.ops import keys, lending
+from holdfast.model.jobs import JobState
+from holdfast.model.remote import Caller, Done  # fmt: skip
+from holdfast.rules.remote import Lease, Origin, write
+from holdfast.storage.ops.signals import keys
+from holdfast.storage.ops.workers import remote
 
 from .lease_kit import Elsewhere
 from .world import World
@@ -76,7 +74,7 @@ def test_a_damaged_handle_is_refused_whatever_is_wrong_with_it(each_store: World
 
 def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
     worker, job = here.running()
-    origin = Origin(here.world.backend, here.world.run(lending.identity), here.world.run(keys.store_secret))
+    origin = Origin(here.world.backend, here.world.run(remote.identity), here.world.run(keys.store_secret))
     for made, error in (
         (Lease(job.id, 99, worker, 0, 1), LeaseLost), (Lease("nothing", 1, worker, 0, 1), LeaseLost),
         (Lease(job.id, 1, "0" * 32, 0, 1), LeaseLost), (Lease("a\x00b", 1, worker, 0, 1), BadHandle),
@@ -90,7 +88,7 @@ def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
 
 def test_a_handle_without_the_key_of_the_store_is_no_handle(here: Elsewhere) -> None:
     worker, job = here.running()
-    guessed = Origin(here.world.backend, here.world.run(lending.identity), b"guess")
+    guessed = Origin(here.world.backend, here.world.run(remote.identity), b"guess")
     with pytest.raises(BadHandle) as refused:
         here.leases.finish(write(guessed, Lease(job.id, 1, worker, 0, 1)), Done())
     assert refused.value.why == "corrupt"
@@ -105,5 +103,5 @@ def test_a_handle_is_good_for_the_holder_of_its_worker_alone(here: Elsewhere) ->
 
 
 def test_the_name_and_the_secret_of_a_store_are_made_once(two_worlds: tuple[World, World]) -> None:
-    assert len({world.run(lending.identity) for world in two_worlds}) == 1
+    assert len({world.run(remote.identity) for world in two_worlds}) == 1
     assert len({world.run(keys.store_secret) for world in two_worlds}) == 1

@@ -15,15 +15,10 @@ from holdfast.errors import (
     PayloadMismatch,
     SpendConflict,
 )  # fmt: skip
-from holdfast.model.job import JobState
-from holdfast.model.lease import (
-    Done,
-    FrameDraft,
-    Problem,
-    Retry,
-)  # fmt: skip
+from holdfast.model.jobs import JobState
+from holdfast.model.remote import Done, FrameDraft, Problem, Retry  # fmt: skip
 from holdfast.rules.retry import RetryPolicy
-from holdfast.storage.ops import waking
+from holdfast.storage.ops.signals import waking
 
 from .lease_kit import Elsewhere
 

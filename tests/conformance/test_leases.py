@@ -11,13 +11,14 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import LeaseLost
 from holdfast.ids import ids
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Lost, Released, Retry
-from holdfast.model.route import Route
-from holdfast.model.worker import Owned, Rescue
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Lost, Released, Retry
+from holdfast.model.routing import Route
+from holdfast.model.workers import Owned, Rescue
 from holdfast.rules.lifecycle import CRASH_CAP, SUSPECT_AFTER
 from holdfast.rules.retry import RetryPolicy
-from holdfast.storage.ops import claims, control, leases, workers
+from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.workers import leases, workers
 from holdfast.storage.port import Op
 from tests.patience import SOON
 

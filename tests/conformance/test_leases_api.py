@@ -10,18 +10,15 @@ import pytest
 from holdfast import App
 from holdfast.client.lines import AwaitingLine, BlockingLine
 from holdfast.clock import SECOND
-from holdfast.engine.rescuer import Rescuer
 from holdfast.errors import (
     HoldfastError,
     InvalidInput,
     LeaseLost,
 )  # fmt: skip
-from holdfast.model.job import JobState
-from holdfast.model.lease import (
-    Done,
-    FrameDraft,
-)  # fmt: skip
+from holdfast.model.jobs import JobState
+from holdfast.model.remote import Done, FrameDraft  # fmt: skip
 from holdfast.storage.port import Listener
+from holdfast.worker.maintenance.rescuer import Rescuer
 
 from .lease_kit import Elsewhere
 from .racing import all_at_once

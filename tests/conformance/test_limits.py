@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import Fair, JobState
+from holdfast.model.jobs import Fair, JobState
 from holdfast.model.limits import JobLimits, Standing, key_lane, keyed_scope, queue_lane, rate_lane, task_lane
-from holdfast.model.outcome import Done, Finish, Outcome, Retry, Snoozed, Throttled
-from holdfast.storage.ops import claims, control, finishing, lanes, rates, workers
+from holdfast.model.outcomes import Done, Finish, Outcome, Retry, Snoozed, Throttled
+from holdfast.storage.ops.jobs import claims, control, finishing
+from holdfast.storage.ops.limits import lanes, rates
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 
 from .racing import aside, await_blocked, open_transaction

@@ -14,9 +14,9 @@ from holdfast.clock import SECOND
 from holdfast.errors import InvalidCursor
 from holdfast.ids import ids
 from holdfast.model.answers import Count, JobFilter
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Failed, Retry
-from holdfast.storage.ops import control, counting, finding, insight
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Failed, Retry
+from holdfast.storage.ops.jobs import control, counting, finding, queries
 from holdfast.storage.statements import Statement, sql
 
 from .world import ERROR, World, spec
@@ -74,10 +74,10 @@ def test_every_combination_of_filters_finds_what_a_look_at_every_row_finds(each_
         where = " and ".join([f"{name} = :{name}" for name in wanted] or ["1 = 1"])
         expected = [id for (id,) in world.sql(f"select id from holdfast_job where {where} order by id desc", **wanted)]
         assert found(world, **wanted) == expected, wanted
-        page = world.run(insight.list_jobs, JobFilter(**wanted, limit=2))
+        page = world.run(queries.list_jobs, JobFilter(**wanted, limit=2))
         assert [job.id for job in page] == expected[:2], wanted
         if page:
-            rest = world.run(insight.list_jobs, JobFilter(**wanted, before=page[-1].id))
+            rest = world.run(queries.list_jobs, JobFilter(**wanted, before=page[-1].id))
             assert [job.id for job in rest] == expected[2:], wanted
 
 
@@ -155,11 +155,11 @@ def test_a_search_that_no_index_answers_looks_at_so_many_and_says_where_to_go_on
     monkeypatch.setattr(finding, "_STRETCH", 2)
     made = ids.many(7)
     each_store.enqueue(*(spec(id=id, tags='["x"]' if n < 2 else None) for n, id in enumerate(made)))
-    first = each_store.run(insight.search_jobs, JobFilter(tag="x"), 4)
+    first = each_store.run(queries.search_jobs, JobFilter(tag="x"), 4)
     assert (first.jobs, first.next) == ((), made[3])
-    rest = each_store.run(insight.search_jobs, JobFilter(tag="x", before=first.next), 4)
+    rest = each_store.run(queries.search_jobs, JobFilter(tag="x", before=first.next), 4)
     assert ([job.id for job in rest.jobs], rest.next) == ([made[1], made[0]], None)
-    one = each_store.run(insight.search_jobs, JobFilter(tag="x", before=first.next, limit=1), 4)
+    one = each_store.run(queries.search_jobs, JobFilter(tag="x", before=first.next, limit=1), 4)
     assert ([job.id for job in one.jobs], one.next) == ([made[1]], made[1])
 
 
@@ -184,7 +184,7 @@ def test_a_search_over_many_queues_finds_each_job_once_and_in_order(
 
 
 def ended(world: World, **wanted: Any) -> list[str]:
-    return [job.id for job in world.run(insight.list_jobs, JobFilter(order="ended", **wanted))]
+    return [job.id for job in world.run(queries.list_jobs, JobFilter(order="ended", **wanted))]
 
 
 def test_ended_jobs_are_listed_by_when_they_ended(each_store: World) -> None:
@@ -221,7 +221,7 @@ def test_a_list_by_end_is_paged_through_jobs_that_ended_in_one_commit(
     world.clock.advance(1)
     made += [world.place(JobState.CANCELLED, task="x").id for _ in range(4)]
     seen: list[str] = []
-    page = world.run(insight.search_jobs, JobFilter(order="ended", limit=2, **narrow), 1000)
+    page = world.run(queries.search_jobs, JobFilter(order="ended", limit=2, **narrow), 1000)
     while page.jobs:
         seen += [job.id for job in page.jobs]
         if len(seen) == 2:
@@ -230,7 +230,7 @@ def test_a_list_by_end_is_paged_through_jobs_that_ended_in_one_commit(
             assert world.run(control.replay, seen[-1])
         if page.next is None:
             break
-        page = world.run(insight.search_jobs, JobFilter(order="ended", limit=2, before=page.next, **narrow), 1000)
+        page = world.run(queries.search_jobs, JobFilter(order="ended", limit=2, before=page.next, **narrow), 1000)
     assert seen == sorted(made[3:], reverse=True) + sorted(made[:3], reverse=True)
 
 
@@ -242,10 +242,10 @@ def test_a_search_by_end_looks_at_so_many_and_says_where_to_go_on(
     rare = each_store.place(JobState.FAILED, task="rare").id
     for _ in range(4):
         each_store.place(JobState.FAILED, task="other")
-    page = each_store.run(insight.search_jobs, wanted, 4)
+    page = each_store.run(queries.search_jobs, wanted, 4)
     assert page.jobs == ()
     assert page.next is not None
-    rest = each_store.run(insight.search_jobs, replace(wanted, before=page.next), 4)
+    rest = each_store.run(queries.search_jobs, replace(wanted, before=page.next), 4)
     assert [job.id for job in rest.jobs] == [rare]
 
 

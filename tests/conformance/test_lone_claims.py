@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import Claimed
+from holdfast.model.jobs import Claimed
 from holdfast.model.limits import JobLimits, Standing, key_lane
-from holdfast.model.outcome import Retry
-from holdfast.model.route import Route
-from holdfast.rules.affinity import Hold
+from holdfast.model.outcomes import Retry
+from holdfast.model.routing import Route
+from holdfast.rules.routing import Hold
 from holdfast.rules.webhooks import call_tags, called_endpoint
-from holdfast.storage.ops import claims, control
-from holdfast.storage.ops.claims import Turn
-from holdfast.storage.ops.routing import Routing
+from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.jobs.claims import Turn
+from holdfast.storage.ops.routing.affinities import Routing
 from holdfast.storage.port import Op
 
 from .world import ERROR, World, claim_request

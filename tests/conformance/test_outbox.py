@@ -10,13 +10,16 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import OutboxFull
 from holdfast.model.audit import AuditFilter
-from holdfast.model.job import Claimed
+from holdfast.model.jobs import Claimed
 from holdfast.model.limits import Standing, queue_lane
 from holdfast.model.outbox import queue_of
-from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
-from holdfast.storage.ops import control, lanes, outbox, outboxes, verifying
+from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
+from holdfast.storage.ops import verifying
 from holdfast.storage.ops.audit import list_audit
-from holdfast.storage.ops.outbox import Room
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.limits import lanes
+from holdfast.storage.ops.outbox import entries, outboxes
+from holdfast.storage.ops.outbox.entries import Room
 
 from .world import ERROR, World, claim_request, spec
 
@@ -29,18 +32,18 @@ def put(world: World, n: int = 1, *, cap: int | None = None, kind: str = "note",
     specs = [spec(task=QUEUE, queue=QUEUE, payload=payload, max_attempts=0) for _ in range(n)]
     keys = {} if key is None else {one.id: key for one in specs}
     room = None if cap is None else Room("cloud", QUEUE, cap)
-    world.run(outbox.put, specs, keys, room)
+    world.run(entries.put, specs, keys, room)
     return [one.id for one in specs]
 
 
 def take(world: World, owner: str, n: int = 64, **options: Any) -> list[Claimed]:
     known = {"unpark": None, "ordered": False, **options}
-    return world.run(outbox.turn, owner, [], claim_request(owner, n, queues=[QUEUE], suspects=n), **known).jobs
+    return world.run(entries.turn, owner, [], claim_request(owner, n, queues=[QUEUE], suspects=n), **known).jobs
 
 
 def end(world: World, owner: str, jobs: list[Claimed], outcome: Outcome, **options: Any) -> None:
     known = {"unpark": None, "ordered": False, **options}
-    world.run(outbox.turn, owner, [Finish(job.id, job.epoch, outcome) for job in jobs], None, **known)
+    world.run(entries.turn, owner, [Finish(job.id, job.epoch, outcome) for job in jobs], None, **known)
 
 
 def ended(world: World, outcome: Outcome, n: int = 1, **options: Any) -> list[str]:
@@ -247,7 +250,7 @@ def test_who_waits_for_an_earlier_entry_takes_no_slot_of_a_limit(each_store: Wor
     def take_limited(n: int) -> list[Claimed]:
         request = claim_request(owner, n, queues=[QUEUE], suspects=n)
         limited = replace(request, standing=Standing(lanes=frozenset([lane])))
-        return world.run(outbox.turn, owner, [], limited, unpark=None, ordered=True).jobs
+        return world.run(entries.turn, owner, [], limited, unpark=None, ordered=True).jobs
 
     end(world, owner, take_limited(1), Retry(20 * SECOND, ERROR), ordered=True)
     assert take_limited(2) == []

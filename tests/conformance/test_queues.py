@@ -9,9 +9,10 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import QueueClosed
 from holdfast.model.audit import AuditFilter
-from holdfast.model.job import JobState
-from holdfast.model.queue import QueueSettings, QueueState
-from holdfast.storage.ops import audit, control, enqueue, queues
+from holdfast.model.jobs import JobState
+from holdfast.model.queues import QueueSettings, QueueState
+from holdfast.storage.ops import audit, queues
+from holdfast.storage.ops.jobs import control, enqueue
 from tests.patience import SOON
 
 from .world import World, spec

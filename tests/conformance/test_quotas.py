@@ -8,12 +8,15 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import LeaseLost, QuotaNotFound
-from holdfast.model.budget import Admitted, AlreadyAdmitted, ConcurrencyExceeded, Exhausted, RateExceeded
-from holdfast.model.job import Claimed
-from holdfast.model.outcome import Done, Retry
-from holdfast.storage.ops import budgets, explaining, lanes, lookout, quotas, reserving
-from holdfast.storage.ops.budgets import Terms
-from holdfast.storage.ops.reserving import Runner, Wish
+from holdfast.model.budgets import Admitted, AlreadyAdmitted, ConcurrencyExceeded, Exhausted, RateExceeded
+from holdfast.model.jobs import Claimed
+from holdfast.model.outcomes import Done, Retry
+from holdfast.storage.ops.budgets import budgets, reservations
+from holdfast.storage.ops.budgets.budgets import Terms
+from holdfast.storage.ops.budgets.reservations import Runner, Wish
+from holdfast.storage.ops.jobs import explaining
+from holdfast.storage.ops.limits import lanes, quotas
+from holdfast.storage.ops.workers import lookout
 
 from .racing import all_at_once
 from .world import ERROR, World
@@ -277,7 +280,7 @@ def running(world: World) -> Claimed:
 
 def enter(world: World, job: Claimed, tokens: int = 0) -> Any:
     wishes = [Wish("admission:team", "team", {"tokens": tokens})] if tokens else []
-    return world.run(reserving.reserve, Runner("w", job.id, job.epoch), wishes, quota="api")
+    return world.run(reservations.reserve, Runner("w", job.id, job.epoch), wishes, quota="api")
 
 
 def waiting(world: World, n: int, **fields: Any) -> list[str]:

@@ -8,11 +8,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove, NotFound
-from holdfast.model.bulk import Action, Order
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Failed, Lost, Retry
+from holdfast.model.actions import Action, Order
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Failed, Lost, Retry
 from holdfast.rules.lifecycle import MAX_GENERATION
-from holdfast.storage.ops import bulk, control
+from holdfast.storage.ops.jobs import bulk, control
 from tests.patience import SOON
 
 from .world import ERROR, World, spec

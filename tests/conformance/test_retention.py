@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Retry
-from holdfast.model.queue import QueueSettings
-from holdfast.model.wait import Wait
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Retry
+from holdfast.model.queues import QueueSettings
+from holdfast.model.signals import Wait
 from holdfast.rules.retention import DAY, Retention, with_queues
-from holdfast.storage.ops import audit, control, retention
+from holdfast.storage.ops import audit
+from holdfast.storage.ops.jobs import control, retention
 from holdfast.storage.port import Op
 
 from .waiting_kit import suspended, waiter

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.engine.routes import ServedRoutes
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Rerouted
-from holdfast.model.route import Route
-from holdfast.storage.ops import control, routes
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Rerouted
+from holdfast.model.routing import Route
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.routing import routes
+from holdfast.worker.claiming.routes import ServedRoutes
 
 from .world import World, spec
 

@@ -9,10 +9,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import Conflict, InvalidInput, NotFound
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done
-from holdfast.model.schedule import ScheduleState
-from holdfast.storage.ops import control, firing, schedules
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done
+from holdfast.model.schedules import ScheduleState
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.schedules import firing, schedules
 
 from .racing import all_at_once
 from .timetable import DAY, HOUR, at, create, due, fire, get, job_of, plan, set_clock, ticks

@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.settings import WorkerSettings
-from holdfast.engine.worker import Worker
-from holdfast.model.job import Enqueued, JobRecord, JobState
-from holdfast.model.outcome import Done, Failed, Lost, Recorded, Rerouted, Retry
-from holdfast.model.route import Route
+from holdfast.model.jobs import Enqueued, JobRecord, JobState
+from holdfast.model.outcomes import Done, Failed, Lost, Recorded, Rerouted, Retry
+from holdfast.model.routing import Route
 from holdfast.rules.failure import Failure, FailureClass, decide
 from holdfast.rules.retry import DEFAULT
-from holdfast.storage.ops import control, enqueue, insight, upkeep, workers
+from holdfast.storage.ops.jobs import control, deadlines, enqueue, queries
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.sqlite import SqliteStore
+from holdfast.worker.settings import WorkerSettings
+from holdfast.worker.worker import Worker
 
 from . import doomed_tasks
 from .racing import all_at_once
@@ -50,7 +51,7 @@ def test_d3_a_completed_job_no_longer_reads_as_active(world: World) -> None:
     job = world.job(job_id)
     assert (job.state, job.owner, job.claim, job.due) == (JobState.SUCCEEDED, None, None, None)
     assert world.run(workers.beat, owner) == []
-    assert [(count.label, count.jobs) for count in world.run(insight.count_jobs)] == [("succeeded", 1)]
+    assert [(count.label, count.jobs) for count in world.run(queries.count_jobs)] == [("succeeded", 1)]
     assert world.lose(owner) == []
     assert world.claim(world.worker()) == []
 
@@ -155,9 +156,9 @@ def test_d18_a_job_of_an_unknown_type_is_claimed_once_and_ends_at_its_age_limit(
     for _ in range(5):
         world.clock.advance(10)
         assert world.claim(stranger) == []
-        assert world.run(upkeep.expire_jobs) == []
+        assert world.run(deadlines.expire_jobs) == []
     world.clock.advance(10)
-    assert world.run(upkeep.expire_jobs) == [job_id]
+    assert world.run(deadlines.expire_jobs) == [job_id]
     job = world.job(job_id)
     assert (job.state, job.reason, job.attempts) == (JobState.FAILED, "no_handler", 0)
 
@@ -210,7 +211,7 @@ def with_a_worker(store: Store, tasks: dict[str, Any], during: Callable[[], Awai
 async def until(store: Store, job_id: str, wanted: Callable[[JobRecord], bool]) -> JobRecord:
     """The job once it is as wanted; each change that matters here rings."""
     with closing(store.bell.listen(["finished", "queue:default"])) as listener:
-        while not wanted(job := await store.aread(Op(lambda tx: insight.get_job(tx, job_id)))):
+        while not wanted(job := await store.aread(Op(lambda tx: queries.get_job(tx, job_id)))):
             await listener.await_ring(0.2)
     return job
 
@@ -265,7 +266,7 @@ def test_d18_a_worker_hands_a_task_that_it_does_not_know_to_one_that_does(store:
 
     with_a_worker(store, unknowing, left_alone)
     # Claimed once, and not again in all the time that worker was there.
-    assert store.read(Op(lambda tx: insight.get_job(tx, job_id))).epoch == 2
+    assert store.read(Op(lambda tx: queries.get_job(tx, job_id))).epoch == 2
     with_a_worker(store, dict(doomed_tasks.app.tasks), done)
 
 

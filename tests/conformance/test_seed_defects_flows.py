@@ -6,9 +6,10 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import FlowCycle
-from holdfast.model.flow import Edge, FlowState
-from holdfast.model.outcome import Done, Lost, Recorded
-from holdfast.storage.ops import control, flows
+from holdfast.model.flows import Edge, FlowState
+from holdfast.model.outcomes import Done, Lost, Recorded
+from holdfast.storage.ops.flows import flows
+from holdfast.storage.ops.jobs import control
 
 from .flow_kit import BROKE, create, drain, planned
 from .world import LEASE, World

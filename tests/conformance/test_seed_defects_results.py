@@ -11,14 +11,16 @@ import pytest
 
 from holdfast.errors import IllegalMove
 from holdfast.ids import ids
-from holdfast.model.artifact import Content
-from holdfast.model.bulk import Action, Order
-from holdfast.model.job import Claimed, JobState
-from holdfast.model.outcome import Done, Failed, Retry
-from holdfast.model.step import Step
+from holdfast.model.actions import Action, Order
+from holdfast.model.artifacts import Content
+from holdfast.model.jobs import Claimed, JobState
+from holdfast.model.outcomes import Done, Failed, Retry
+from holdfast.model.steps import Step
 from holdfast.rules.lifecycle import CRASH_CAP
-from holdfast.rules.replay import key_of
-from holdfast.storage.ops import artifacts, blobs, bulk, control, retention, upkeep, workers
+from holdfast.rules.steps import key_of
+from holdfast.storage.ops.artifacts import artifacts, blobs
+from holdfast.storage.ops.jobs import bulk, control, deadlines, retention
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Params, Tx
 from holdfast.storage.statements import Statement
 
@@ -68,7 +70,7 @@ def test_d20_no_later_change_of_state_erases_a_result(world: World) -> None:
             world.run(change, job.id)
     world.lose(owner)
     world.clock.advance(86_400)
-    world.run(upkeep.expire_jobs)
+    world.run(deadlines.expire_jobs)
     world.run(workers.beat, other)
     found = world.job(job.id)
     assert (found.state, found.result) == (JobState.SUCCEEDED, '"right"')

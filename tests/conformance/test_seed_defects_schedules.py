@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.scheduler import Scheduler
 from holdfast.errors import StorageBusy, StorageError
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done
-from holdfast.model.schedule import ScheduleState
-from holdfast.storage.ops import firing
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done
+from holdfast.model.schedules import ScheduleState
+from holdfast.storage.ops.schedules import firing
 from holdfast.storage.port import Params
 from holdfast.storage.statements import Statement
+from holdfast.worker.maintenance.scheduler import Scheduler
 
 from .faulty import FaultyStore
 from .timetable import at, create, fire, get, set_clock, ticks

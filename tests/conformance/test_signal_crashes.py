@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.outcome import Finish, Suspended
-from holdfast.model.signal import Signal
-from holdfast.rules.shape import schema_of
-from holdfast.storage.ops import finishing, keys, signals, suspension, waitpoints, waking
+from holdfast.model.outcomes import Finish, Suspended
+from holdfast.model.signals import Signal
+from holdfast.rules.schemas import schema_of
+from holdfast.storage.ops.jobs import finishing
+from holdfast.storage.ops.signals import keys, signals, suspension, waitpoints, waking
 
 from .faults import survive
 from .waiting_kit import HOUR, payloads, send, suspended, wait_for, waiter

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.errors import IllegalMove, KeyConflict, NotFound
 from holdfast.model.audit import AuditFilter
-from holdfast.rules.tokens import parse, sign
-from holdfast.storage.ops import keys, waitpoints
+from holdfast.rules.signals import parse, sign
 from holdfast.storage.ops.audit import list_audit
+from holdfast.storage.ops.signals import keys, waitpoints
 
 from .racing import all_at_once
 from .waiting_kit import HOUR, redeem, wait_for, waiter

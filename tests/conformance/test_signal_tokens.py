@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.signal import Sent, Signal
-from holdfast.rules.tokens import Claims, parse, sign
-from holdfast.storage.ops import control, signals, waitpoints
+from holdfast.model.signals import Sent, Signal
+from holdfast.rules.signals import Claims, parse, sign
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.signals import signals, waitpoints
 from holdfast.storage.port import Tx
 
 from .faults import statements_of

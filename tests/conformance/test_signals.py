@@ -14,10 +14,11 @@ from holdfast.errors import (
     SignalConflict,
     TooManySignals,
 )
-from holdfast.model.job import JobState
-from holdfast.model.signal import MAX_SIGNALS, Signal
-from holdfast.rules.shape import schema_of
-from holdfast.storage.ops import control, signals, waitpoints
+from holdfast.model.jobs import JobState
+from holdfast.model.signals import MAX_SIGNALS, Signal
+from holdfast.rules.schemas import schema_of
+from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.signals import signals, waitpoints
 from holdfast.storage.port import Op
 from tests.patience import SOON
 

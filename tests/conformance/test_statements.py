@@ -13,12 +13,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.model.outcome import Done, Finish, Retry
-from holdfast.model.route import Route
-from holdfast.model.worker import Rescue
+from holdfast.model.outcomes import Done, Finish, Retry
+from holdfast.model.routing import Route
+from holdfast.model.workers import Rescue
 from holdfast.storage.lists import copied
-from holdfast.storage.ops import claims, finishing, workers
-from holdfast.storage.ops.claims import encode_routes
+from holdfast.storage.ops.jobs import claims, finishing
+from holdfast.storage.ops.jobs.claims import encode_routes
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Row, Tx
 from holdfast.storage.statements import Statement, sql
 

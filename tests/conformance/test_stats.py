@@ -12,12 +12,15 @@ import psycopg
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from holdfast.model.limits import JobLimits, key_lane
-from holdfast.model.outcome import Done, Parked, Retry, Throttled
-from holdfast.model.route import Route
+from holdfast.model.outcomes import Done, Parked, Retry, Throttled
+from holdfast.model.routing import Route
 from holdfast.model.stats import LABELS, MINUTE, QueueStats, Vitals
-from holdfast.storage.ops import control, counting, errors, lanes, rates, rollup, stats, workers
+from holdfast.storage.ops.jobs import control, counting
+from holdfast.storage.ops.limits import lanes, rates
+from holdfast.storage.ops.stats import errors, rollup, stats
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement, sql
 

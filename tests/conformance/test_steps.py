@@ -8,11 +8,12 @@ import pytest
 
 from holdfast.errors import LeaseLost, NotFound, QueueClosed
 from holdfast.ids import ids
-from holdfast.model.job import Claimed, JobSpec, JobState
-from holdfast.model.outcome import Done, Failed, Released, Retry, Snoozed, Throttled
-from holdfast.model.step import Step
-from holdfast.rules.replay import Call
-from holdfast.storage.ops import control, steps
+from holdfast.model.jobs import Claimed, JobSpec, JobState
+from holdfast.model.outcomes import Done, Failed, Released, Retry, Snoozed, Throttled
+from holdfast.model.steps import Step
+from holdfast.rules.steps import Call
+from holdfast.storage.ops import steps
+from holdfast.storage.ops.jobs import control
 from holdfast.storage.port import Op
 
 from .faulty import FaultyStore

@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import Corruption, LeaseLost, NotFound, PayloadTooLarge
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Retry
-from holdfast.model.stream import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
-from holdfast.storage.ops import control, streams, verifying
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Retry
+from holdfast.model.streams import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
+from holdfast.storage.ops import streams, verifying
+from holdfast.storage.ops.jobs import control
 from holdfast.storage.port import Op, Tx
 from tests.patience import SOON
 

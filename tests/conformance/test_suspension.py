@@ -6,10 +6,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import LeaseLost
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Finish, Recorded, Suspended
-from holdfast.model.signal import Signal
-from holdfast.storage.ops import control, finishing, signals, suspension
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Finish, Recorded, Suspended
+from holdfast.model.signals import Signal
+from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.signals import signals, suspension
 from holdfast.storage.port import Op
 from tests.patience import SOON
 

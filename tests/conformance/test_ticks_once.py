@@ -13,11 +13,11 @@ from itertools import takewhile
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.engine.scheduler import Scheduler
-from holdfast.rules.ticks import ticks_after
-from holdfast.storage.ops import control
+from holdfast.rules.schedules import ticks_after
+from holdfast.storage.ops.jobs import control
 from holdfast.storage.port import Params
 from holdfast.storage.statements import Statement
+from holdfast.worker.maintenance.scheduler import Scheduler
 
 from .conftest import Ground
 from .faulty import FaultyStore

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import NotFound, StorageUnavailable
 from holdfast.model.stats import OPERATION_BOUNDS, OperationStats
-from holdfast.storage.ops import control, enqueue, insight
+from holdfast.storage.ops.jobs import control, enqueue, queries
 from holdfast.storage.port import ListOp, Op, Tx
 
 from .racing import all_at_once, open_transaction
@@ -36,7 +36,7 @@ def test_an_operation_is_counted_by_its_name_in_every_way_of_calling(world: Worl
     before = counts(world)
     (job,) = world.way(Op(lambda tx: enqueue.enqueue(tx, [spec()])))
     world.way(Op(lambda tx: control.set_priority(tx, job.id, 3)))
-    world.way(Op(insight.clock))
+    world.way(Op(queries.clock))
     names = ("enqueue.enqueue", "control.set_priority", "insight.clock")
     assert grown(world, before) == {(name, "ok"): 1 for name in names}
 
@@ -45,31 +45,31 @@ def test_both_colours_reads_lists_and_the_callers_transaction_are_timed(each_sto
     store, before = each_store.store, counts(each_store)
 
     async def awaited() -> None:
-        await store.awrite(Op(insight.clock, name="awrite"))
-        await store.aread(Op(insight.clock, name="aread"))
+        await store.awrite(Op(queries.clock, name="awrite"))
+        await store.aread(Op(queries.clock, name="aread"))
         await store.awrite_list(ListOp(enqueue.enqueue_keyless, [spec()], "awrite_list"))
         with closing(each_store.connect()) as connection:
             connection.execute("begin")
-            await store.awithin(connection, Op(insight.clock, name="awithin"))
+            await store.awithin(connection, Op(queries.clock, name="awithin"))
             connection.rollback()
 
-    store.write(Op(insight.clock, name="write"))
-    store.read(Op(insight.clock, name="read"))
+    store.write(Op(queries.clock, name="write"))
+    store.read(Op(queries.clock, name="read"))
     store.write_list(ListOp(enqueue.enqueue_keyless, [spec()], "write_list"))
     with open_transaction(each_store) as within:
-        within(Op(insight.clock, name="within"))
+        within(Op(queries.clock, name="within"))
     asyncio.run(awaited())
     ways = ("write", "read", "write_list", "within")
     assert grown(each_store, before) == {(f"{colour}{way}", "ok"): 1 for colour in ("", "a") for way in ways}
 
 
 def test_the_duration_is_counted_in_its_bucket_and_shown_in_sum_percentiles_and_maximum(each_store: World) -> None:
-    each_store.store.read(Op(insight.clock, name="look"))
+    each_store.store.read(Op(queries.clock, name="look"))
     one = timings(each_store)["look", "ok"]
     assert (one.count, sum(one.buckets), len(one.buckets)) == (1, 1, len(OPERATION_BOUNDS) + 1)
     assert 0 < one.sum == one.mean == one.p50 == one.p99 == one.max
     for _ in range(999):
-        each_store.store.read(Op(insight.clock, name="look"))
+        each_store.store.read(Op(queries.clock, name="look"))
     one = timings(each_store)["look", "ok"]
     assert one.count == sum(one.buckets) == 1000
     assert 0 < one.p50 <= one.p95 <= one.p99 <= one.max <= one.sum
@@ -97,7 +97,7 @@ def test_an_operation_that_never_ran_is_an_error_under_the_name_of_its_caller(gr
     world.store.close()
     for _ in range(2):
         with pytest.raises(StorageUnavailable):
-            world.store.read(Op(lambda tx: insight.clock(tx)))
+            world.store.read(Op(lambda tx: queries.clock(tx)))
     name = "test_timings.test_an_operation_that_never_ran_is_an_error_under_the_name_of_its_caller"
     assert counts(world)[name, "error"] == 2
 
@@ -106,7 +106,7 @@ def test_a_cancelled_call_is_not_counted(each_store: World) -> None:
     before = counts(each_store)
 
     async def run() -> None:
-        call = asyncio.create_task(each_store.store.awrite(Op(insight.clock, name="cancelled")))
+        call = asyncio.create_task(each_store.store.awrite(Op(queries.clock, name="cancelled")))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -120,7 +120,7 @@ def test_operations_of_many_threads_are_all_counted(each_store: World) -> None:
 
     def work() -> None:
         for _ in range(300):
-            store.read(Op(insight.clock, name="busy"))
+            store.read(Op(queries.clock, name="busy"))
 
     def read() -> None:
         while not done.is_set():
@@ -135,7 +135,7 @@ def test_operations_of_many_threads_are_all_counted(each_store: World) -> None:
 
 
 def test_a_forked_child_begins_at_zero(each_store: World) -> None:
-    each_store.store.read(Op(insight.clock, name="parent"))
+    each_store.store.read(Op(queries.clock, name="parent"))
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

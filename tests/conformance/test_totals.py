@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.storage.ops import totals, workers
-from holdfast.storage.ops.stranded import stranded
+from holdfast.storage.ops.limits import totals
+from holdfast.storage.ops.routing.stranded import stranded
+from holdfast.storage.ops.workers import workers
 
 from .world import World
 

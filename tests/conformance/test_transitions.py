@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove
-from holdfast.model.bulk import Action, Order
-from holdfast.model.flow import Edge, Join
-from holdfast.model.job import JobSpec, JobState
-from holdfast.model.outcome import (
+from holdfast.model.actions import Action, Order
+from holdfast.model.flows import Edge, Join
+from holdfast.model.jobs import JobSpec, JobState
+from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -26,24 +26,13 @@ from holdfast.model.outcome import (
     Snoozed,
     Suspended,
     Throttled,
-)  # fmt: skip
-from holdfast.model.route import Route
-from holdfast.model.signal import Signal
-from holdfast.model.wait import Answer, Condition, Wait
+)
+from holdfast.model.routing import Route
+from holdfast.model.signals import Answer, Condition, Signal, Wait
 from holdfast.rules.lifecycle import MOVES, Event, event_of
-from holdfast.storage.ops import (
-    bulk,
-    claims,
-    control,
-    edges,
-    enqueue,
-    finishing,
-    hops,
-    signals,
-    suspension,
-    upkeep,
-    waking,
-)  # fmt: skip
+from holdfast.storage.ops.flows import dependency_resolution, edges  # fmt: skip
+from holdfast.storage.ops.jobs import bulk, claims, control, deadlines, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.signals import signals, suspension, waking  # fmt: skip
 
 from .world import ERROR, LEASE, Placed, World, claim_request, spec
 
@@ -84,7 +73,7 @@ def rescue(world: World, placed: Placed) -> None:
 
 
 def expire(world: World, placed: Placed) -> None:
-    world.run(upkeep.expire_jobs)
+    world.run(deadlines.expire_jobs)
     finish_with(Expired())(world, placed)
 
 
@@ -227,7 +216,7 @@ def depends_on_what_failed(world: World, placed: Placed) -> None:
     world.sql("update holdfast_job set linked = 1 where id = :id", id=placed.id)
     world.run(edges.insert_edges, [Edge(upstream, placed.id)])
     world.run(edges.insert_joins, {placed.id: Join()}, {placed.id: 1})
-    world.run(hops.resolve, [placed.id])
+    world.run(dependency_resolution.resolve, [placed.id])
 
 
 def circumstances(event: Event) -> list[Act]:

@@ -10,10 +10,10 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import IllegalMove, NotFound, PayloadMismatch
 from holdfast.model.audit import AuditFilter
-from holdfast.model.wait import Wait
-from holdfast.rules.shape import schema_of
-from holdfast.storage.ops import waking
+from holdfast.model.signals import Wait
+from holdfast.rules.schemas import schema_of
 from holdfast.storage.ops.audit import list_audit
+from holdfast.storage.ops.signals import waking
 
 from .racing import all_at_once
 from .waiting_kit import HOUR, redeem, send, suspended, wait_for, waiter, wake

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.wait import Wait
-from holdfast.storage.ops import control, explaining, retention
+from holdfast.model.signals import Wait
+from holdfast.storage.ops.jobs import control, explaining, retention
 from holdfast.storage.statements import Statement, sql
 
 from .waiting_kit import send, suspended, wait_for, waiter

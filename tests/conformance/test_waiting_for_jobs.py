@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.outcome import Done, Failed, Finish, Suspended
-from holdfast.model.wait import Wait
-from holdfast.storage.ops import control, finishing, waking
+from holdfast.model.outcomes import Done, Failed, Finish, Suspended
+from holdfast.model.signals import Wait
+from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.signals import waking
 
 from .faults import survive
 from .racing import all_at_once

@@ -10,15 +10,17 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
+from holdfast.model.actions import Action, Order
 from holdfast.model.answers import DeleteResult
-from holdfast.model.bulk import Action, Order
-from holdfast.model.job import JobState
-from holdfast.model.outcome import Done, Failed, Finish, Retry, Throttled
-from holdfast.model.webhook import QUEUE, TASK, Endpoint
+from holdfast.model.jobs import JobState
+from holdfast.model.outcomes import Done, Failed, Finish, Retry, Throttled
+from holdfast.model.webhooks import QUEUE, TASK, Endpoint
 from holdfast.rules.signing import new_secret
 from holdfast.rules.webhooks import call_tags, called_endpoint
-from holdfast.storage.ops import bulk as ops_bulk
-from holdfast.storage.ops import control, endpoints, events, fanout, finishing, insight, retention, webhooks
+from holdfast.storage.ops import events
+from holdfast.storage.ops.jobs import bulk as ops_bulk
+from holdfast.storage.ops.jobs import control, finishing, queries, retention
+from holdfast.storage.ops.webhooks import endpoints, fanout, webhooks
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import sql
 
@@ -232,7 +234,7 @@ def test_each_transition_carries_the_error_of_its_own_run_and_a_success_none(wor
     }
     assert {body["data"]["error"] is None for body in bodies(world, id) if body["type"] == "job.started"} == {True}
     assert world.job(job).error is None
-    assert [end.error for end in world.read(insight.outcomes_of, [job])] == [None]
+    assert [end.error for end in world.read(queries.outcomes_of, [job])] == [None]
 
 
 def test_a_job_that_failed_twice_tells_each_failure_with_its_own_error(world: World) -> None:

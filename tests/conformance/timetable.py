@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.schedule import Firing, Schedule, ScheduleSpec
-from holdfast.storage.ops import firing, schedules
+from holdfast.model.schedules import Firing, Schedule, ScheduleSpec
+from holdfast.storage.ops.schedules import firing, schedules
 
 from .world import World
 

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from holdfast.clock import SECOND
-from holdfast.model.job import Claimed, JobRecord
-from holdfast.model.outcome import Suspended
-from holdfast.model.signal import Sent, Signal
-from holdfast.model.wait import Answer, Condition, Opened, Wait
-from holdfast.storage.ops import signals, suspension, waitpoints, waking
+from holdfast.model.jobs import Claimed, JobRecord
+from holdfast.model.outcomes import Suspended
+from holdfast.model.signals import Answer, Condition, Opened, Sent, Signal, Wait
+from holdfast.storage.ops.signals import signals, suspension, waitpoints, waking
 
 from .world import World
 

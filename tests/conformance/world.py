@@ -13,14 +13,17 @@ import psycopg
 
 from holdfast.clock import SECOND, ManualClock
 from holdfast.ids import ids, token
-from holdfast.model.event import Event, events_of
-from holdfast.model.job import Attempt, Claimed, Dedupe, Enqueued, JobRecord, JobSpec, JobState
-from holdfast.model.outcome import Done, Failed, Finish, Outcome, Parked, Suspended, Verdict
-from holdfast.model.route import Route
-from holdfast.model.wait import Wait
-from holdfast.model.worker import Rescue, WorkerSpec
-from holdfast.storage.ops import claims, control, edges, enqueue, events, finishing, insight, upkeep, workers
-from holdfast.storage.ops.claims import ClaimRequest, encode_routes
+from holdfast.model.events import Event, events_of
+from holdfast.model.jobs import Attempt, Claimed, Dedupe, Enqueued, JobRecord, JobSpec, JobState
+from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Suspended, Verdict
+from holdfast.model.routing import Route
+from holdfast.model.signals import Wait
+from holdfast.model.workers import Rescue, WorkerSpec
+from holdfast.storage.ops import events
+from holdfast.storage.ops.flows import edges
+from holdfast.storage.ops.jobs import claims, control, deadlines, enqueue, finishing, queries
+from holdfast.storage.ops.jobs.claims import ClaimRequest, encode_routes
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
 
@@ -123,13 +126,13 @@ class World:
         return answer.id
 
     def job(self, job_id: str) -> JobRecord:
-        return self.read(insight.get_job, job_id)
+        return self.read(queries.get_job, job_id)
 
     def jobs(self) -> int:
         return int(self.sql("select count(*) from holdfast_job")[0][0])
 
     def history(self, job_id: str) -> list[Attempt]:
-        return self.read(insight.attempts_of, job_id)
+        return self.read(queries.attempts_of, job_id)
 
     def events(self) -> list[Event]:
         """Everything that the log tells."""
@@ -328,7 +331,7 @@ def _cancel(world: World, placed: Placed) -> None:
 
 def _expire(world: World, placed: Placed) -> None:
     world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
-    world.run(upkeep.expire_jobs)
+    world.run(deadlines.expire_jobs)
 
 
 def _skip(world: World, placed: Placed) -> None:

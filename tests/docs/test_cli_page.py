@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli import command
 from holdfast.cli.main import cli
-from holdfast.running import EXIT_BROKEN, EXIT_STUCK, EXIT_WORN_OUT
+from holdfast.runtime.running import EXIT_BROKEN, EXIT_STUCK, EXIT_WORN_OUT
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from holdfast.contrib.prometheus import FAMILIES
-from holdfast.engine.floor import _ENDS
 from holdfast.model.stats import COUNTERS, LABELS, LATENCIES
+from holdfast.worker.running.runner import _ENDS
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")

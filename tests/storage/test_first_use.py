@@ -12,8 +12,8 @@ import pytest
 
 import holdfast
 from holdfast.config import load
-from holdfast.database import Database
 from holdfast.errors import ConfigError, SchemaMismatch
+from holdfast.runtime.database import Database
 from holdfast.storage import migrate
 from holdfast.storage.sqlite import SqliteStore, schema
 from tests.patience import SOON

@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import OutcomeUnknown
 from holdfast.storage.port import ListOp, Op, Tx
 from holdfast.storage.postgres import PostgresStore
-from holdfast.storage.postgres.lines import Lines
+from holdfast.storage.postgres.wait_queue import Lines
 from tests.patience import SOON
 from tests.storage import kit
 

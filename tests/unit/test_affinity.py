@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.rules.affinity import Head, Hold, choose, loaded
+from holdfast.rules.routing import Head, Hold, choose, loaded
 
 
 def head(affinity: str, **fields: Any) -> Head:

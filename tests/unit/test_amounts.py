@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidAmount
-from holdfast.rules.amounts import LARGEST, MICRO, check_amount, check_amounts, check_reserve, exact
+from holdfast.rules.budgets import LARGEST, MICRO, check_amount, check_amounts, check_reserve, exact
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.event import Event
-from holdfast.model.webhook import TASK, Endpoint
-from holdfast.rules.audience import Audience
-from holdfast.rules.webhooks import call_tags, hears, wanted_by
+from holdfast.model.events import Event
+from holdfast.model.webhooks import TASK, Endpoint
+from holdfast.rules.webhooks import Audience, call_tags, hears, wanted_by
 
 KINDS = ("job.failed", "job.succeeded", "flow.succeeded", "operator.job.hold", "job", "flow", "operator.job")
 TAGS = ("a", "b", "c")

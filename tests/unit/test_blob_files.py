@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import Corruption, StorageFull, StorageReadOnly, StorageUnavailable
-from holdfast.model.artifact import PART
+from holdfast.model.artifacts import PART
 from holdfast.rules.artifacts import pieces
 from holdfast.storage.blobs import Awaiting, Blocking
 from holdfast.storage.sqlite import files

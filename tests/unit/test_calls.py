@@ -16,7 +16,7 @@ from holdfast.client.calls import composed, reads, writes
 from holdfast.client.lines import Line
 from holdfast.client.tenants import Scoped
 from holdfast.errors import InvalidInput
-from holdfast.storage.ops import insight
+from holdfast.storage.ops.jobs import queries
 from holdfast.storage.port import Op, Store
 
 
@@ -29,23 +29,23 @@ class Clocks:
         """Return the store's time."""
         if plus < 0:
             raise InvalidInput("plus is below 0")
-        return Op(insight.clock, single=True)
+        return Op(queries.clock, single=True)
 
     anow = now.awaiting
 
     @writes
     def lock(self) -> Op[int]:
         """Take the write lock."""
-        return Op(insight.clock)
+        return Op(queries.clock)
 
     alock = lock.awaiting
 
     @composed
     async def span(self, line: Line, scale: float, *, least: int = 1) -> float:
         """Return the time between two looks."""
-        first = await line.read(Op(insight.clock))
-        await line.write(Op(insight.clock))
-        last = await line.read(Op(insight.clock))
+        first = await line.read(Op(queries.clock))
+        await line.write(Op(queries.clock))
+        last = await line.read(Op(queries.clock))
         return max(least, last - first) * scale
 
     aspan = span.awaiting

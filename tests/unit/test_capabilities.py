@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import App
-from holdfast.rules.capabilities import supports
+from holdfast.rules.store import supports
 from holdfast.version import VERSION
 
 SQLITE = {"backend": "sqlite", "synchronous": "full"}

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import codec
 from holdfast.errors import InvalidArguments, PayloadTooLarge, Undecodable
+from holdfast.values import codec
 
 
 class Colour(enum.Enum):
@@ -309,7 +309,7 @@ def test_of_a_key_that_occurs_twice_the_last_one_counts() -> None:
 
 def test_pydantic_is_not_imported_unless_the_program_did() -> None:
     program = (
-        "import sys; from holdfast import codec; codec.decode(codec.encode({'a': 1})); "
+        "import sys; from holdfast.values import codec; codec.decode(codec.encode({'a': 1})); "
         "sys.exit('pydantic' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.running import collect_seldom
+from holdfast.runtime.running import collect_seldom
 
 
 @pytest.fixture(autouse=True)

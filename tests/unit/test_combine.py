@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import OutcomeUnknown, QueueFull, StorageFull, StorageUnavailable
-from holdfast.storage.combine import BATCH_WEIGHT, Combiner
+from holdfast.storage.group_commit import BATCH_WEIGHT, Combiner
 from holdfast.storage.waiter import Waiter
 from tests.patience import SOON
 
@@ -312,7 +312,7 @@ def test_an_idle_combiner_adds_no_latency(combiner: Combiner[Work]) -> None:
 
 
 def test_a_full_queue_is_refused_after_a_second_at_most(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.storage.combine.FULL_AFTER", 0.02)
+    monkeypatch.setattr("holdfast.storage.group_commit.FULL_AFTER", 0.02)
     combiner: Combiner[Work] = Combiner(ledger.commit, room=2)
     with ledger.held():
         threads = in_threads(lambda: combiner.run(answer(0)))
@@ -401,7 +401,7 @@ def test_an_operation_that_ends_the_helpers_commit_leaves_the_helper_alive(combi
 def test_a_promoted_waiter_that_is_interrupted_withdraws_and_passes_leadership_on(
     combiner: Combiner[Work], ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.storage.combine._RECHECK", 3600.0)  # so that only the hand-over can help
+    monkeypatch.setattr("holdfast.storage.group_commit._RECHECK", 3600.0)  # so that only the hand-over can help
     done: list[str] = []
     before = signal.signal(signal.SIGUSR1, _interrupt)
     try:

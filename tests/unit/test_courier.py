@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast import DeliveryFailed, Fail, Park, Snooze, Throttle
-from holdfast.engine.courier import answer_of, failure_of
 from holdfast.rules.failure import FailureClass
+from holdfast.worker.outbox.courier import answer_of, failure_of
 
 
 class Carrier(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.rules.failure import error_json, error_text
-from holdfast.rules.fingerprint import fingerprint, normalised_message, normalised_traceback
+from holdfast.rules.stats import fingerprint, normalised_message, normalised_traceback
 
 
 def raised(work: Callable[[], Any]) -> str:
@@ -86,7 +86,7 @@ def test_groups_of_exceptions_have_a_kind() -> None:
 def test_frames_of_the_engine_do_not_matter() -> None:
     trace = json.loads(raised(lambda: fail(1)))["traceback"]
     head, _, rest = trace.partition("\n")
-    deeper = f'{head}\n  File "/x/holdfast/engine/executor.py", line 7, in _call\n    return fn()\n{rest}'
+    deeper = f'{head}\n  File "/x/holdfast/worker/running/executor.py", line 7, in _call\n    return fn()\n{rest}'
     assert normalised_traceback(deeper) == normalised_traceback(trace)
 
 

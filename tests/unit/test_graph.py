@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DuplicateEdge, FlowCycle, FlowTooLarge, InvalidFlow, SelfEdge
-from holdfast.model.flow import Edge, Join
-from holdfast.rules import graph
-from holdfast.rules.graph import MAX_DEPTH, MAX_MEMBERS, Seen
+from holdfast.model.flows import Edge, Join
+from holdfast.rules import flows
+from holdfast.rules.flows import MAX_DEPTH, MAX_MEMBERS, Seen
 
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
 
@@ -19,71 +19,71 @@ def edges(*pairs: str) -> list[Edge]:
 
 
 def test_depth_is_the_length_of_the_longest_chain() -> None:
-    assert graph.depths(edges("a>b", "b>c", "a>c", "d>c")) == {"a": 1, "b": 2, "c": 3, "d": 1}
-    assert graph.depths([]) == {}
+    assert flows.depths(edges("a>b", "b>c", "a>c", "d>c")) == {"a": 1, "b": 2, "c": 3, "d": 1}
+    assert flows.depths([]) == {}
 
 
 def test_depths_go_on_from_those_that_are_known() -> None:
-    assert graph.depths(edges("old>new"), {"old": 7}) == {"old": 7, "new": 8}
+    assert flows.depths(edges("old>new"), {"old": 7}) == {"old": 7, "new": 8}
 
 
 @pytest.mark.parametrize("length", [2, 3, 1000])
 def test_a_cycle_is_told_with_its_length_and_its_beginning(length: int) -> None:
     circle = [Edge(f"m{i:04}", f"m{(i + 1) % length:04}") for i in range(length)]
     with pytest.raises(FlowCycle, match=f"circle of {length}: m") as caught:
-        graph.depths([*circle, *edges("before>m0000", "m0001>after")])
+        flows.depths([*circle, *edges("before>m0000", "m0001>after")])
     assert len(str(caught.value)) < 200
 
 
 def test_a_chain_may_have_as_many_members_as_the_limit_and_not_one_more() -> None:
     chain = [Edge(str(i), str(i + 1)) for i in range(MAX_DEPTH - 1)]
-    assert max(graph.depths(chain).values()) == MAX_DEPTH
+    assert max(flows.depths(chain).values()) == MAX_DEPTH
     with pytest.raises(FlowTooLarge):
-        graph.depths([*chain, Edge(str(MAX_DEPTH - 1), "one more")])
+        flows.depths([*chain, Edge(str(MAX_DEPTH - 1), "one more")])
     with pytest.raises(FlowTooLarge):
-        graph.depths(edges("old>new"), {"old": MAX_DEPTH})
+        flows.depths(edges("old>new"), {"old": MAX_DEPTH})
 
 
 def test_a_flow_may_have_as_many_members_as_the_limit_and_not_one_more() -> None:
-    graph.check_members(MAX_MEMBERS)
+    flows.check_members(MAX_MEMBERS)
     with pytest.raises(FlowTooLarge):
-        graph.check_members(MAX_MEMBERS + 1)
+        flows.check_members(MAX_MEMBERS + 1)
 
 
 def test_edges_lead_neither_to_where_they_start_nor_twice_to_the_same() -> None:
-    graph.check_edges(edges("a>b", "b>a"))
+    flows.check_edges(edges("a>b", "b>a"))
     with pytest.raises(SelfEdge):
-        graph.check_edges(edges("a>a"))
+        flows.check_edges(edges("a>a"))
     with pytest.raises(DuplicateEdge):
-        graph.check_edges(edges("a>b", "b>c", "a>b"))
+        flows.check_edges(edges("a>b", "b>c", "a>b"))
 
 
 @pytest.mark.parametrize(("needed", "upstreams", "can_be"), [(1, 1, True), (3, 3, True), (0, 3, False), (4, 3, False)])
 def test_a_quorum_asks_for_one_at_least_and_no_more_than_there_are(needed: int, upstreams: int, can_be: bool) -> None:
-    graph.check_join(Join("all"), upstreams)
+    flows.check_join(Join("all"), upstreams)
     if can_be:
-        graph.check_join(Join("quorum", needed), upstreams)
+        flows.check_join(Join("quorum", needed), upstreams)
     else:
         with pytest.raises(InvalidFlow):
-            graph.check_join(Join("quorum", needed), upstreams)
+            flows.check_join(Join("quorum", needed), upstreams)
 
 
 @given(PAIRS)
 def test_a_graph_has_a_cycle_or_every_edge_leads_deeper(pairs: list[tuple[int, int]]) -> None:
     arrows = [Edge(str(a), str(b)) for a, b in pairs if a != b]
     try:
-        found = graph.depths(arrows)
+        found = flows.depths(arrows)
     except FlowCycle:
-        assert any(edge.upstream in graph.descendants(edge.downstream, arrows) for edge in arrows)
+        assert any(edge.upstream in flows.descendants(edge.downstream, arrows) for edge in arrows)
     else:
         assert all(found[edge.upstream] < found[edge.downstream] for edge in arrows)
-        assert not any(edge.upstream in graph.descendants(edge.downstream, arrows) for edge in arrows)
+        assert not any(edge.upstream in flows.descendants(edge.downstream, arrows) for edge in arrows)
 
 
 def test_descendants_are_all_that_wait_directly_or_not() -> None:
     arrows = edges("a>b", "b>c", "a>d", "x>c")
-    assert graph.descendants("a", arrows) == {"b", "c", "d"}
-    assert graph.descendants("c", arrows) == set()
+    assert flows.descendants("a", arrows) == {"b", "c", "d"}
+    assert flows.descendants("c", arrows) == set()
 
 
 def retried(
@@ -91,7 +91,7 @@ def retried(
 ) -> set[str]:
     """`members`: f is retried, s was skipped, anything else ended well."""
     seen = [Seen(id, how == "f", how == "s", (joins or {}).get(id)) for id, how in members.items()]
-    return graph.to_retry(seen, [(Edge(*pair.split(">")), met) for pair, met in arrows])
+    return flows.to_retry(seen, [(Edge(*pair.split(">")), met) for pair, met in arrows])
 
 
 def test_what_failed_is_retried_with_all_that_was_skipped_for_it() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.rules.failure import Failure, FailureClass
-from holdfast.rules.isolation import isolate
+from holdfast.rules.outbox import isolate
 
 BAD = Failure(FailureClass.PERMANENT, "bad")
 DOWN = Failure(FailureClass.TRANSIENT, "down")

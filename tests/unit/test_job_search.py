@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.clock import SECOND
 from holdfast.errors import InvalidInput
-from holdfast.model.job import JobRecord, JobState
+from holdfast.model.jobs import JobRecord, JobState
 from holdfast.web.search.meaning import filter_of, fingerprint_of, is_exact, matches
 from holdfast.web.search.query import KNOWN, NOTHING, BadSearch, Search, parse, write
 from holdfast.web.search.values import instant, read_bound, read_length

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageUnavailable
+from holdfast.storage.postgres.blocking_threads import Hands
 from holdfast.storage.postgres.connect import Address
 from holdfast.storage.postgres.deadlines import Deadlines
-from holdfast.storage.postgres.hands import Hands
 from holdfast.storage.postgres.listen import ListenThread
 from holdfast.storage.postgres.notify import NotifyThread
 from holdfast.storage.sqlite import SqliteStore

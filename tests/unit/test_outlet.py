@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.context import JobInfo, Stop
 from holdfast.errors import HoldfastError, LeaseLost, StorageError, StreamFull
-from holdfast.model.stream import MAX_FRAMES, Appended, Draft, Progress
+from holdfast.model.streams import MAX_FRAMES, Appended, Draft, Progress
 from holdfast.streams.outlet import BUFFERED_SECONDS, Outlet
+from holdfast.tasks.context import JobInfo, Stop
 
 INFO = JobInfo("job", "task", "default", "", 1, 5, 0, 1, 0, worker="w")
 

@@ -20,7 +20,7 @@ import holdfast.outbound
 import holdfast.testing
 import holdfast.webhooks
 from holdfast import config, errors
-from holdfast.engine.settings import WorkerSettings
+from holdfast.worker.settings import WorkerSettings
 
 LAZY = [holdfast, holdfast.flows, holdfast.model]
 

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from holdfast import InvalidArguments
-from holdfast.codec import encode
-from holdfast.references import (
+from holdfast.tasks.signature import Signature
+from holdfast.values.codec import encode
+from holdfast.values.references import (  # fmt: skip
     MissingInput,
     Reference,
     UnexpectedReference,
     decode_inputs,
     encode_inputs,
     fill,
-)  # fmt: skip
-from holdfast.signature import Signature
+)
 
 
 @dataclasses.dataclass

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast.durable.journal import RunJournal
 from holdfast.errors import InvalidInput, StepDiverged
-from holdfast.model.step import Step
-from holdfast.rules.replay import Call, answer, find_cut
+from holdfast.model.steps import Step
+from holdfast.rules.steps import Call, answer, find_cut
 
 
 def step(key: str, position: int = 1, called: str = "f") -> Step:

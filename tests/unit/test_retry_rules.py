@@ -10,7 +10,7 @@ import holdfast
 from holdfast import Park, Snooze, Throttle
 from holdfast.clock import SECOND
 from holdfast.errors import ConfigError, InvalidInput
-from holdfast.model.outcome import Failed, Snoozed
+from holdfast.model.outcomes import Failed, Snoozed
 from holdfast.rules import retry
 from holdfast.rules.failure import Failure, FailureClass, classify, decide
 from holdfast.rules.retry import RetryPolicy, age_limit, is_aged_out, is_exhausted

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from holdfast.engine.routes import ServedRoutes
-from holdfast.engine.settings import WorkerSettings, weights_of
 from holdfast.errors import ConfigError, InvalidInput
+from holdfast.worker.claiming.routes import ServedRoutes
+from holdfast.worker.settings import WorkerSettings, weights_of
 
 
 def order(encoded: str) -> list[str]:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.codec import decode, encode
 from holdfast.errors import Undecodable
-from holdfast.rules.shape import misfit, schema_of
+from holdfast.rules.schemas import misfit, schema_of
+from holdfast.values.codec import decode, encode
 
 
 class Colour(enum.Enum):

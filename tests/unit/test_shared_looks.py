@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.client.streams import SharedLooks
 from holdfast.errors import NotFound
-from holdfast.model.stream import Cursor, Stretch
+from holdfast.model.streams import Cursor, Stretch
 
 EMPTY = Stretch(False, Cursor(), 0, ())
 

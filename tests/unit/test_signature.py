@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigError, InvalidArguments, PayloadTooLarge, Undecodable
-from holdfast.signature import Signature
+from holdfast.tasks.signature import Signature
 
 if TYPE_CHECKING:
     import nowhere  # type: ignore[import-not-found]

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import StorageFull
 from holdfast.storage.port import Op
-from holdfast.storage.sqlite import SqliteStore, ballast
+from holdfast.storage.sqlite import SqliteStore, reserve_file
 from tests.unit.sqlite_kit import TEXTS, add, prepare
 
 ROOM = 12 * 1024 * 1024
@@ -47,7 +47,7 @@ class Disk:
 
     def _limit(self, store: SqliteStore, pages: int, free: int) -> None:
         store._session().writer.connection.execute(f"pragma max_page_count={pages}").fetchall()
-        self.monkeypatch.setattr(ballast, "_free", lambda path: free)
+        self.monkeypatch.setattr(reserve_file, "_free", lambda path: free)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 @pytest.fixture
 def store(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
-    monkeypatch.setattr(ballast, "_RETRY", 0.0)
+    monkeypatch.setattr(reserve_file, "_RETRY", 0.0)
     store = prepare(SqliteStore(disk.folder / "jobs.db"))
     yield store
     store.close()
@@ -120,13 +120,13 @@ def test_work_of_the_engine_uses_the_ballasts_room_and_others_are_refused(store:
 def test_the_engines_own_write_that_finds_the_disk_full_gets_through(
     store: SqliteStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really = ballast.Ballast.release
+    really = reserve_file.Ballast.release
 
-    def release(self: ballast.Ballast) -> None:
+    def release(self: reserve_file.Ballast) -> None:
         really(self)
         disk.take_the_ballasts_room(store)
 
-    monkeypatch.setattr(ballast.Ballast, "release", release)
+    monkeypatch.setattr(reserve_file.Ballast, "release", release)
     disk.fill(store)
     for n in range(40):
         store.write(Op(add(f"{n} " + "x" * 4_000).run, patience=1))
@@ -138,7 +138,7 @@ def test_the_engines_own_write_that_finds_the_disk_full_gets_through(
 def test_a_disk_too_small_for_a_ballast_is_used_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
-    monkeypatch.setattr(ballast, "_free", lambda path: spare)
+    monkeypatch.setattr(reserve_file, "_free", lambda path: spare)
     store = prepare(SqliteStore(tmp_path / "jobs.db"))
     assert not (tmp_path / "jobs.db-ballast").exists()
     store._session().writer.connection.execute("pragma max_page_count=1").fetchall()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.client.streams import Tail
 from holdfast.errors import CursorExpired, FrameTooLarge, InvalidArguments, InvalidCursor, InvalidInput
-from holdfast.model.stream import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, Progress, Stretch
-from holdfast.rules.streaming import NULL, fitting, kept, measure, merged
+from holdfast.model.streams import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, Progress, Stretch
+from holdfast.rules.streams import NULL, fitting, kept, measure, merged
 from holdfast.streams.drafts import draft_of, patch_of, progress_of
 
 SECOND = 1_000_000

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.draining import Drained
-from holdfast.engine import tenure
-from holdfast.engine.heartbeat import Heartbeat
+from holdfast.runtime.draining import Drained
 from holdfast.testing import adrain, drain, isolated
+from holdfast.worker import drain_lease
+from holdfast.worker.lease import Heartbeat
 from tests.patience import SOON
 
 
@@ -254,7 +254,7 @@ def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own
     async def blocks_the_loop() -> bool:
         return renewed.wait(SOON)
 
-    monkeypatch.setattr(tenure, "Heartbeat", Told)
+    monkeypatch.setattr(drain_lease, "Heartbeat", Told)
     job = blocks_the_loop.enqueue()
     assert drain(app).succeeded == 1
     assert job.result(timeout=0)
@@ -322,7 +322,7 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
         finally:
             asyncio.get_running_loop().run_in_executor(None, heartbeat.run_once)
 
-    monkeypatch.setattr(tenure, "Heartbeat", ByHand)
+    monkeypatch.setattr(drain_lease, "Heartbeat", ByHand)
     handed_back.enqueue()
     assert drain(app) == Drained(succeeded=1, again=1)
     assert attempts == [1, 1]

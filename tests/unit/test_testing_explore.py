@@ -9,20 +9,20 @@ import pytest
 from holdfast import App, Context, SyncContext
 from holdfast.model.answers import JobFilter
 from holdfast.testing import aexplore, explore
-from tests.engine.worker_kit import AT_ONCE, live
+from tests.worker.worker_kit import AT_ONCE, live
 
 
 @pytest.fixture
 def app() -> App:
     # Each kill is a run that did not end; nobody needs to read of it.
-    logging.getLogger("holdfast.engine").setLevel(logging.CRITICAL)
+    logging.getLogger("holdfast.worker").setLevel(logging.CRITICAL)
     return App(":memory:")
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> object:
     yield
-    logging.getLogger("holdfast.engine").setLevel(logging.NOTSET)
+    logging.getLogger("holdfast.worker").setLevel(logging.NOTSET)
 
 
 def _approve(app: App) -> None:

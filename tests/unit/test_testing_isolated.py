@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.clock import SECOND
-from holdfast.model.lease import Problem, Retry
+from holdfast.model.remote import Problem, Retry
 from holdfast.testing import assert_enqueued, drain, inline, isolated
 from tests.patience import SOON
 

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import InvalidInput
-from holdfast.model.schedule import Timing
-from holdfast.rules.ticks import LATE, due_ticks, jitter_of, newest_ticks, next_tick, ticks_after, ticks_between
+from holdfast.model.schedules import Timing
+from holdfast.rules.schedules import LATE, due_ticks, jitter_of, newest_ticks, next_tick, ticks_after, ticks_between
 
 ANCHOR = 1_000 * SECOND
 EVERY_TEN = Timing(expression=None, every=10 * SECOND, zone="UTC", anchor=ANCHOR)

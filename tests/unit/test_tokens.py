@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInput
-from holdfast.rules.tokens import Claims, check_kid, check_secret, is_signed, looks_like_token, parse, sign
+from holdfast.rules.signals import Claims, check_kid, check_secret, is_signed, looks_like_token, parse, sign
 
 SECRET = bytes(range(32))
 OTHER = bytes(32)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.wait import Condition
-from holdfast.rules.waiting import Gate, Note, chosen, hope
+from holdfast.model.signals import Condition
+from holdfast.rules.signals import Gate, Note, chosen, hope
 
 
 def mail(*texts: str) -> list[Note]:

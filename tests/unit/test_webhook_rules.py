@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import InvalidInput
-from holdfast.model.event import Event
-from holdfast.model.webhook import Endpoint, failure_text, said_by
+from holdfast.model.events import Event
+from holdfast.model.webhooks import Endpoint, failure_text, said_by
 from holdfast.rules.failure import error_json
 from holdfast.rules.redaction import excerpt, redact
 from holdfast.rules.webhooks import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from tests.patience import SOON
 
 from .web_kit import Site

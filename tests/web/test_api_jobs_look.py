@@ -85,7 +85,7 @@ def test_a_search_without_an_index_goes_on_page_by_page(
     site: Site, app: holdfast.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_jobs, "LOOKED_AT", 1)
-    monkeypatch.setattr("holdfast.storage.ops.finding._STRETCH", 2)
+    monkeypatch.setattr("holdfast.storage.ops.jobs.finding._STRETCH", 2)
     (old,) = add(app, tags=["x"])
     add(app, 3)
     first = site.get("/jobs?tag=x")

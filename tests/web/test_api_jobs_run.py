@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 import holdfast
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 
 from .web_kit import Site, served
 

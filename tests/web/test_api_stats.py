@@ -7,7 +7,7 @@ import json
 import holdfast
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.model.stats import MINUTE
-from holdfast.storage.ops import rollup
+from holdfast.storage.ops.stats import rollup
 from holdfast.storage.port import Op
 
 from .web_kit import Site

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import holdfast
-from holdfast.engine.fanout import pass_on
+from holdfast.worker.maintenance.webhook_fanout import pass_on
 
 from .page_kit import opened, words
 from .web_kit import Site

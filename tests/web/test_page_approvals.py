@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidInput
-from holdfast.rules.shape import schema_of
+from holdfast.rules.schemas import schema_of
 from holdfast.web.pages.answerforms import form_of, payload_of
 
 from .browse_kit import HOSTILE, page, said, shown, submit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from holdfast.model.stats import MINUTE, ErrorGroup
-from holdfast.storage.ops import errors
+from holdfast.storage.ops.stats import errors
 from holdfast.web.pages.errors import bars_of, rows_of
 
 from .page_kit import HOSTILE, forms, hidden, opened, posted, words

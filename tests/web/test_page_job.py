@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
-from holdfast.model.job import Attempt, JobState
+from holdfast.model.jobs import Attempt, JobState
 from holdfast.web.pages.jobanswers import read_answer
 from holdfast.web.pages.jobfacts import acts_of, timeline_of
 

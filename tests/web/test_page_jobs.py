@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast import JobFilter
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from holdfast.model.stats import QueueStats
 from holdfast.web.pages.jobs import JobsQuery, address, counts_of, search_of
 from holdfast.web.search.query import NOTHING, Search, parse

@@ -9,10 +9,10 @@ from typing import Any
 
 import holdfast
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.model.budget import Budget, BudgetLine
+from holdfast.model.budgets import Budget, BudgetLine
 from holdfast.model.limits import Breaker
 from holdfast.model.stats import MINUTE, MetricPoint, QueueStats, StoreStats, WorkerStats
-from holdfast.storage.ops import rollup
+from holdfast.storage.ops.stats import rollup
 from holdfast.storage.port import Op
 from holdfast.web.pages.activity import activity, timeline
 from holdfast.web.pages.attention import attention

@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import NotFound
-from holdfast.model.schedule import ScheduleState
+from holdfast.model.schedules import ScheduleState
 
 from .browse_kit import HOSTILE, act, page, said, shown, submit
 from .form_kit import live_parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import holdfast
 from holdfast.model.stats import StoreStats, WorkerStats
-from holdfast.storage.ops import leadership
+from holdfast.storage.ops.workers import leadership
 from holdfast.storage.port import Op
 from holdfast.web.pages.storeverdicts import Verdict, fact_verdicts, health_verdicts
 

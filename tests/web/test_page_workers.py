@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import holdfast
-from holdfast.model.grant import Stranded
+from holdfast.model.routing import Stranded
 from holdfast.model.stats import Vitals, WorkerStats
-from holdfast.model.worker import Worker
+from holdfast.model.workers import Worker
 from holdfast.web.pages.workers import rows_of, shows
 from tests.patience import SOON
 

@@ -28,7 +28,7 @@ SUITES: Final = (
     Suite("simulation", (f"{CHAOS}/simulation",), 80),
     Suite("storm, SQLite", (f"{CHAOS}/storm", "-k", "sqlite"), 85),
     Suite("storm, Postgres", (f"{CHAOS}/storm", "-k", "postgres"), 80),
-    Suite("rare faults", (f"{CHAOS}/odds",), 130, grows=False),
+    Suite("rare faults", (f"{CHAOS}/environment_faults",), 130, grows=False),
     Suite("known bugs", (f"{CHAOS}/zoo",), 90, grows=False),
     Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signal_tokens.py"), 90),
     Suite("HTTP by its document", ("tests/web/test_schemathesis.py",), 90),

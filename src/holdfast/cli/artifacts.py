@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ..errors import InvalidInput
-from ..model.artifact import Artifact
+from ..model.artifacts import Artifact
 from ..shapes.artifacts import of_artifact
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

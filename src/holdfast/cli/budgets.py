@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..client.budgets import Budgets
-from ..model.budget import Budget
+from ..model.budgets import Budget
 from ..shapes.budgets import of_budget, of_job_spent
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

@@ -9,7 +9,7 @@ import click
 
 from ..app import App
 from ..errors import NotFound
-from ..model.bulk import Action, BulkReport, Fate
+from ..model.actions import Action, BulkReport, Fate
 from ..shapes.bulk import of_report
 from .command import CONFLICT, NOT_FOUND, OK, Command, json_option, target_options
 from .locate import find_app

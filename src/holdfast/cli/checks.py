@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ..config import unknown_variables
-from ..database import Database
 from ..errors import HoldfastError
-from ..model.grant import Stranded
-from ..model.worker import Worker
-from ..opening import filesystem_of
+from ..model.routing import Stranded
+from ..model.workers import Worker
+from ..runtime.database import Database
+from ..runtime.opening import filesystem_of
 from ..shapes.workers import worker_state
 from ..version import VERSION
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from ..app import App
-from ..model.control import AlreadySatisfied
+from ..model.actions import AlreadySatisfied
 from .acting import Answer, act_on_each
 from .command import CONFLICT, OK, Command, json_option, target_options
 from .locate import find_app

@@ -11,8 +11,8 @@ import click
 
 from ..app import App
 from ..errors import HoldfastError, InvalidInput, UnknownTask
-from ..model.schedule import MISSED, OVERLAP, Schedule
-from ..rules.blueprint import local_time
+from ..model.schedules import MISSED, OVERLAP, Schedule
+from ..rules.schedules import local_time
 from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
 from .cronview import print_schedule, print_schedules, schedule_data
 from .locate import find_app

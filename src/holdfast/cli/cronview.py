@@ -7,8 +7,8 @@ from typing import Any
 
 from ..clock import SECOND
 from ..errors import InvalidInput
-from ..model.schedule import Schedule
-from ..rules.blueprint import local_time, webhook_of
+from ..model.schedules import Schedule
+from ..rules.schedules import local_time, webhook_of
 from ..shapes.schedules import of_schedule
 from .operator import for_people
 from .output import instant, plain, print_facts, print_table

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ..config import load
-from ..database import Database, Step, migration_texts
 from ..errors import ConfigError
-from ..opening import dialect_of
+from ..runtime.database import Database, Step, migration_texts
+from ..runtime.opening import dialect_of
 from .command import EXIT_CODES, NOT_SO, OK, Command, json_option, target_options
 from .locate import find_app, is_named, use_store
 from .output import console_for, instant, print_json, print_table

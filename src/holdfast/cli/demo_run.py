@@ -18,12 +18,12 @@ from typing import Any, Final
 import click
 
 from ..app import App
-from ..context import Context
 from ..ids import token
 from ..model.answers import JobFilter
-from ..model.job import JobRecord, JobState
+from ..model.jobs import JobRecord, JobState
 from ..rules.retry import RetryPolicy
-from ..running import SUPERVISOR_VARIABLE
+from ..runtime.running import SUPERVISOR_VARIABLE
+from ..tasks.context import Context
 
 TOTAL: Final = 2_000
 APP: Final = f"{__name__}:app"

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from ..app import App
-from ..database import Database
 from ..errors import ConfigError, HoldfastError, NotFound
-from ..opening import database_file, redacted
+from ..runtime.database import Database
+from ..runtime.opening import database_file, redacted
 from ..shapes.store import of_facts, of_settings
 from . import checks
 from .checks import Check

@@ -11,9 +11,9 @@ import click
 
 from ..app import App
 from ..errors import InvalidInput, UnknownTask
-from ..options import CallOptions
-from ..shapes.ends import Outcome, of_outcome
-from ..tasks import Task
+from ..shapes.jobs import Outcome, of_outcome
+from ..tasks.options import CallOptions
+from ..tasks.task import Task
 from .command import NOT_SO, OK, Command, json_option, target_options
 from .locate import find_app, is_named
 from .operator import Duration, actor_option, tenant_option

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..model.event import Event
+from ..model.events import Event
 from ..shapes.events import of_event
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

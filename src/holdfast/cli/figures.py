@@ -8,9 +8,9 @@ from typing import Any
 
 from ..client.stats import Throughput
 from ..model.stats import ErrorGroup, QueueStats, StoreStats, TaskStats, WorkerStats
-from ..model.webhook import QUEUE as WEBHOOKS
-from ..shapes.figures import of_error, of_error_whole, of_task_stats, of_throughput
+from ..model.webhooks import QUEUE as WEBHOOKS
 from ..shapes.queues import of_queue_stats
+from ..shapes.stats import of_error, of_error_whole, of_task_stats, of_throughput
 from .output import plain
 
 

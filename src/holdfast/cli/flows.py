@@ -9,7 +9,7 @@ import click
 
 from ..app import App
 from ..errors import NotFound, ResultTimeout
-from ..model.flow import CancelPolicy, FlowFilter, FlowState, Mode, Rest
+from ..model.flows import CancelPolicy, FlowFilter, FlowState, Mode, Rest
 from ..shapes.flows import of_join_change
 from .command import EXIT_CODES, NOT_SO, Command, json_option, target_options
 from .flowview import dot, flow_data, graph_data, mermaid, print_flow, print_flows, print_graph

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from rich.text import Text
 
-from ..model.flow import EdgeRecord, FlowGraph, FlowRecord, FlowStatus, MemberRecord
+from ..model.flows import EdgeRecord, FlowGraph, FlowRecord, FlowStatus, MemberRecord
 from ..shapes.flows import of_flow, of_graph
 from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_table
 

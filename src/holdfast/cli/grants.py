@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ..app import App
-from ..model.grant import Grant, Stranded
-from ..rules.reach import Reason
+from ..model.routing import Grant, Stranded
+from ..rules.routing import Reason
 from ..shapes.queues import of_stranded
 from .acting import Answer, act_on_each
 from .command import OK, Command, json_option, target_options

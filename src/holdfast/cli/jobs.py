@@ -11,8 +11,8 @@ from ..app import App
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError
 from ..model.answers import LATER, CancelResult, DeleteResult, JobFilter
-from ..model.job import JobState
-from ..shapes.explaining import of_explanation
+from ..model.jobs import JobState
+from ..shapes.jobs import of_explanation
 from .acting import Answer, act_on_each, failed
 from .artifacts import artifacts
 from .bulk import act, bulk_options, hold, is_bulk, move, priority, release

@@ -10,8 +10,8 @@ import click
 from rich.text import Text
 
 from ..clock import SECOND
-from ..model.job import Attempt, Demands, JobRecord
-from ..model.stream import Progress
+from ..model.jobs import Attempt, Demands, JobRecord
+from ..model.streams import Progress
 from ..rules.explain import Explanation, Reason
 from ..rules.webhooks import own_tags
 from .output import STATE_STYLES, console_for, instant, print_facts, print_table

@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from ..model.signal import Key
+from ..model.signals import Key
 from ..shapes.access import of_key
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

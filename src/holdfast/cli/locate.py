@@ -13,9 +13,9 @@ import click
 
 from ..app import App
 from ..config import load, origins
-from ..database import Database
 from ..errors import ConfigError
-from ..opening import database_file, foreign_tables
+from ..runtime.database import Database
+from ..runtime.opening import database_file, foreign_tables
 from .project import Project, find_project
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"

@@ -11,7 +11,7 @@ from ..telemetry import JobFilter, JsonFormatter
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.000Z INFO    holdfast.engine: message  [job=… task=… attempt=…]`."""
+    """`2026-01-31T12:00:00.000Z INFO    holdfast.worker: message  [job=… task=… attempt=…]`."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

@@ -11,7 +11,7 @@ import msgspec
 from ..app import App
 from ..client.queues import QueueView, seconds
 from ..errors import InvalidInput, NotFound
-from ..model.queue import QueueSettings
+from ..model.queues import QueueSettings
 from ..names import check_queue
 from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..client.quotas import Quotas
-from ..model.budget import Quota
+from ..model.budgets import Quota
 from ..shapes.budgets import of_quota
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.artifact import Artifact
-from ..model.job import Attempt, Demands, JobRecord
-from ..model.worker import Worker
+from ..model.artifacts import Artifact
+from ..model.jobs import Attempt, Demands, JobRecord
+from ..model.workers import Worker
 from ..shapes.jobs import error_line as error_line
 from ..shapes.jobs import of_job, of_job_brief, with_artifacts
 from ..shapes.values import decoded as decoded

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..clock import SECOND
-from ..model.step import Step
+from ..model.steps import Step
 from ..shapes.steps import of_step
 from .command import Command, json_option, target_options
 from .locate import find_app

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ..app import App
-from ..model.job import JobState
-from ..model.stream import Frame, Progress
+from ..model.jobs import JobState
+from ..model.streams import Frame, Progress
 from ..shapes.streams import of_frame, of_progress
 from .command import Command, json_option, target_options
 from .locate import find_app

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..model.webhook import Delivery, Endpoint
+from ..model.webhooks import Delivery, Endpoint
 from ..shapes.webhooks import of_delivery, of_endpoint, of_new_endpoint
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app

@@ -12,7 +12,7 @@ from ..app import App
 from ..config import Config
 from ..errors import ConfigError
 from ..names import check_queue
-from ..opening import database_file
+from ..runtime.opening import database_file
 from .command import Command, target_options
 from .locate import find_app
 from .logs import set_up_logs
@@ -99,7 +99,7 @@ def worker(
       71  an internal error stopped the worker; see the log
       75  too many threads hang in handlers that do not end
     """  # fmt: skip
-    from ..running import run_worker, run_workers
+    from ..runtime.running import run_worker, run_workers
 
     set_up_logs(log_format, log_level)
     name = where or app_name

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..clock import SECOND
-from ..model.control import Lease
+from ..model.actions import Lease
 from ..shapes.workers import worker_state
 from .command import EXIT_CODES, Command, json_option, target_options
 from .figures import queue_names

@@ -16,7 +16,6 @@ from ..errors import InvalidInput, QueueFull, StorageError
 from ..ids import ids
 from ..model.access import Identity, NewToken, Recognized, Token, identity_of
 from ..names import check_name, check_queue
-from ..options import Seconds
 from ..rules.access import (
     SECRET_BYTES,
     SESSION_PREFIX,
@@ -30,6 +29,7 @@ from ..rules.access import (
 from ..storage.ops import access
 from ..storage.ops.audit import audit
 from ..storage.port import Op, Store
+from ..tasks.options import Seconds
 from .calls import composed, reads, writes
 from .lines import Line
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
 from ..errors import Corruption, NotFound
-from ..handle import Job
-from ..model.artifact import Artifact, Stored
+from ..model.artifacts import Artifact, Stored
 from ..names import check_name
 from ..rules.artifacts import check_range, pieces
 from ..storage.blobs import Reach
-from ..storage.ops import artifacts
+from ..storage.ops.artifacts import artifacts
 from ..storage.port import Op, Store
+from ..tasks.job import Job
 from .calls import composed, reads
 from .lines import AwaitingLine, BlockingLine, Line, each
 from .scope import EVERYTHING, Scope

@@ -10,8 +10,8 @@ from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.limits import Breaker
 from ..names import check_duration, check_limit, check_name
-from ..storage.ops import breakers
 from ..storage.ops.audit import audit
+from ..storage.ops.limits import breakers
 from ..storage.port import Op, Store, Tx
 from .audit import removal
 from .calls import reads, writes

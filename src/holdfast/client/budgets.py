@@ -9,18 +9,18 @@ from typing import Any, Final, TypeAlias
 
 from ..durable.budgets import tell
 from ..errors import InvalidInput
-from ..handle import Job
-from ..model.budget import Budget, Place, Spent, place_of
+from ..model.budgets import Budget, Place, Spent, place_of
 from ..names import check_duration, check_name
-from ..options import Seconds
-from ..rules.amounts import Amount, Amounts, check_amount, check_amounts, exact
+from ..rules.budgets import Amount, Amounts, check_amount, check_amounts, exact
 from ..rules.cron import parse_cron
 from ..rules.durations import seconds_of
-from ..storage.ops import budgets, charging
-from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
-from ..storage.ops.budgets import Terms
+from ..storage.ops.budgets import budgets, spending
+from ..storage.ops.budgets.accounts import key_of
+from ..storage.ops.budgets.budgets import Terms
 from ..storage.port import Op, Store, Tx
+from ..tasks.job import Job
+from ..tasks.options import Seconds
 from .audit import removal
 from .calls import composed, reads, writes
 from .jobs import id_of
@@ -182,7 +182,7 @@ class Budgets:
         tenant = self._scope.home
 
         async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
-            done = _exact(await charging.give_back(tx, job_id))
+            done = _exact(await spending.give_back(tx, job_id))
             if done:
                 after = {budget: {name: f"{n:f}" for name, n in amounts.items()} for budget, amounts in done.items()}
                 said = {"action": "budget.give_back", "target": job_id, "reason": reason}
@@ -260,10 +260,10 @@ def _shown(budget: Budget) -> dict[str, object]:
 
 def _spent_by(job_id: str) -> Op[dict[str, dict[str, Decimal]]]:
     async def run(tx: Tx) -> dict[str, dict[str, Decimal]]:
-        return _exact(await charging.spent_by(tx, job_id))
+        return _exact(await spending.spent_by(tx, job_id))
 
     return Op(run)
 
 
-def _exact(charges: charging.Charges) -> dict[str, dict[str, Decimal]]:
+def _exact(charges: spending.Charges) -> dict[str, dict[str, Decimal]]:
     return {budget: {name: exact(n) for name, n in amounts.items()} for budget, amounts in sorted(charges.items())}

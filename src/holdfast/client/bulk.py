@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..errors import InvalidInput
+from ..model.actions import Action, BulkReport, Fate, Order
 from ..model.answers import LATER, JobFilter
-from ..model.bulk import Action, BulkReport, Fate, Order
-from ..model.job import JobState
+from ..model.jobs import JobState
 from ..names import (
     CREATOR_BYTES,
     NAME_BYTES,
@@ -22,8 +22,8 @@ from ..names import (
     check_queue,
 )
 from ..rules.reserved import check_open_queue
-from ..storage.ops import bulk as ops
-from ..storage.ops.finding import find_ids
+from ..storage.ops.jobs import bulk as ops
+from ..storage.ops.jobs.finding import find_ids
 from ..storage.port import Op
 from .lines import Line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 
-from ..model.capabilities import Capabilities
-from ..rules.capabilities import LIMITS, supports
+from ..model.store import Capabilities
+from ..rules.store import LIMITS, supports
 from ..storage.ops import verifying
 from ..storage.port import Op, Store
 from ..version import VERSION

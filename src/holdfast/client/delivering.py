@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..clock import SECOND, SYSTEM_CLOCK
-from ..context import Context
 from ..errors import ConfigError, RequestFailed, UrlRefused
-from ..model.webhook import QUEUE, TASK, Signed, failure_text
-from ..options import TaskOptions
+from ..model.webhooks import QUEUE, TASK, Signed, failure_text
 from ..outbound.client import Answer, Client
 from ..outcomes import Fail, Retry, Snooze
 from ..rules.answers import said_wait
 from ..rules.redaction import excerpt, redact
 from ..rules.signing import sign
 from ..rules.webhooks import ATTEMPTS, SCHEDULE, is_last, wait_before_next
-from ..storage.ops import endpoints
 from ..storage.ops.audit import audit
+from ..storage.ops.webhooks import endpoints
 from ..storage.port import Op, Store, Tx
-from ..tasks import AsyncTask
+from ..tasks.context import Context
+from ..tasks.options import TaskOptions
+from ..tasks.task import AsyncTask
 
 if TYPE_CHECKING:
     from ..app import App

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..errors import InvalidInput
-from ..handle import Job
 from ..ids import ids
-from ..inventory import Inventory
-from ..model.job import Enqueued, JobSpec
-from ..storage.ops import enqueue as ops
+from ..model.jobs import Enqueued, JobSpec
+from ..storage.ops.jobs import enqueue as ops
 from ..storage.port import ListOp, Op, Store, Tx
-from ..tasks import JobRequest
-from ..transactions import joined
+from ..tasks.inventory import Inventory
+from ..tasks.job import Job
+from ..tasks.task import JobRequest
 from .calls import composed
 from .jobs import Jobs
 from .lines import Line
 from .specs import spec_of
+from .transactions import joined
 
 if TYPE_CHECKING:
     from .spill import Spill

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ..clock import SYSTEM_CLOCK
 from ..errors import CursorExpired, InvalidCursor, InvalidInput
-from ..model.event import START, Cursor, Event, EventFilter, Page, check_kinds, events_of
+from ..model.events import START, Cursor, Event, EventFilter, Page, check_kinds, events_of
 from ..names import check_timeout
 from ..storage.ops import events as ops
 from ..storage.port import Op, Store

@@ -7,15 +7,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from .. import codec
 from ..errors import FlowNotFound, FlowNotSucceeded, ForeignMember, InvalidInput
 from ..flows.builder import Node
 from ..flows.flow import Extension, Flow
 from ..flows.handle import FlowHandle
 from ..flows.joins import edges_to
-from ..handle import Job, explain_end
 from ..ids import ids
-from ..model.flow import (
+from ..model.flows import (  # fmt: skip  # fmt: skip
     CancelPolicy,
     Edge,
     FlowCancel,
@@ -30,22 +28,26 @@ from ..model.flow import (
     Member,
     Mode,
     Rest,
-)  # fmt: skip  # fmt: skip
-from ..model.job import Ended, JobSpec, JobState
+)
+from ..model.jobs import Ended, JobSpec, JobState
 from ..names import check_id, check_name
-from ..references import MISSING, Use, encode_inputs
-from ..rules.graph import join_of
-from ..storage.ops import flow_reads, insight, tenancy
-from ..storage.ops import flows as ops
+from ..rules.flows import join_of
+from ..storage.ops import tenants
+from ..storage.ops.flows import flow_reads
+from ..storage.ops.flows import flows as ops
+from ..storage.ops.jobs import queries
 from ..storage.port import Op, Store, Tx
-from ..tasks import JobRequest
-from ..transactions import joined
+from ..tasks.job import Job, explain_end
+from ..tasks.task import JobRequest
+from ..values import codec
+from ..values.references import MISSING, Use, encode_inputs
 from .calls import composed, reads, writes
 from .enqueuer import Enqueuer, acheck_stock, check_stock
 from .jobs import Jobs, id_of
 from .lines import Line
 from .scope import EVERYTHING, Scope
 from .specs import spec_of
+from .transactions import joined
 from .watch import Watch
 
 MOST_COUNTED: Final = 1_000
@@ -73,7 +75,7 @@ class Flows:
             store,
             "flow",
             lambda flow_ids: _ended(flow_ids, scope),
-            lambda flow_ids: Op(lambda tx: tenancy.owned_flows_of(tx, scope.tenant, flow_ids), single=True),
+            lambda flow_ids: Op(lambda tx: tenants.owned_flows_of(tx, scope.tenant, flow_ids), single=True),
             lambda flow_id: scope.sees_flow(flow_id, Op(lambda tx: flow_reads.get_flow(tx, flow_id))),
         )
 
@@ -376,7 +378,7 @@ def _ended(flow_ids: Sequence[str], scope: Scope) -> Op[list[FlowRecord]]:
 
 def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
     async def run(tx: Tx) -> FlowRecord:
-        me = await insight.get_job(tx, extension.me.id)
+        me = await queries.get_job(tx, extension.me.id)
         members = plan_extension(extension, me.member or me.task, me.tenant, trace)
         edges = plan_edges(extension.nodes)
         return await ops.add_members(tx, extension.flow_id, members, edges, by=extension.holder)
@@ -401,7 +403,7 @@ async def _failures(tx: Tx, flow_id: str) -> dict[str, str]:
     """Return why members did not succeed, without those that were skipped because of others."""
     bad = (JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
     members = {m.id: m.name for m in (await flow_reads.flow_graph(tx, flow_id)).members if m.state in bad}
-    ended = await insight.outcomes_of(tx, list(members))
+    ended = await queries.outcomes_of(tx, list(members))
     return {members[end.id]: explain_end(end) or end.state for end in ended}
 
 

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ..context import Context, JobInfo, Stop, SyncContext
 from ..errors import ConfigError, HoldfastError, NotFound
 from ..model.answers import CancelResult
-from ..model.job import Ended, JobRecord, JobState
+from ..model.jobs import Ended, JobRecord, JobState
 from ..names import check_timeout
 from ..outcomes import Cancel
 from ..rules.explain import Explanation
 from ..rules.failure import error_text
-from ..tasks import JobRequest, Task
+from ..tasks.context import Context, JobInfo, Stop, SyncContext
+from ..tasks.task import JobRequest, Task
+from ..tasks.tenants import working_for
 from ..telemetry import CurrentRun, running
-from ..tenancy import working_for
 from .specs import spec_of
 
 T = TypeVar("T")

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from ..errors import IllegalMove, InvalidInput, NotFound
-from ..handle import Job
+from ..model.actions import Action, AlreadySatisfied, BulkReport, Fate, Held, Lease, Order, Revoked
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter, JobPage
-from ..model.bulk import Action, BulkReport, Fate, Order
-from ..model.control import AlreadySatisfied, Held, Lease, Revoked
-from ..model.grant import Grant
-from ..model.job import Attempt, Demands, Ended, JobRecord, JobState
-from ..model.step import Step
+from ..model.jobs import Attempt, Demands, Ended, JobRecord, JobState
+from ..model.routing import Grant
+from ..model.steps import Step
 from ..names import check_duration, check_name, check_priority, check_queue
-from ..options import Seconds
 from ..rules.explain import Explanation
-from ..rules.reach import Reason
 from ..rules.reserved import check_open_queue
 from ..rules.resultkeys import job_of, result_key
-from ..storage.ops import bulk as bulk_ops
-from ..storage.ops import control, explaining, grants, insight, leases, steps, stranded, tenancy
+from ..rules.routing import Reason
+from ..storage.ops import steps, tenants
 from ..storage.ops.audit import audit
-from ..storage.ops.keys import store_secret
+from ..storage.ops.jobs import bulk as bulk_ops
+from ..storage.ops.jobs import control, explaining, queries
+from ..storage.ops.routing import grants, stranded
+from ..storage.ops.signals.keys import store_secret
+from ..storage.ops.workers import leases
 from ..storage.port import Op, Store, Tx
-from ..tasks import Task
+from ..tasks.job import Job
+from ..tasks.options import Seconds
+from ..tasks.task import Task
 from . import bulk
 from .calls import composed, reads, writes
 from .lines import Line
@@ -81,7 +83,7 @@ class Jobs:
             store,
             "job",
             lambda ids: Op(lambda tx: _ended(tx, ids, scope), single=scope.tenant is None),
-            lambda ids: Op(lambda tx: tenancy.owned_of(tx, scope.tenant, ids), single=True),
+            lambda ids: Op(lambda tx: tenants.owned_of(tx, scope.tenant, ids), single=True),
             lambda job_id: scope.sees(job_id, _existing(job_id, whole=False)),
             lambda job_id: first_reason(job_id, scope, in_memory=store().in_memory),
         )
@@ -99,7 +101,7 @@ class Jobs:
     @reads
     def demands(self, job_id: str) -> Op[Demands]:
         """Return what a job asks of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
-        return self._scope.sees(job_id, Op(lambda tx: insight.demands(tx, _id(job_id))))
+        return self._scope.sees(job_id, Op(lambda tx: queries.demands(tx, _id(job_id))))
 
     ademands = demands.awaiting
 
@@ -107,7 +109,7 @@ class Jobs:
     def find(self, wanted: JobFilter | None = None) -> Op[list[JobRecord]]:
         """Jobs, newest first."""
         wanted = self._wanted(wanted or JobFilter())
-        return Op(lambda tx: insight.list_jobs(tx, wanted))
+        return Op(lambda tx: queries.list_jobs(tx, wanted))
 
     afind = find.awaiting
 
@@ -116,9 +118,9 @@ class Jobs:
         """The runs that did not end in success, oldest first; at most 32."""
 
         async def read(tx: Tx) -> list[Attempt]:
-            found = await insight.attempts_of(tx, _id(job_id))
+            found = await queries.attempts_of(tx, _id(job_id))
             if not found:
-                await insight.get_job(tx, job_id)  # NotFound, where there is no such job.
+                await queries.get_job(tx, job_id)  # NotFound, where there is no such job.
             return found
 
         return self._scope.sees(job_id, Op(read))
@@ -129,7 +131,7 @@ class Jobs:
     def counts(self) -> Op[list[Count]]:
         """Count the jobs in each state of each queue."""
         tenant = self._scope.tenant
-        return Op(insight.count_jobs) if tenant is None else Op(lambda tx: tenancy.counts(tx, tenant), single=True)
+        return Op(queries.count_jobs) if tenant is None else Op(lambda tx: tenants.counts(tx, tenant), single=True)
 
     acounts = counts.awaiting
 
@@ -149,7 +151,7 @@ class Jobs:
         a time: a page may be short and yet not be the last. `find` looks on until it is full.
         """
         asked = self._wanted(wanted or JobFilter())
-        return Op(lambda tx: insight.search_jobs(tx, asked, LOOKED_AT))
+        return Op(lambda tx: queries.search_jobs(tx, asked, LOOKED_AT))
 
     asearch = search.awaiting
 
@@ -263,7 +265,7 @@ class Jobs:
         job_id, target = id_of(job), check_open_queue(check_queue(queue))
 
         async def run(tx: Tx) -> bool:
-            before = await insight.get_job(tx, job_id)
+            before = await queries.get_job(tx, job_id)
             if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
                 return False
             order = Order(Action.MOVE, queue=target)
@@ -452,7 +454,7 @@ class Jobs:
         """An action, with a record in the same commit where something was done."""
 
         async def run(tx: Tx) -> T:
-            whose = await tenancy.tenant_of(tx, _id(job_id))
+            whose = await tenants.tenant_of(tx, _id(job_id))
             done = await answer(tx)
             if done not in _NOTHING_DONE:
                 after = {"answer": done if isinstance(done, bool) else str(done)}
@@ -492,8 +494,8 @@ class ResultKeys:
 
 
 async def _ended(tx: Tx, job_ids: Sequence[str], scope: Scope) -> list[Ended]:
-    own = job_ids if scope.tenant is None else await tenancy.owned_of(tx, scope.tenant, job_ids)
-    return await insight.outcomes_of(tx, own)
+    own = job_ids if scope.tenant is None else await tenants.owned_of(tx, scope.tenant, job_ids)
+    return await queries.outcomes_of(tx, own)
 
 
 def first_reason(job_id: str, scope: Scope, *, in_memory: bool = False) -> Op[Reason]:
@@ -510,8 +512,8 @@ def first_reason(job_id: str, scope: Scope, *, in_memory: bool = False) -> Op[Re
 
 def _existing(job_id: str, *, whole: bool) -> Op[JobRecord]:
     if whole:
-        return Op(lambda tx: insight.whole_job(tx, job_id), single=True)
-    return Op(lambda tx: insight.get_job(tx, job_id), single=True)
+        return Op(lambda tx: queries.whole_job(tx, job_id), single=True)
+    return Op(lambda tx: queries.get_job(tx, job_id), single=True)
 
 
 def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:

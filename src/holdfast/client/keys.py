@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from ..ids import token
-from ..model.signal import Key
+from ..model.signals import Key
 from ..names import check_duration
-from ..rules.tokens import SECRET_BYTES, check_kid, check_secret
-from ..storage.ops import keys
+from ..rules.signals import SECRET_BYTES, check_kid, check_secret
+from ..storage.ops.signals import keys
 from ..storage.port import Op, Store
 from .calls import composed, reads, writes
 from .lines import Line

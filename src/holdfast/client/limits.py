@@ -10,11 +10,12 @@ from typing import Any
 from ..errors import InvalidInput
 from ..model.limits import Breaker, Bucket, Lane, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
-from ..rules.rates import parse_rate, rate_scope
-from ..storage.ops import breakers, lanes, rates, tenancy, totals
+from ..rules.limits import parse_rate, rate_scope
+from ..storage.ops import tenants
 from ..storage.ops.audit import audit
+from ..storage.ops.limits import breakers, lanes, rates, totals
 from ..storage.port import Op, Store, Tx
-from ..tasks import Task
+from ..tasks.task import Task
 from .audit import removal
 from .calls import composed, reads, writes
 from .lines import Line
@@ -145,7 +146,7 @@ class TenantLimits:
     @reads
     def list(self) -> Op[builtins.list[Lane]]:
         """Each with how much of it is in use."""
-        return Op(lambda tx: tenancy.lanes_of(tx, self._tenant))
+        return Op(lambda tx: tenants.lanes_of(tx, self._tenant))
 
     alist = list.awaiting
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
-from ..engine.lending import Stored
 from ..storage.blobs import Awaiting, Blocking, Reach
 from ..storage.port import Listener, Op
 from ..storage.step import step
+from ..worker.claiming.remote import Stored
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,29 +12,29 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from .. import codec
 from ..clock import SECOND, SYSTEM_CLOCK
-from ..destinations import Destination
 from ..errors import ConfigError, InvalidInput
-from ..handle import Job
 from ..ids import ids
-from ..model.job import Enqueued, JobSpec
+from ..model.jobs import Enqueued, JobSpec
 from ..model.outbox import DrainReport, OutboxAges, OutboxCounts, Outgoing, queue_of
 from ..names import check_name
-from ..options import CallOptions, Seconds
 from ..rules.durations import check_span
-from ..storage.ops import outbox as ops
-from ..storage.ops import outboxes
+from ..storage.ops.outbox import entries as ops
+from ..storage.ops.outbox import outboxes
 from ..storage.port import Op, Store
 from ..storage.step import step
-from ..tasks import JobRequest, Task
-from ..transactions import joined
+from ..tasks.destinations import Destination
+from ..tasks.job import Job
+from ..tasks.options import CallOptions, Seconds
+from ..tasks.task import JobRequest, Task
+from ..values import codec
 from .calls import composed, reads, writes
 from .enqueuer import MOST_AT_ONCE, Enqueuer
 from .jobs import Jobs
 from .lines import Line
 from .scope import EVERYTHING, Scope
 from .specs import spec_of
+from .transactions import joined
 
 CAPTURE: Final = "HOLDFAST_CAPTURE"
 # Of the room that was counted, what may be used before it is counted again: others put too.

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 from ..clock import SECOND
-from ..codec import decode, encode
 from ..errors import ConfigError, InvalidArguments, InvalidInput, PayloadTooLarge, UnknownOption
-from ..model.large import INLINE, is_large
-from ..model.schedule import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
+from ..model.schedules import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
+from ..model.values import INLINE, is_large
 from ..names import check_duration, check_name, check_priority, check_queue
-from ..options import Seconds
-from ..rules.blueprint import options_of
 from ..rules.cron import check_steps, check_text, check_zone, parse_cron
 from ..rules.reserved import check_open_queue
-from ..tasks import JobRequest, Task
+from ..rules.schedules import options_of
+from ..tasks.options import Seconds
+from ..tasks.task import JobRequest, Task
+from ..values.codec import decode, encode
 from .specs import spec_of
 
 TICK: Final = "tick"

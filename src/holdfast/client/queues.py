@@ -13,14 +13,15 @@ from typing import Final, Literal, TypeAlias
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.answers import Count
-from ..model.grant import Stranded
-from ..model.queue import QueueSettings, QueueState
+from ..model.queues import QueueSettings, QueueState
+from ..model.routing import Stranded
 from ..model.stats import QueueStats
 from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
-from ..storage.ops import counting, insight, queues, tenancy
-from ..storage.ops.stranded import stranded
-from ..storage.ops.workers import list_workers
+from ..storage.ops import queues, tenants
+from ..storage.ops.jobs import counting, queries
+from ..storage.ops.routing.stranded import stranded
+from ..storage.ops.workers.workers import list_workers
 from ..storage.port import Op, Store, Tx, Value
 from .calls import composed, reads, writes
 from .lines import Line
@@ -252,9 +253,9 @@ def seconds(micros: int | None) -> float | None:
 
 
 async def _queues(tx: Tx, tenant: str) -> list[QueueStats]:
-    states = await insight.queue_states(tx)
+    states = await queries.queue_states(tx)
     found: dict[str, dict[str, int]] = {}
-    for count in await tenancy.counts(tx, tenant):
+    for count in await tenants.counts(tx, tenant):
         found.setdefault(count.queue, {})[count.label] = count.jobs
     return [
         QueueStats(name=name, state=states.get(name, "active"), counts=counts) for name, counts in sorted(found.items())

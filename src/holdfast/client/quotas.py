@@ -8,13 +8,13 @@ from types import EllipsisType
 from typing import Any, TypeAlias
 
 from ..errors import InvalidInput, QuotaNotFound
-from ..model.budget import Admission, Place, Quota, place_of
+from ..model.budgets import Admission, Place, Quota, place_of
 from ..names import check_duration, check_limit, check_name
-from ..options import Seconds
-from ..storage.ops import quotas
-from ..storage.ops.accounts import key_of
 from ..storage.ops.audit import audit
+from ..storage.ops.budgets.accounts import key_of
+from ..storage.ops.limits import quotas
 from ..storage.port import Op, Store, Tx
+from ..tasks.options import Seconds
 from .audit import removal
 from .calls import reads, writes
 from .scope import EVERYTHING, Scope

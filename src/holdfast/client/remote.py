@@ -14,17 +14,15 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from ..clock import SECOND
-from ..codec import VALUE_LIMIT, encode
-from ..context import JobInfo
 from ..durable.artifacts import Storing
 from ..durable.sources import Source, source_of, type_of
-from ..engine.lending import Tasks, decide_failure
 from ..errors import DuplicateArtifact, HoldfastError, InvalidInput, LeaseLost, StreamFull
 from ..ids import token
-from ..model.artifact import PART, Artifact
-from ..model.budget import Spent
-from ..model.job import Claimed, JobRecord, JobState
-from ..model.lease import (
+from ..model.artifacts import PART, Artifact
+from ..model.budgets import Spent
+from ..model.jobs import Claimed, JobRecord, JobState
+from ..model.outcomes import Finish, Outcome, Recorded, Released, Retry, Snoozed, Throttled
+from ..model.remote import (
     MOST_FRAMES,
     OWN_PROCESS,
     AnyEnding,
@@ -37,28 +35,33 @@ from ..model.lease import (
     Registered,
     Waited,
 )
-from ..model.outcome import Finish, Outcome, Recorded, Released, Retry, Snoozed, Throttled
-from ..model.step import Step
-from ..model.stream import Batch, Cursor, Draft, Progress
-from ..model.wait import Answer, Condition, Distinct, OnTimeout, Opened, Wait
+from ..model.signals import Answer, Condition, Distinct, OnTimeout, Opened, Wait
+from ..model.steps import Step
+from ..model.streams import Batch, Cursor, Draft, Progress
 from ..names import check_duration, check_name
-from ..options import Seconds
-from ..rules.amounts import Amount, check_amounts
 from ..rules.artifacts import check_artifact_name, check_content_type
+from ..rules.budgets import Amount, check_amounts
 from ..rules.failure import Failure
-from ..rules.handles import Lease, Origin, read, write
-from ..rules.leasing import RELEASED, stated
-from ..rules.replay import check_call_name, key_of
+from ..rules.remote import RELEASED, Lease, Origin, read, stated, write
 from ..rules.schemas import check_schema
-from ..rules.waiting import check_distinct, check_needed, check_on_timeout, in_order
+from ..rules.signals import check_distinct, check_needed, check_on_timeout, in_order
+from ..rules.steps import check_call_name, key_of
 from ..storage.blobs import Reach
-from ..storage.ops import artifacts, charging, keys, lending, lent_waits, steps, streams
-from ..storage.ops.insight import get_job
-from ..storage.ops.lending import Holding
-from ..storage.ops.lent_waits import Opening, Rest
-from ..storage.ops.reserving import Runner, Wish, admission_hold
+from ..storage.ops import steps, streams
+from ..storage.ops.artifacts import artifacts
+from ..storage.ops.budgets import spending
+from ..storage.ops.budgets.reservations import Runner, Wish, admission_hold
+from ..storage.ops.jobs.queries import get_job
+from ..storage.ops.signals import keys
+from ..storage.ops.workers import remote, remote_waits
+from ..storage.ops.workers.remote import Holding
+from ..storage.ops.workers.remote_waits import Opening, Rest
 from ..storage.port import Op, Store, Tx
 from ..streams.drafts import draft_of, patch_of, progress_of
+from ..tasks.context import JobInfo
+from ..tasks.options import Seconds
+from ..values.codec import VALUE_LIMIT, encode
+from ..worker.claiming.remote import Tasks, decide_failure
 from .calls import composed
 from .lines import Line
 from .remote_checks import beat_every, check_claim, check_confined, check_handles, introduction
@@ -128,7 +131,7 @@ class Leases:
         )  # fmt: skip
         caller = self._caller
         check_confined(spec, caller)
-        await line.write(Op(lambda tx: lending.register(tx, replace(spec, holder=caller.holder), caller.actor)))
+        await line.write(Op(lambda tx: remote.register(tx, replace(spec, holder=caller.holder), caller.actor)))
         return Registered(spec.id, spec.lease / SECOND, beat_every(spec.lease))
 
     aregister = register.awaiting
@@ -140,7 +143,7 @@ class Leases:
         LeaseLost where the worker itself was given up: it should stop all it runs, and register again.
         """
         worker_id, named = check_worker(worker), await self._leases(line, check_handles(handles))
-        held = await line.write(Op(lambda tx: lending.beat(tx, worker_id, self._caller.holder)))
+        held = await line.write(Op(lambda tx: remote.beat(tx, worker_id, self._caller.holder)))
         jobs = [HeldJob(await self._handle(line, _lease(worker_id, job)), job.id, job.cancel_requested) for job in held]
         mine = {(worker_id, job.id, job.epoch) for job in held}
         lost = [text for text, run in named.items() if (run.worker, run.job_id, run.epoch) not in mine]
@@ -159,7 +162,7 @@ class Leases:
         """
         worker_id, mark = check_worker(worker), None if claim_id is None else check_name("claim_id", claim_id)
         most, patience = check_claim(limit, wait)
-        known = await line.read(Op(lambda tx: lending.get_worker(tx, worker_id, self._caller.holder)))
+        known = await line.read(Op(lambda tx: remote.get_worker(tx, worker_id, self._caller.holder)))
         ready = await claim(
             line, self._tasks, known, most, patience, mark or token(), random=self._random, poll=self._poll()
         )
@@ -177,7 +180,7 @@ class Leases:
 
         async def run(tx: Tx) -> Finished:
             end = said if not isinstance(said, Failure) else await self._decide(tx, lease, said, u)
-            (verdict,) = await lending.finish(tx, lease.worker, [Finish(lease.job_id, lease.epoch, end)])
+            (verdict,) = await remote.finish(tx, lease.worker, [Finish(lease.job_id, lease.epoch, end)])
             if not isinstance(verdict, Recorded):
                 raise LeaseLost(f"job {lease.job_id} is no longer this worker's; nothing was recorded")
             return Finished(lease.job_id, verdict.state, verdict.again, _delay(end, verdict))
@@ -191,7 +194,7 @@ class Leases:
         """Let a worker leave. What it still holds is handed back at no cost; how many jobs."""
         worker_id, count, more = check_worker(worker), 0, True
         while more:
-            page, more = await line.write(Op(lambda tx: lending.hand_back(tx, worker_id, "shutdown", self._caller)))
+            page, more = await line.write(Op(lambda tx: remote.hand_back(tx, worker_id, "shutdown", self._caller)))
             count += page
         return count
 
@@ -240,7 +243,7 @@ class Leases:
         lease, name = await self._lease(line, handle), check_name("the budget's name", budget)
         wanted, mark = check_amounts("a spend", amounts), check_name("the spend's key", key)
         entry = Step(key=f"spend:{name}#{mark}", kind="spend", name=name, value=json.dumps(wanted))
-        return await line.write(Op(lambda tx: lending.spend(tx, lease, mark, entry, name, wanted)))
+        return await line.write(Op(lambda tx: remote.spend(tx, lease, mark, entry, name, wanted)))
 
     aspend = spend.awaiting
 
@@ -253,7 +256,7 @@ class Leases:
         run = Runner(lease.worker, lease.job_id, lease.epoch)
 
         async def settle(tx: Any) -> None:
-            await charging.settle(tx, run, await lending.placed(tx, lease.job_id, entry), wish)
+            await spending.settle(tx, run, await remote.placed(tx, lease.job_id, entry), wish)
 
         await line.write(Op(settle))
 
@@ -275,7 +278,7 @@ class Leases:
         named = check_call_name(check_name("the step's name", name))
         text = encode(value, what=f"the value of step {named!r}", limit=self._limit())
         entry = Step(key=key_of("step", named, 1), kind="step", name=named, value=text)
-        return await line.write(Op(lambda tx: lending.record_step(tx, lease, entry)))
+        return await line.write(Op(lambda tx: remote.record_step(tx, lease, entry)))
 
     arecord_step = record_step.awaiting
 
@@ -303,7 +306,7 @@ class Leases:
         """Open a place for a signal, with a token that lets its holder send it; the same again on a repeat."""
         opening = _opening(name, expires, schema, once)
         lease = await self._lease(line, handle)
-        return await line.write(Op(lambda tx: lent_waits.open_for(tx, lease, opening)))
+        return await line.write(Op(lambda tx: remote_waits.open_for(tx, lease, opening)))
 
     awaitpoint = waitpoint.awaiting
 
@@ -337,7 +340,7 @@ class Leases:
         condition = _condition(names, waitpoints, needed, distinct, opening)
         wait = _wait(names, step_name, condition, schema, timeout, on_timeout, delay)
         lease = await self._lease(line, handle)
-        rest = await line.write(Op(lambda tx: lent_waits.suspend(tx, lease, wait, opening)))
+        rest = await line.write(Op(lambda tx: remote_waits.suspend(tx, lease, wait, opening)))
         return _waited(lease.job_id, wait, rest)
 
     asuspend = suspend.awaiting
@@ -382,7 +385,7 @@ class Leases:
 
 
 async def _identity(tx: Tx) -> tuple[str, bytes]:
-    return await lending.identity(tx), await keys.store_secret(tx)
+    return await remote.identity(tx), await keys.store_secret(tx)
 
 
 def check_worker(worker: object) -> str:
@@ -401,7 +404,7 @@ def _lease(worker_id: str, job: Claimed | Holding) -> Lease:
 
 async def _job(tx: Tx, lease: Lease) -> JobRecord | None:
     """The job, if it is this run's."""
-    if not await lending.is_own(tx, lease):
+    if not await remote.is_own(tx, lease):
         return None
     return await get_job(tx, lease.job_id)
 
@@ -534,7 +537,7 @@ async def _store_artifact(reach: Reach, lease: Lease, name: object, data: Any, c
 async def _find(tx: Tx, lease: Lease, name: str) -> tuple[Step, Step | None]:
     """The entry to write, and the one that is there."""
     entry = Step(key=key_of("artifact", name, 1), kind="artifact", name=name)
-    return await lending.placed(tx, lease.job_id, entry), await steps.find(tx, lease.job_id, entry.key)
+    return await remote.placed(tx, lease.job_id, entry), await steps.find(tx, lease.job_id, entry.key)
 
 
 async def _measure(reach: Reach, source: Source) -> None:

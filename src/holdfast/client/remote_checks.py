@@ -8,14 +8,14 @@ from typing import Final
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..ids import token
-from ..model.lease import LONGEST_WAIT, MOST_CLAIMED, Caller
-from ..model.worker import WorkerSpec
+from ..model.remote import LONGEST_WAIT, MOST_CLAIMED, Caller
+from ..model.workers import WorkerSpec
 from ..names import check_affinity, check_capabilities, check_duration, check_limit, check_name, check_queue
-from ..options import Seconds
 from ..rules.access import check_within
-from ..rules.reach import RESERVED
 from ..rules.reserved import check_open_queue, check_open_task
+from ..rules.routing import RESERVED
 from ..rules.versions import check_version
+from ..tasks.options import Seconds
 
 _MOST_NAMES: Final = 1_000
 _MOST_SLOTS: Final = 10_000

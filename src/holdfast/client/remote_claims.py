@@ -9,16 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from ..clock import SECOND, SYSTEM_CLOCK
-from ..engine.lending import Lent, Preparing, Tasks, lend, routes_of
-from ..model.job import Claimed
-from ..model.lease import LeasedJob
-from ..model.outcome import Failed, Finish
-from ..model.worker import Worker
+from ..model.jobs import Claimed
+from ..model.outcomes import Failed, Finish
+from ..model.remote import LeasedJob
+from ..model.workers import Worker
 from ..rules.failure import error_text
-from ..storage.ops import lending
-from ..storage.ops.grants import expire_grants
-from ..storage.ops.lookout import Lookout, look
+from ..storage.ops.routing.grants import expire_grants
+from ..storage.ops.workers import remote
+from ..storage.ops.workers.lookout import Lookout, look
 from ..storage.port import Op
+from ..worker.claiming.remote import Lent, Preparing, Tasks, lend, routes_of
 from .lines import Line
 
 _SHORTEST: Final = 0.05
@@ -112,7 +112,7 @@ class _Claiming:
             lent = await self._lend(renew=renew)
             ready, refused = await self._prepare(lent.jobs, lent.now)
             if ended := [*lent.ended, *refused]:
-                await self._line.write(Op(lambda tx: lending.finish(tx, self._worker.id, ended)))
+                await self._line.write(Op(lambda tx: remote.finish(tx, self._worker.id, ended)))
             if ready or not (ended or lent.parked):
                 return ready
         return []

@@ -11,10 +11,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Unpack
 
-from ..decorate import ScheduleDecorator
 from ..errors import ConfigError, InvalidInput, NotFound, UnknownOption
-from ..functions import is_importing
-from ..model.schedule import (
+from ..model.schedules import (
     Backfill,
     Missed,
     Overlap,
@@ -26,13 +24,14 @@ from ..model.schedule import (
     Timing,
 )
 from ..names import check_instant, check_name
-from ..options import Seconds
-from ..rules.blueprint import local_time, webhook_of
-from ..rules.ticks import ticks_after
-from ..storage.ops import firing, schedules
-from ..storage.ops.schedules import Operator
+from ..rules.schedules import local_time, ticks_after, webhook_of
+from ..storage.ops.schedules import firing, schedules
+from ..storage.ops.schedules.schedules import Operator
 from ..storage.port import Op, Store, Tx
-from ..tasks import JobRequest, Task
+from ..tasks.decorators import ScheduleDecorator
+from ..tasks.functions import is_importing
+from ..tasks.options import Seconds
+from ..tasks.task import JobRequest, Task
 from .calls import composed, reads, writes
 from .lines import Line
 from .plans import Policies, call_of, changed, check_policies, payload_for, plan

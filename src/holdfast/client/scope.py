@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ..errors import BeyondScope, InvalidInput
-from ..storage.ops.tenancy import require_flow, require_job
+from ..storage.ops.tenants import require_flow, require_job
 from ..storage.port import Op, Tx
 
 T = TypeVar("T")

@@ -7,18 +7,18 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from ..codec import VALUE_LIMIT, encode
 from ..errors import InvalidInput, InvalidToken
-from ..handle import Job
-from ..model.signal import MAX_SIGNALS, Letter, Pending, Sent, Signal
+from ..model.signals import MAX_SIGNALS, Letter, Pending, Sent, Signal
 from ..names import NAME_BYTES, check_name
-from ..rules.tokens import looks_like_token
-from ..storage.ops import signals, waitpoints, waking
+from ..rules.signals import looks_like_token
+from ..storage.ops.signals import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
-from ..transactions import joined
+from ..tasks.job import Job
+from ..values.codec import VALUE_LIMIT, encode
 from .calls import composed, reads, writes
 from .lines import Line
 from .scope import EVERYTHING, Scope
+from .transactions import joined
 
 logger: Final = logging.getLogger("holdfast")
 

@@ -11,13 +11,11 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ..creator import creator
-from ..destinations import Destination
 from ..errors import ConfigError, InvalidInput
 from ..ids import ids
-from ..model.job import Dedupe, Fair, Hook, JobSpec
+from ..model.jobs import Dedupe, Fair, Hook, JobSpec
 from ..model.limits import JobLimits, key_lane, keyed_scope, tenant_breaker
-from ..model.route import Route
+from ..model.routing import Route
 from ..names import (
     check_affinity,
     check_attempts,
@@ -31,14 +29,16 @@ from ..names import (
     check_queue,
     check_tags,
 )  # fmt: skip
-from ..options import CallOptions, Hooks, TaskOptions
-from ..rules.amounts import check_reserve
-from ..rules.rates import parse_rate, rate_scope
+from ..rules.budgets import check_reserve
+from ..rules.limits import parse_rate, rate_scope
 from ..rules.reserved import check_creator, check_open_queue, check_open_scope, check_open_task
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
 from ..rules.webhooks import call_tags, called_endpoint, check_call_kinds
-from ..tasks import JobRequest, Task
+from ..tasks.creator import creator
+from ..tasks.destinations import Destination
+from ..tasks.options import CallOptions, Hooks, TaskOptions
+from ..tasks.task import JobRequest, Task
 
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
 _MOST_ROUTES: Final = 10_000

@@ -30,11 +30,11 @@ from ..errors import (
     StorageUnavailable,
 )
 from ..ids import ids
-from ..model.job import Enqueued, JobSpec
+from ..model.jobs import Enqueued, JobSpec
+from ..storage.daemons import hire
 from ..storage.disk import sync_folder
 from ..storage.forking import renew_after_fork
-from ..storage.hire import hire
-from ..storage.ops import outbox
+from ..storage.ops.outbox import entries
 from ..storage.port import Op, Store
 
 logger: Final = logging.getLogger("holdfast")
@@ -132,7 +132,7 @@ class Spill:
         try:
             kept = _decode(path.read_bytes())
             # An outbox may exceed its cap by what was kept here: it was acknowledged, and the next put makes room.
-            answers = self._store().write(Op(lambda tx: outbox.put(tx, kept.jobs, kept.keys, None))).answers
+            answers = self._store().write(Op(lambda tx: entries.put(tx, kept.jobs, kept.keys, None))).answers
         except AWAY:
             raise
         except (HoldfastError, msgspec.DecodeError, ValueError, OSError) as wrong:

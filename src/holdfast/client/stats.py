@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..clock import SYSTEM_CLOCK
-from ..draining import run_blocking
-from ..engine.meter import Meter
 from ..errors import InvalidInput, NotFound
 from ..model.stats import (
     COUNTERS,
@@ -27,10 +25,14 @@ from ..model.stats import (
     WorkerStats,
 )  # fmt: skip
 from ..names import check_name, check_queue
-from ..rules.fingerprint import fingerprint as kind_of
+from ..rules.stats import fingerprint as kind_of
+from ..runtime.draining import run_blocking
 from ..storage.disk import log_bytes
-from ..storage.ops import errors, insight, leadership, rollup, stats
+from ..storage.ops.jobs import queries
+from ..storage.ops.stats import errors, rollup, stats
+from ..storage.ops.workers import leadership
 from ..storage.port import Op, Row, Store, Tx
+from ..worker.maintenance.stats_roller import Meter
 from .calls import composed, reads
 from .lines import Line
 
@@ -146,7 +148,7 @@ class Stats:
             raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
 
         async def run(tx: Tx) -> list[MetricPoint]:
-            until = before if before is not None else await insight.clock(tx)
+            until = before if before is not None else await queries.clock(tx)
             return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
 
         return Op(run)
@@ -162,7 +164,7 @@ class Stats:
         _check_minutes(minutes, MOST_MINUTES)
 
         async def run(tx: Tx) -> list[HealthPoint]:
-            until = before if before is not None else await insight.clock(tx)
+            until = before if before is not None else await queries.clock(tx)
             return await stats.health_history(tx, until - minutes * MINUTE, until)
 
         return Op(run)
@@ -205,7 +207,7 @@ class Stats:
     @composed
     async def probe(self, line: Line) -> None:
         """Take the store's write lock once and change nothing; raises what stands in the way of a write."""
-        await line.write(Op(insight.clock, single=True))
+        await line.write(Op(queries.clock, single=True))
 
     aprobe = probe.awaiting
 
@@ -314,7 +316,7 @@ def _pick(found: list[QueueStats], name: str) -> QueueStats:
 
 async def _newest(tx: Tx) -> int:
     """The end of the newest minute that is rolled."""
-    return await rollup.rolled_to(tx) or await insight.clock(tx) // MINUTE * MINUTE
+    return await rollup.rolled_to(tx) or await queries.clock(tx) // MINUTE * MINUTE
 
 
 def _check_minutes(minutes: int, most: int) -> None:

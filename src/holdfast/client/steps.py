@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from ..creator import creator
 from ..ids import ids
-from ..model.step import Step
+from ..model.steps import Step
 from ..names import check_name
-from ..rules.amounts import in_units
-from ..storage.ops import insight, steps
+from ..rules.budgets import in_units
+from ..storage.ops import steps
 from ..storage.ops.audit import audit
+from ..storage.ops.jobs import queries
 from ..storage.port import Op, Tx
+from ..tasks.creator import creator
 
 _CHARGES: Final = frozenset({"spend", "settle", "reserve"})
 
@@ -23,7 +24,7 @@ def journal(job_id: str, *, whole: bool) -> Op[list[Step]]:
     job_id = check_name("the id", job_id)
 
     async def run(tx: Tx) -> list[Step]:
-        await insight.get_job(tx, job_id)
+        await queries.get_job(tx, job_id)
         if whole:
             return shown_steps(await steps.read_whole_journal(tx, job_id))
         return shown_steps((await steps.read_journal(tx, job_id)).steps)
@@ -47,6 +48,6 @@ def fork(job_id: str, from_step: str, actor: str, reason: str) -> Op[tuple[str, 
         await steps.fork(tx, job_id, from_step, new_id, created_by)
         after = {"from_step": from_step, "fork": new_id}
         await audit(tx, actor=actor, action="job.fork", target=job_id, reason=reason, after=after)
-        return (await insight.get_job(tx, new_id)).task, new_id
+        return (await queries.get_job(tx, new_id)).task, new_id
 
     return Op(run)

@@ -11,11 +11,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from ..context import JobInfo, Stop
 from ..errors import BlockingCall, CursorExpired, InvalidCursor, InvalidInput
-from ..handle import Job
-from ..model.job import Ended, JobRecord
-from ..model.stream import (
+from ..model.jobs import Ended, JobRecord
+from ..model.streams import (
     END,
     MAX_PAGE,
     START,
@@ -29,12 +27,15 @@ from ..model.stream import (
     Summary,
 )
 from ..names import check_name, check_timeout
-from ..options import Seconds
-from ..storage.ops import insight, streams, tenancy
+from ..storage.ops import streams, tenants
+from ..storage.ops.jobs import queries
 from ..storage.port import Listener, Op, Store
 from ..streams.desk import Desk
 from ..streams.inline import InlineOutlet
 from ..streams.outlet import Outlet
+from ..tasks.context import JobInfo, Stop
+from ..tasks.job import Job
+from ..tasks.options import Seconds
 from ..telemetry import is_run_of, refuse_on_event_loop
 from . import watch
 from .calls import composed
@@ -382,12 +383,12 @@ def _once_slow() -> Callable[[float], bool]:
 
 
 def _ended(job_ids: Sequence[str]) -> Op[list[Ended]]:
-    return Op(lambda tx: insight.outcomes_of(tx, job_ids), single=True)
+    return Op(lambda tx: queries.outcomes_of(tx, job_ids), single=True)
 
 
 def _there(job_ids: Sequence[str]) -> Op[set[str]]:
-    return Op(lambda tx: tenancy.owned_of(tx, None, job_ids), single=True)
+    return Op(lambda tx: tenants.owned_of(tx, None, job_ids), single=True)
 
 
 def _existing(job_id: str) -> Op[JobRecord]:
-    return Op(lambda tx: insight.get_job(tx, job_id), single=True)
+    return Op(lambda tx: queries.get_job(tx, job_id), single=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import ConfigError
 from ..flows.flow import Flow
-from ..handle import Job
-from ..tasks import JobRequest
+from ..tasks.job import Job
+from ..tasks.task import JobRequest
 from .artifacts import Artifacts
 from .audit import Audit
 from .budgets import Budgets

@@ -16,9 +16,9 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from ..errors import HoldfastError, NotFound, ResultTimeout, StorageError
 from ..names import check_timeout
-from ..rules.reach import Reason
+from ..rules.routing import Reason
+from ..storage.daemons import hire
 from ..storage.forking import renew_after_fork
-from ..storage.hire import hire
 from ..storage.port import Listener, Op, Store
 from ..telemetry import current_job, refuse_on_event_loop, refuse_wait_in_task
 from .calls import composed

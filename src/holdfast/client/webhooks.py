@@ -12,16 +12,16 @@ from typing import Final
 from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import Conflict, InvalidInput
 from ..ids import ids
-from ..model.webhook import Delivery, Endpoint, Health
+from ..model.webhooks import Delivery, Endpoint, Health
 from ..names import check_duration, check_id, check_instant, check_limit, check_name, check_tags
-from ..options import Seconds
 from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
 from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
-from ..storage.ops import endpoints, webhook_health, webhooks
 from ..storage.ops.audit import audit
-from ..storage.ops.endpoints import CONCURRENCY
+from ..storage.ops.webhooks import endpoints, webhook_health, webhooks
+from ..storage.ops.webhooks.endpoints import CONCURRENCY
 from ..storage.port import Op, Store, Tx
+from ..tasks.options import Seconds
 from .calls import composed, reads, writes
 from .lines import Line
 from .scope import EVERYTHING, Scope

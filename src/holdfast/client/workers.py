@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..model.control import Buried
-from ..model.worker import Worker
+from ..model.actions import Buried
+from ..model.workers import Worker
 from ..names import check_name
-from ..storage.ops import leases, workers
+from ..storage.ops.workers import leases, workers
 from ..storage.port import Op, Store
 from .calls import composed, reads
 from .lines import Line

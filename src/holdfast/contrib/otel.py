@@ -32,8 +32,8 @@ from ..version import VERSION
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..context import Context
-    from ..tasks import JobRequest
+    from ..tasks.context import Context
+    from ..tasks.task import JobRequest
 
 __all__ = ["instrument"]
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..clock import SYSTEM_CLOCK
-from ..context import JobInfo
 from ..errors import DuplicateArtifact, HoldfastError, OutcomeUnknown
 from ..ids import ids
-from ..model.artifact import INLINE, PART, Artifact, Content
-from ..model.step import Step
+from ..model.artifacts import INLINE, PART, Artifact, Content
+from ..model.steps import Step
 from ..rules.artifacts import check_artifact_name, check_content_type
-from ..rules.replay import Call
+from ..rules.steps import Call
 from ..storage.blobs import PATIENCE, Reach, remove_all
-from ..storage.ops import artifacts, blobs
+from ..storage.ops.artifacts import artifacts, blobs
 from ..storage.port import Op, Tx
+from ..tasks.context import JobInfo
 from .calls import Durable, entry_of
 from .place import Place, place_of
 from .sources import Source, check_not_a_path, source_of, type_of

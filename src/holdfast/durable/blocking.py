@@ -13,13 +13,13 @@ from .options import CountTerms, Ends, WaitTerms
 from .shared import SharedCalls, shown_as
 
 if TYPE_CHECKING:
-    from ..context import SyncContext
-    from ..handle import Job
-    from ..model.artifact import Artifact
-    from ..model.wait import OnTimeout, Opened
-    from ..options import Seconds
-    from ..rules.amounts import Amount
-    from ..tasks import JobRequest
+    from ..model.artifacts import Artifact
+    from ..model.signals import OnTimeout, Opened
+    from ..rules.budgets import Amount
+    from ..tasks.context import SyncContext
+    from ..tasks.job import Job
+    from ..tasks.options import Seconds
+    from ..tasks.task import JobRequest
     from .budgets import SyncHeld
     from .sources import Data
 

@@ -8,15 +8,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from ..errors import InvalidInput
-from ..model.budget import BUDGET_EXHAUSTED, Crossed, Exhausted
-from ..model.outcome import Parked
-from ..model.step import Step
+from ..model.budgets import BUDGET_EXHAUSTED, Crossed, Exhausted
+from ..model.outcomes import Parked
+from ..model.steps import Step
 from ..names import check_name
-from ..rules.amounts import Amount, check_amounts
+from ..rules.budgets import Amount, check_amounts
 from ..rules.failure import error_json
-from ..rules.replay import Call
-from ..storage.ops import charging, reserving
-from ..storage.ops.reserving import Runner, Wish, admission_hold
+from ..rules.steps import Call
+from ..storage.ops.budgets import reservations, spending
+from ..storage.ops.budgets.reservations import Runner, Wish, admission_hold
 from ..storage.port import Op
 from ..storage.step import step
 from .calls import Durable
@@ -65,7 +65,7 @@ class Hold:
         if self._was_settled or durable.is_inline:
             return
         run, wish = _runner(durable), self._wish
-        answer = await durable.hands.write(Op(lambda tx: reserving.reserve(tx, run, [wish])))
+        answer = await durable.hands.write(Op(lambda tx: reservations.reserve(tx, run, [wish])))
         if isinstance(answer, Exhausted):
             await durable.pause(Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer))))
         self._is_open = True
@@ -84,7 +84,7 @@ class Hold:
         if self._is_open:
             self._is_open = False
             run, hold = _runner(self._durable), self._wish.hold
-            await self._durable.hands.write(Op(lambda tx: reserving.release(tx, run, hold)))
+            await self._durable.hands.write(Op(lambda tx: reservations.release(tx, run, hold)))
 
 
 class Held(Hold):
@@ -124,7 +124,7 @@ async def _spend(durable: Durable, call: Call, budget: str, amounts: Mapping[str
     if await durable.find(call) is not None or durable.is_inline:
         return
     run, entry = _runner(durable), _entry(call, amounts)
-    tell(await durable.hands.write(Op(lambda tx: charging.spend(tx, run, entry, budget, amounts))))
+    tell(await durable.hands.write(Op(lambda tx: spending.spend(tx, run, entry, budget, amounts))))
 
 
 async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
@@ -135,14 +135,14 @@ async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
         await _charge(durable, call, wish)
         return
     run = _runner(durable)
-    await durable.hands.write(Op(lambda tx: reserving.release(tx, run, wish.hold)))
+    await durable.hands.write(Op(lambda tx: reservations.release(tx, run, wish.hold)))
 
 
 async def _charge(durable: Durable, call: Call, wish: Wish) -> None:
     if durable.is_inline:
         return
     run, entry = _runner(durable), _entry(call, wish.amounts)
-    tell(await durable.hands.write(Op(lambda tx: charging.settle(tx, run, entry, wish))))
+    tell(await durable.hands.write(Op(lambda tx: spending.settle(tx, run, entry, wish))))
 
 
 def _runner(durable: Durable) -> Runner:

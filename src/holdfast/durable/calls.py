@@ -9,27 +9,27 @@ from datetime import datetime
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ..clock import SECOND, SYSTEM_CLOCK
-from ..context import JobInfo, Stop
 from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
-from ..handle import Job
-from ..model.large import is_large, is_reference
-from ..model.outcome import Failed, Outcome, Snoozed
-from ..model.step import Journal, Step
+from ..model.outcomes import Failed, Outcome, Snoozed
+from ..model.steps import Journal, Step
+from ..model.values import is_large, is_reference
 from ..names import check_duration, check_instant, check_name
-from ..options import Seconds
 from ..outcomes import JobSignal
 from ..rules.failure import error_text
-from ..rules.replay import Call, check_call_name
 from ..rules.retry import DEFAULT
+from ..rules.steps import Call, check_call_name
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
 from ..streams.again import begin_again
-from ..tasks import value_limit
-from .hands import Hands
+from ..tasks.context import JobInfo, Stop
+from ..tasks.job import Job
+from ..tasks.options import Seconds
+from ..tasks.task import value_limit
 from .journal import RunJournal
 from .options import ONCE, StepPolicy
 from .place import Place, inside, place_of
 from .shapes import Shape, shape_of
+from .step_io import Hands
 
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 

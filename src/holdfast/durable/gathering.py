@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ..context import Suspension
-from ..model.outcome import Outcome, Snoozed
+from ..model.outcomes import Outcome, Snoozed
+from ..tasks.context import Suspension
 from .calls import Durable
 from .place import Branch, inside
 from .threads import all_on_threads

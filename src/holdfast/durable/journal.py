@@ -6,8 +6,8 @@ import threading
 from collections import Counter
 
 from ..errors import InvalidInput
-from ..model.step import Step
-from ..rules.replay import MOST_CALLS, Call, answer
+from ..model.steps import Step
+from ..rules.steps import MOST_CALLS, Call, answer
 
 
 class RunJournal:

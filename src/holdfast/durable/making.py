@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..context import Context, JobInfo, Stop, SyncContext
+from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from .calls import Durable
-from .hands import AwaitingHands, BlockingHands
+from .step_io import AwaitingHands, BlockingHands
 
 _CONTEXTS: Final = (Context, SyncContext)
 

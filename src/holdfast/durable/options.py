@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from ..model.wait import Distinct
-    from ..options import Seconds
+    from ..model.signals import Distinct
     from ..rules.retry import RetryPolicy
+    from ..tasks.options import Seconds
 
 Ends: TypeAlias = Literal["fail", "cancel", "expire", "escalate"]
 """What a timeout may do to the job, besides letting it go on."""

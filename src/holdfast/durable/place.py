@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..model.outcome import Outcome
+from ..model.outcomes import Outcome
 
 
 class Branch:

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from .. import codec
 from ..errors import ConfigError, InvalidArguments, InvalidInput
-from ..functions import is_async
-from ..hints import UNKNOWN, Hints, read_hints
-from ..signature import result_decoder
+from ..tasks.functions import is_async
+from ..tasks.hints import UNKNOWN, Hints, read_hints
+from ..tasks.signature import result_decoder
+from ..values import codec
 
 
 @dataclass(frozen=True, slots=True)

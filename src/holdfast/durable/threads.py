@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from ..connections import close_all_connections
+from ..tasks.connections import close_all_connections
 
 T = TypeVar("T")
 

@@ -9,21 +9,24 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .. import codec
 from ..errors import ConfigError, FlowCycle, HoldfastError, InvalidInput, NotFound
-from ..handle import Job
 from ..ids import is_made_id
-from ..model.job import Ended
-from ..model.outcome import Suspended
-from ..model.wait import Answer, Condition, Distinct, OnTimeout, Opened, Received, Wait
+from ..model.jobs import Ended
+from ..model.outcomes import Suspended
+from ..model.signals import Answer, Condition, Distinct, OnTimeout, Opened, Received, Wait
 from ..names import check_duration, check_name
-from ..options import Seconds
-from ..rules.replay import Call
-from ..rules.shape import schema_of
-from ..rules.waiting import check_distinct, check_needed, check_on_timeout, in_order
-from ..storage.ops import flow_reads, insight, suspension, tenancy, waitpoints
+from ..rules.schemas import schema_of
+from ..rules.signals import check_distinct, check_needed, check_on_timeout, in_order
+from ..rules.steps import Call
+from ..storage.ops import tenants
+from ..storage.ops.flows import flow_reads
+from ..storage.ops.jobs import queries
+from ..storage.ops.signals import suspension, waitpoints
 from ..storage.port import Op
-from ..tasks import JobRequest
+from ..tasks.job import Job
+from ..tasks.options import Seconds
+from ..tasks.task import JobRequest
+from ..values import codec
 from .calls import Durable
 from .options import CountTerms
 
@@ -120,7 +123,7 @@ async def _wait_for(
     info = durable.info
     answer = Answer.decode(found.value or "") if found is not None else None
     if answer is None and info.tenant and wait.jobs:
-        await durable.hands.read(Op(lambda tx: tenancy.require_jobs(tx, info.tenant, wait.jobs), single=True))
+        await durable.hands.read(Op(lambda tx: tenants.require_jobs(tx, info.tenant, wait.jobs), single=True))
     if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
         answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
     if answer is None:
@@ -163,7 +166,7 @@ async def _warn_of_ids(durable: Durable, names: Sequence[str]) -> None:
     if not names:
         return
     there = await durable.hands.read(
-        Op(lambda tx: tenancy.owned_of(tx, durable.info.tenant or None, names), single=True)
+        Op(lambda tx: tenants.owned_of(tx, durable.info.tenant or None, names), single=True)
     )
     for name in sorted(there):
         logger.warning(
@@ -178,7 +181,7 @@ async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[
     found = await durable.find(ends)
     if found is None:
         ids = [job.id for job in jobs]
-        rows = await durable.hands.read(Op(lambda tx: insight.outcomes_of(tx, ids)))
+        rows = await durable.hands.read(Op(lambda tx: queries.outcomes_of(tx, ids)))
         by_id = {row.id: row for row in rows}
         if gone := [id for id in ids if id not in by_id]:
             raise NotFound("job", gone[0])

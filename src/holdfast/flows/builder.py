@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from ..errors import DuplicateMember, FlowTooLarge, ForeignMember, InvalidInput, SelfEdge
-from ..handle import Jobs
 from ..ids import ids
-from ..model.flow import Policy
+from ..model.flows import Policy
 from ..names import check_id, check_name
-from ..rules.graph import MAX_MEMBERS, check_policy
-from ..tasks import JobRequest, Task
+from ..rules.flows import MAX_MEMBERS, check_policy
+from ..tasks.job import Jobs
+from ..tasks.task import JobRequest, Task
 from .chains import Chain, Group, Link, Takes, TakesAll, first_needs_a_result, is_request
 from .joins import After, AfterLike, after_of, with_inputs
 from .members import Member, Members, Part, Parts, Subflow

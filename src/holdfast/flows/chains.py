@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Ty
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
-    from ..tasks import JobRequest
+    from ..tasks.task import JobRequest
 
 R = TypeVar("R")
 T = TypeVar("T")

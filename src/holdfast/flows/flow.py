@@ -7,14 +7,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NoReturn, Protocol, Self
 
-from ..context import JobInfo
 from ..errors import ForeignMember, InvalidFlow, InvalidInput
-from ..handle import Jobs
 from ..ids import derived_id, ids
-from ..model.flow import Holder
+from ..model.flows import Holder
 from ..names import check_name
-from ..rules.replay import Call
-from ..tasks import JobRequest
+from ..rules.steps import Call
+from ..tasks.context import JobInfo
+from ..tasks.job import Jobs
+from ..tasks.task import JobRequest
 from .builder import Builder
 from .handle import FlowHandle, Flows
 from .members import Member

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from ..model.flow import CancelPolicy, FlowCancel, FlowState, FlowStatus
+from ..model.flows import CancelPolicy, FlowCancel, FlowState, FlowStatus
 
 
 class Flows(Protocol):

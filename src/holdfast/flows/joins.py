@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ..errors import DuplicateEdge, InvalidInput
-from ..model.flow import Edge, Join, Mode, Policy, Rest
-from ..references import MISSING, Use
+from ..model.flows import Edge, Join, Mode, Policy, Rest
+from ..values.references import MISSING, Use
 from .members import Member, Part, Upstream
 
 Awaited: TypeAlias = "Part[Any] | Upstream"

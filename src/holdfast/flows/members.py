@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
-from ..handle import Job, Jobs
-from ..model.flow import Policy
-from ..references import Reference
+from ..model.flows import Policy
+from ..tasks.job import Job, Jobs
+from ..values.references import Reference
 
 R = TypeVar("R")
 D = TypeVar("D")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
-from .job import JobRecord
+from .jobs import JobRecord
 
 LATER: Final = ("delayed", "retrying", "throttled")
 """Labels of ready jobs whose time has not come, by what they wait for."""

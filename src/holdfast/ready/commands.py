@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..context import Context
 from ..errors import InvalidInput
 from ..rules.redaction import redact
+from ..tasks.context import Context
 from .folder import Folder
 from .program import Program
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..tasks import AsyncTask
+    from ..tasks.task import AsyncTask
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A command gets no more of the worker's own surroundings: those hold passwords.

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..clock import SYSTEM_CLOCK
-from ..codec import encode
-from ..context import Context
 from ..errors import InvalidInput, NotFound
 from ..model.limits import JobLimits
 from ..outbound.client import Answer, Client, check_headers
 from ..outbound.policy import Policy, parse
 from ..outbound.verdict import verdict
 from ..outcomes import Retry, Throttle
+from ..tasks.context import Context
+from ..values.codec import encode
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..tasks import AsyncTask
+    from ..tasks.task import AsyncTask
 
 LONGEST: Final = 3_600.0
 # Written as JSON, such a character takes six times its size.

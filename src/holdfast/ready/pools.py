@@ -13,16 +13,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..codec import encode
-from ..context import Context
 from ..errors import InvalidInput
 from ..outbound.loops import PerLoop
 from ..outcomes import Fail, Throttle
+from ..tasks.context import Context
+from ..values.codec import encode
 from .program import Program
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..tasks import AsyncTask
+    from ..tasks.task import AsyncTask
 
 _GRACE: Final = 1.0
 

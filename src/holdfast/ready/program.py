@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import IO, Final
 
-from ..engine.childprocess import watch_end
-from ..engine.guard import Guard, kill_group
+from ..worker.processes.child_process import watch_end
+from ..worker.processes.orphan_guard import Guard, kill_group
 
 _LINE_LIMIT: Final = 1024 * 1024
 _TELLING: Final = threading.Lock()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..errors import InvalidInput
-from ..model.artifact import COMPLETION, PART
+from ..model.artifacts import COMPLETION, PART
 from ..names import check_name
 
 TYPE_BYTES: Final = 255

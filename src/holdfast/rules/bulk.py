@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.bulk import Action, Fate
-from ..model.job import JobState
+from ..model.actions import Action, Fate
+from ..model.jobs import JobState
 from .lifecycle import MAX_GENERATION
 
 HELD = "operator"

@@ -6,18 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..model.grant import Grant
-from ..model.job import JobRecord, JobState
+from ..model.jobs import JobRecord, JobState
 from ..model.limits import Breaker
 from ..model.outbox import PREFIX
-from ..model.route import Route
-from ..model.worker import Worker
+from ..model.routing import Grant, Route
+from ..model.workers import Worker
+from .budgets import Scarcity, scarce
 from .bulk import HELD
 from .durations import said
 from .outbox import why_blocked
-from .reach import Reason as Reason
-from .reach import able, missing
-from .scarcity import Scarcity, scarce
+from .routing import Reason as Reason
+from .routing import able, missing
 
 
 @dataclass(frozen=True, slots=True)

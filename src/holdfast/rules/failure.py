@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from .. import outcomes
 from ..clock import SECOND
 from ..errors import BlockingCall, NotAwaited, StepFailed, StreamFull
-from ..model.outcome import Cancelled, Failed, Outcome, Parked, Retry, Snoozed, Throttled
+from ..model.outcomes import Cancelled, Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
 from .redaction import redact
 from .retry import RetryPolicy, is_aged_out, is_exhausted

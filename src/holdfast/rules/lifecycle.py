@@ -7,8 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from ..model.job import TERMINAL, JobState
-from ..model.outcome import (
+from ..model.jobs import TERMINAL, JobState
+from ..model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
     Expired,
@@ -21,7 +21,7 @@ from ..model.outcome import (
     Snoozed,
     Suspended,
     Throttled,
-)  # fmt: skip
+)
 
 MAX_GENERATION: Final = 10
 CRASH_CAP: Final = 3

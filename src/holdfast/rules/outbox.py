@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from ..clock import SECOND
 from ..errors import Undecodable
-from ..model.job import Claimed, JobRecord
+from ..model.jobs import Claimed, JobRecord
 from ..model.outbox import ORDER, PREFIX, OutboxEvent
-from ..model.outcome import Failed, Outcome, Throttled
+from ..model.outcomes import Failed, Outcome, Throttled
 from .failure import Failure, FailureClass, decide
-from .reach import Reason
 from .retry import RetryPolicy, is_aged_out
+from .routing import Reason
 
 RETRY: Final = RetryPolicy(initial=60.0, factor=2.0, cap=1_920.0, jitter="additive", spread=0.25)
 """Of a destination that says nothing else: 60 s · 2^n, at most 32 min, and up to a quarter more."""
@@ -80,3 +81,44 @@ def why_blocked(job: JobRecord) -> Reason:
 def next_look(job: Claimed, now: int) -> int:
     """Return the time until an event's gate is asked again, in microseconds: the older the event, the longer."""
     return min(max((now - job.created_at) // 4, _SHORTEST_LOOK), _LONGEST_LOOK)
+
+
+R = TypeVar("R")
+
+Fates: TypeAlias = "list[tuple[R, Failure | None]]"
+"""Each row with what became of it; None is success."""
+
+
+def isolate(
+    rows: Sequence[R], refusal: Failure, known: list[tuple[R, Failure | None]] | None = None
+) -> Generator[R, Failure | None, list[tuple[R, Failure | None]]]:
+    """Asks for one row after the other to be sent alone, and is told how that went; the fate of each row.
+
+    `refusal` is how the whole batch was refused. `known` fills up with the fates that nothing can change any more, for
+    whoever has to stop half-way.
+    """
+    if len(rows) == 1:
+        return [(rows[0], refusal)]
+    fates = [] if known is None else known
+    held: list[tuple[R, Failure]] = []
+    proven = False
+    for n, row in enumerate(rows):
+        failure = yield row
+        if failure is None:
+            proven = True
+            fates.append((row, None))
+        elif failure.kind is not FailureClass.PERMANENT:
+            # Shared by all: nobody is asked any more, and it holds for every row still in hand.
+            return [*fates, *((held_row, failure) for held_row, _ in held), *((left, failure) for left in rows[n:])]
+        elif proven:
+            fates.append((row, failure))
+        else:
+            held.append((row, failure))
+        if proven and held:
+            fates.extend(held)
+            held = []
+    return [*fates, *((row, _as_transient(failure)) for row, failure in held)]
+
+
+def _as_transient(failure: Failure) -> Failure:
+    return Failure(FailureClass.TRANSIENT, failure.error)

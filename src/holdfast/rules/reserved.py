@@ -7,7 +7,7 @@ from typing import Final
 from ..errors import ReservedName
 from ..model.limits import TENANT_BREAKER
 from ..model.outbox import PREFIX
-from ..model.webhook import BREAKER, QUEUE, TASK
+from ..model.webhooks import BREAKER, QUEUE, TASK
 from ..names import CREATOR_BYTES, check_name
 
 _SCOPES: Final = (BREAKER, TENANT_BREAKER)

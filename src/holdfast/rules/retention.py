@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..clock import SECOND
-from ..model.job import JobState
-from ..model.queue import QueueSettings
+from ..model.jobs import JobState
+from ..model.queues import QueueSettings
 
 DAY: Final = 86_400 * SECOND
 EVICTED: Final = (JobState.SUCCEEDED, JobState.SKIPPED, JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED)

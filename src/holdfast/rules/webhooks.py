@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,11 @@ from urllib.parse import quote
 
 from ..clock import SECOND
 from ..errors import InvalidInput
-from ..model.artifact import COMPLETION
-from ..model.event import Event
-from ..model.event import check_kinds as check_known
-from ..model.job import JobState, last_error
-from ..model.webhook import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
+from ..model.artifacts import COMPLETION
+from ..model.events import Event
+from ..model.events import check_kinds as check_known
+from ..model.jobs import JobState, last_error
+from ..model.webhooks import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
 """The wait before each try, counted from the one before, in microseconds."""
@@ -249,3 +250,48 @@ def _leave_out(data: dict[str, Any], name: str) -> None:
     if data.get(name):
         data[name] = None
         data[f"{name}_omitted"] = True
+
+
+_Shelf = tuple[list[Endpoint], dict[str, list[Endpoint]]]
+"""Endpoints for any tags, and the others by tag."""
+
+
+class Audience:
+    """Gives for each event those of its endpoints for which `hears` is true."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._called: Final[dict[str, Endpoint]] = {}
+        self._of_tenant: Final[defaultdict[str, list[Endpoint]]] = defaultdict(list)
+        self._shelves: Final[dict[tuple[str, str], _Shelf]] = {}
+        for endpoint in endpoints:
+            if endpoint.called:
+                self._called[f"{CALLED_TAG}{endpoint.id}"] = endpoint
+            else:
+                self._of_tenant[endpoint.tenant].append(endpoint)
+
+    def of(self, event: Event) -> list[Endpoint]:
+        """Return the endpoints that are told of an event."""
+        if event.task == TASK:
+            return []
+        found: dict[str, Endpoint] = {}
+        for tenant in dict.fromkeys(("", event.tenant)):
+            plain, tagged = self._shelf(tenant, event.kind)
+            found |= {one.id: one for one in plain}
+            found |= {one.id: one for tag in event.tags for one in tagged.get(tag, ())}
+        named = (self._called.get(tag) for tag in event.tags)
+        found |= {one.id: one for one in named if one is not None and hears(one, event)}
+        return list(found.values())
+
+    def _shelf(self, tenant: str, kind: str) -> _Shelf:
+        if (shelf := self._shelves.get((tenant, kind))) is None:
+            plain: list[Endpoint] = []
+            tagged: defaultdict[str, list[Endpoint]] = defaultdict(list)
+            for endpoint in self._of_tenant.get(tenant, ()):
+                if not hears_kind(endpoint, kind):
+                    continue
+                if endpoint.tags is None:
+                    plain.append(endpoint)
+                for tag in endpoint.tags or ():
+                    tagged[tag].append(endpoint)
+            shelf = self._shelves[tenant, kind] = (plain, tagged)
+        return shelf

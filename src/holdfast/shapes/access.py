@@ -8,9 +8,9 @@ import msgspec
 
 from ..model.access import SCOPES, NewToken, TokenState
 from ..model.access import Token as TokenRecord
-from ..model.signal import Key as KeyRecord
+from ..model.signals import Key as KeyRecord
 from ..rules.access import role_of
-from .acting import Changed
+from .bulk import Changed
 from .values import Instant, instant_of
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from ..model.artifact import Artifact as ArtifactRecord
+from ..model.artifacts import Artifact as ArtifactRecord
 from .values import instant_of
 
 

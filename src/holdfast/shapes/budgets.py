@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from ..model.budget import Admission, Admitted, AlreadyAdmitted, ConcurrencyExceeded, RateExceeded
-from ..model.budget import Budget as BudgetRecord
-from ..model.budget import BudgetLine as LineRecord
-from ..model.budget import Quota as QuotaRecord
-from ..model.budget import Spent as SpentRecord
-from .acting import Changed
+from ..model.budgets import Admission, Admitted, AlreadyAdmitted, ConcurrencyExceeded, RateExceeded
+from ..model.budgets import Budget as BudgetRecord
+from ..model.budgets import BudgetLine as LineRecord
+from ..model.budgets import Quota as QuotaRecord
+from ..model.budgets import Spent as SpentRecord
+from .bulk import Changed
 from .values import Instant, instant_of
 
 

@@ -1,13 +1,18 @@
-"""Results of actions on one or many jobs."""
+"""Results of actions."""
 
 from __future__ import annotations
 
 import msgspec
 
-from ..model.bulk import Action, Fate
-from ..model.bulk import BulkReport as Report
-from .acting import Changed
+from ..model.actions import Action, Fate
+from ..model.actions import BulkReport as Report
 from .jobs import Job
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an action; `changed` is false where nothing had to change."""
+
+    changed: bool
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

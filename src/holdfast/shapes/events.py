@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.event import Event as EventRecord
+from ..model.events import Event as EventRecord
 from .values import instant_of
 
 

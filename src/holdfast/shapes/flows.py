@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.flow import (
+from ..model.flows import (  # fmt: skip
     CancelPolicy,
     EdgeRecord,
     FlowCancel,
@@ -20,8 +20,8 @@ from ..model.flow import (
     Mode,
     Policy,
     Rest,
-)  # fmt: skip
-from ..model.job import JobState
+)
+from ..model.jobs import JobState
 from .values import instant_of
 
 

@@ -8,9 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ..model.artifact import Artifact as ArtifactRecord
-from ..model.job import Attempt as AttemptRecord
-from ..model.job import Demands, JobRecord, JobState
+from ..model.answers import Count as CountRecord
+from ..model.artifacts import Artifact as ArtifactRecord
+from ..model.jobs import Attempt as AttemptRecord
+from ..model.jobs import Demands, JobRecord, JobState
+from ..rules.explain import Explanation as ExplanationRecord
+from ..rules.redaction import redact
+from ..rules.routing import Reason as ReasonRecord
 from ..rules.webhooks import origin_of, own_tags
 from .artifacts import Artifact, of_artifact
 from .values import Withheld, decoded, instant_of, seconds_of
@@ -211,3 +215,120 @@ def _common(job: JobRecord) -> dict[str, Any]:
         "started_at": instant_of(job.started_at),
         "finished_at": instant_of(job.finished_at),
     }
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """A reason for a job's state, and what would move the job. `code` does not change between versions."""
+
+    code: str
+    text: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The reasons for a job's state; the first is the decisive one."""
+
+    id: str
+    state: JobState
+    reasons: list[Reason]
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a queue in a state; "delayed" are ready jobs whose time has not come."""
+
+    queue: str
+    state: str
+    jobs: int
+    estimated: bool
+
+
+def of_reason(reason: ReasonRecord) -> Reason:
+    return Reason(code=reason.code, text=reason.text)
+
+
+def of_explanation(found: ExplanationRecord) -> Explanation:
+    reasons = [of_reason(reason) for reason in found.reasons]
+    return Explanation(id=found.job.id, state=found.job.state, reasons=reasons)
+
+
+def of_count(count: CountRecord) -> Count:
+    return Count(queue=count.queue, state=count.label, jobs=count.jobs, estimated=count.estimated)
+
+
+_LONGEST_MESSAGE: Final = 500
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is stored. Where `created` is false, it is an earlier one that held the id or the dedupe key.
+
+    With `result_key` a client without a token asks for the result; null for an earlier job, which may be another's.
+    """
+
+    id: str
+    created: bool
+    result_key: str | None = None
+
+
+class AcceptedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that are stored, in the order in which they were given. `created` says how many of them are new.
+
+    `result_keys`, where they were asked for, are in the same order; null for an earlier job.
+    """
+
+    ids: list[str]
+    created: int
+    result_keys: list[str | None] | None = None
+
+
+class KeyedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a job, for callers with its key: `pending` until it has ended, then its result or its error."""
+
+    status: str
+    result: Any = None
+    error: ShownError | None = None
+
+
+class ShownError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, without secrets and tracebacks."""
+
+    type: str
+    message: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a job, or its state if it has not ended."""
+
+    id: str
+    state: JobState
+    ended: bool
+    reason: str | None
+    result: Withheld
+    error: Any
+
+
+def of_keyed_result(job: JobRecord) -> KeyedResult:
+    """As a job stands, for a client of which nothing is known but that it has the key."""
+    if not job.state.is_terminal:
+        return KeyedResult(status="pending")
+    if job.state is JobState.SUCCEEDED:
+        return KeyedResult(status=job.state, result=decoded(job.result))
+    return KeyedResult(status=job.state, error=_shown(job))
+
+
+def _shown(job: JobRecord) -> ShownError:
+    error = decoded(job.error)
+    told = error if isinstance(error, dict) else {}
+    # Redacted again: an older version may have stored it.
+    text = redact(str(told.get("message", "")))[:_LONGEST_MESSAGE]
+    return ShownError(type=str(told.get("type", job.state.value)), message=text)
+
+
+def of_outcome(job: JobRecord, *, payload: bool = True) -> Outcome:
+    """As a job stands. Without `payload` its result and the traceback of its error are withheld."""
+    return Outcome(
+        id=job.id,
+        state=job.state,
+        ended=job.state.is_terminal,
+        reason=job.reason,
+        result=decoded(job.result) if payload else None,
+        error=error_of(job.error, payload=payload),
+    )

@@ -8,7 +8,7 @@ from ..client.limits import LimitsView
 from ..clock import SECOND
 from ..model.limits import Breaker as BreakerRecord
 from ..model.limits import Bucket, Lane
-from .acting import Changed
+from .bulk import Changed
 from .values import Instant, instant_of
 
 

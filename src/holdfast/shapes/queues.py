@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from ..client.queues import QueueView
-from ..model.grant import Stranded as StrandedRecord
-from ..model.queue import QueueSettings as SettingsRecord
-from ..model.queue import QueueState
+from ..model.queues import QueueSettings as SettingsRecord
+from ..model.queues import QueueState
+from ..model.routing import Stranded as StrandedRecord
 from ..model.stats import LABELS
 from ..model.stats import QueueStats as StatsRecord
-from .acting import Changed
+from .bulk import Changed
 from .values import decoded, seconds_of
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from ..clock import SECOND
-from ..model.schedule import Backfill as BackfillRecord
-from ..model.schedule import Missed, Overlap, RanNow, ScheduleState
-from ..model.schedule import Schedule as ScheduleRecord
-from .acting import Changed
+from ..model.schedules import Backfill as BackfillRecord
+from ..model.schedules import Missed, Overlap, RanNow, ScheduleState
+from ..model.schedules import Schedule as ScheduleRecord
+from .bulk import Changed
 from .values import Instant, Withheld, decoded, instant_of, seconds_of
 
 

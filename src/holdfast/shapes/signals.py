@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..model.signal import Letter as LetterRecord
-from ..model.signal import Pending, Sent
+from ..model.signals import Letter as LetterRecord
+from ..model.signals import Pending, Sent
 from .values import decoded, instant_of
 
 

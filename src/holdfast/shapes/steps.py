@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from ..model.step import Step as StepRecord
+from ..model.steps import Step as StepRecord
 from .values import Withheld, decoded, instant_of
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from ..config import Config, known_settings, origins
-from ..model.capabilities import Capabilities
 from ..model.stats import StoreStats
-from ..opening import redacted
+from ..model.store import Capabilities
+from ..runtime.opening import redacted
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ..model.stream import Frame as FrameRecord
-from ..model.stream import Progress as ProgressRecord
-from ..model.stream import StreamPage
-from ..model.stream import Summary as SummaryRecord
+from ..model.streams import Frame as FrameRecord
+from ..model.streams import Progress as ProgressRecord
+from ..model.streams import StreamPage
+from ..model.streams import Summary as SummaryRecord
 from .values import instant_of
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ..clock import SECOND
 from ..names import check_duration
-from ..tasks import Task as TaskRecord
+from ..tasks.task import Task as TaskRecord
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ..clock import SECOND
-from ..model.large import in_brief, is_reference
+from ..model.values import in_brief, is_reference
 from ..names import MAX_INSTANT, MIN_INSTANT
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ..model.webhook import Delivery as DeliveryRecord
-from ..model.webhook import Endpoint as EndpointRecord
-from ..model.webhook import Sending
+from ..model.webhooks import Delivery as DeliveryRecord
+from ..model.webhooks import Endpoint as EndpointRecord
+from ..model.webhooks import Sending
 from ..rules.webhooks import origin_of
 from .values import Instant, instant_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from ..clock import SECOND
-from ..model.control import Buried as BuriedRecord
+from ..model.actions import Buried as BuriedRecord
 from ..model.stats import Vitals
 from ..model.stats import WorkerStats as StatsRecord
-from ..model.worker import Worker as WorkerRecord
-from .acting import Changed
+from ..model.workers import Worker as WorkerRecord
+from .bulk import Changed
 from .values import Instant, instant_of
 
 

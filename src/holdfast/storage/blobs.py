@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from ..model.artifact import PART
-from .ops import blobs as ops
+from ..model.artifacts import PART
+from .ops.artifacts import blobs as ops
 from .port import Op, Store
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Final
 from ..clock import SYSTEM_CLOCK
 from ..errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
 
-logger: Final = logging.getLogger("holdfast.engine")
+logger: Final = logging.getLogger("holdfast.worker")
 
 _OF_THE_STORE: Final = (StorageUnavailable, OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly)
 # A connection that broke in the outage may fail only now; that begins no new one.

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from ..errors import HoldfastError, StorageError
 from ..model.stats import OPERATION_BOUNDS, OperationStats
-from ..rules.numbers import quantile
+from ..rules.stats import quantile
 from .forking import renew_after_fork
 from .port import ListOp, Op
 

@@ -12,9 +12,9 @@ from ..durable.shared import SharedCalls
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..context import JobInfo, Stop
-    from ..model.stream import Draft, Progress, Summary
+    from ..model.streams import Draft, Progress, Summary
     from ..storage.port import Op
+    from ..tasks.context import JobInfo, Stop
     from .inline import InlineOutlet
     from .outlet import Outlet
 

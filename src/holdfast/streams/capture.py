@@ -15,9 +15,9 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
-from ..context import JobInfo, Stop
-from ..model.stream import FRAME_LIMIT, Draft
+from ..model.streams import FRAME_LIMIT, Draft
 from ..rules.redaction import redact
+from ..tasks.context import JobInfo, Stop
 from .calls import outlet_of
 from .outlet import Outlet
 

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..context import JobInfo, Stop
 from ..errors import HoldfastError
-from ..model.stream import Appended, Batch
+from ..model.streams import Appended, Batch
 from ..storage.forking import renew_after_fork
 from ..storage.ops import streams
 from ..storage.port import Op, Store
+from ..tasks.context import JobInfo, Stop
 from .outlet import Outlet
 
 logger: Final = logging.getLogger("holdfast.streams")

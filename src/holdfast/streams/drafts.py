@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .. import codec
 from ..errors import FrameTooLarge, InvalidArguments, InvalidInput, PayloadTooLarge
-from ..model.stream import FRAME_LIMIT, MESSAGE_LIMIT, SUPERSEDED, TRIMMED, Draft, Encoding, Progress
+from ..model.streams import FRAME_LIMIT, MESSAGE_LIMIT, SUPERSEDED, TRIMMED, Draft, Encoding, Progress
 from ..names import check_name
+from ..values import codec
 
 _RESERVED: Final = frozenset({SUPERSEDED, TRIMMED})
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..clock import SYSTEM_CLOCK
-from ..context import JobInfo
-from ..model.stream import END, Cursor, Draft, Frame, Progress, Stretch, Summary
-from ..rules.streaming import merged
+from ..model.streams import END, Cursor, Draft, Frame, Progress, Stretch, Summary
+from ..rules.streams import merged
 from ..storage.ops.streams import decoded
+from ..tasks.context import JobInfo
 from .drafts import patch_of
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
-from ..context import JobInfo, Stop
 from ..errors import HoldfastError, LeaseLost, NotFound, StreamFull
 from ..ids import token
-from ..model.stream import MAX_FRAMES, Appended, Batch, Draft, Progress
+from ..model.streams import MAX_FRAMES, Appended, Batch, Draft, Progress
+from ..tasks.context import JobInfo, Stop
 
 if TYPE_CHECKING:
     from .capture import Sink

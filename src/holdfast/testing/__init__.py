@@ -15,9 +15,9 @@ from .enqueued import assert_enqueued
 if TYPE_CHECKING:
     from ..app import App
     from ..clock import Clock
-    from ..draining import Drained
-    from ..exploring import Explored
-    from ..tasks import JobRequest
+    from ..runtime.draining import Drained
+    from ..tasks.task import JobRequest
+    from .exploring import Explored
 
 __all__ = ["adrain", "aexplore", "assert_enqueued", "drain", "explore", "inline", "isolated"]
 
@@ -83,7 +83,7 @@ def explore(
     result of each job, or in what `outcome(app)` returns; and no step may run that was recorded. AssertionError
     otherwise. `on_idle(app)` is called when jobs wait for something that time does not bring, to send a signal.
     """
-    from ..draining import run_blocking
+    from ..runtime.draining import run_blocking
 
     explored = aexplore(app, start, on_idle=on_idle, outcome=outcome)
     return run_blocking(explored, instead="await aexplore(…)")
@@ -97,6 +97,6 @@ async def aexplore(
     outcome: Callable[[App], object] | None = None,
 ) -> Explored:
     """The awaiting twin of `explore`."""
-    from ..exploring import explore
+    from .exploring import explore
 
     return await explore(app, start, on_idle=on_idle, outcome=outcome)

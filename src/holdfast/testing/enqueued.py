@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..model.job import JobRecord
-    from ..tasks import JobRequest, Task
+    from ..model.jobs import JobRecord
+    from ..tasks.task import JobRequest, Task
 
 _MOST_LISTED: Final = 20
 
@@ -54,7 +54,7 @@ def _matches(job: JobRecord, wanted: Task[..., Any] | JobRequest[Any], queue: st
 
 
 def _asked(wanted: Task[..., Any] | JobRequest[Any]) -> tuple[str, str | None]:
-    from ..tasks import JobRequest
+    from ..tasks.task import JobRequest
 
     return (wanted.task.name, wanted.payload) if isinstance(wanted, JobRequest) else (wanted.name, None)
 

@@ -3,7 +3,7 @@
 Also what `app.webhooks` answers with about those that are sent from here: endpoints, deliveries and their tries.
 """
 
-from ..model.webhook import Delivery, Endpoint, Sending
+from ..model.webhooks import Delivery, Endpoint, Sending
 from .message import Message, sign, verify
 from .receiving import Receiver, receiver
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ..codec import decode
 from ..errors import InvalidInput, InvalidSignature
 from ..rules import signing
 from ..rules.signing import is_signed, is_timely, key_of
+from ..values.codec import decode
 
 Headers: TypeAlias = "Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]"
 # A full stop in an id could be read as the one that ends it: the same signature would fit another message.

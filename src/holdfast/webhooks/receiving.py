@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..names import check_duration, check_name
 from ..rules.signing import TOLERANCE
-from ..tasks import JobRequest, Task
+from ..tasks.task import JobRequest, Task
 from .message import Message, check_secrets, verify
 
 if TYPE_CHECKING:

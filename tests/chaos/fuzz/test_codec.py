@@ -14,9 +14,9 @@ import pydantic
 import pytest
 
 from holdfast import JobFilter
-from holdfast.codec import MAX_DEPTH, PAYLOAD_LIMIT, decode, encode
 from holdfast.errors import InvalidArguments, PayloadTooLarge, Undecodable
-from holdfast.signature import Signature
+from holdfast.tasks.signature import Signature
+from holdfast.values.codec import MAX_DEPTH, PAYLOAD_LIMIT, decode, encode
 from tests.chaos.dials import Figure, scaled
 
 from .dice import dice, text, value

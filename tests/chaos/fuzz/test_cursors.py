@@ -13,8 +13,8 @@ import pytest
 
 import holdfast
 from holdfast.errors import CursorExpired, InvalidCursor
-from holdfast.model.event import Cursor as EventCursor
-from holdfast.model.stream import Cursor as StreamCursor
+from holdfast.model.events import Cursor as EventCursor
+from holdfast.model.streams import Cursor as StreamCursor
 from holdfast.rules import base64url
 from holdfast.shapes.pages import cursor_at, place_at
 from tests.chaos.dials import Figure, scaled

@@ -13,9 +13,9 @@ import pytest
 
 import holdfast
 from holdfast.client import access as access_client
-from holdfast.rules import access, signing, tokens
+from holdfast.rules import access, signals, signing
 from holdfast.storage.ops import access as access_ops
-from holdfast.storage.ops import waitpoints
+from holdfast.storage.ops.signals import waitpoints
 from holdfast.web.guard import identify
 from holdfast.web.guard.hosts import check_host
 from holdfast.web.guard.origins import check_origin
@@ -28,7 +28,7 @@ from tests.web.web_kit import Site
 from .dice import TEXTS, dice, tampered
 
 SECRET_WORDS = ("mac", "secret", "digest", "signature", "token", "expected")
-COMPARED = (tokens, signing, access, access_client, access_ops, waitpoints, message, identify)
+COMPARED = (signals, signing, access, access_client, access_ops, waitpoints, message, identify)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 import holdfast
 from holdfast import JobFilter
 from holdfast.errors import InvalidInput
-from holdfast.model.job import JobRecord, JobState
+from holdfast.model.jobs import JobRecord, JobState
 from holdfast.web.search.finding import find, find_ids
 from holdfast.web.search.meaning import filter_of, matches
 from holdfast.web.search.query import parse

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from holdfast import JobFilter
 from holdfast.errors import Undecodable
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 from tests.chaos.dials import Figure, scaled
 
 from .dice import dice

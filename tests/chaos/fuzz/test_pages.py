@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 import holdfast
-from holdfast.storage.ops import errors
+from holdfast.storage.ops.stats import errors
 from tests.browser.hostile import NAMES, TEXTS, fill, hostile_app, queue_of
 from tests.browser.places import PLACES
 from tests.chaos.dials import Figure, scaled

@@ -14,11 +14,11 @@ import pytest
 
 import holdfast
 from holdfast.config import Config, known_settings, load
-from holdfast.engine.settings import WorkerSettings
 from holdfast.errors import ConfigError, HoldfastError, InvalidAmount, InvalidInput
 from holdfast.names import MAX_INSTANT, check_duration, check_rate, check_timeout
-from holdfast.rules.amounts import check_amount
+from holdfast.rules.budgets import check_amount
 from holdfast.rules.durations import check_span
+from holdfast.worker.settings import WorkerSettings
 from tests.chaos.dials import Figure, scaled
 
 from .dice import TEXTS, dice, number, text

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import BadHandle, InvalidInput, InvalidSignature, InvalidToken
-from holdfast.rules import access, base64url, handles, signing, tokens
+from holdfast.rules import access, base64url, remote, signals, signing
 from holdfast.webhooks import sign, verify
 from tests.chaos.dials import Figure, scaled
 
@@ -21,9 +21,9 @@ from .pair import Pair
 FEW = 40
 MANY = 700
 KEYS = {"k1": b"\x01" * 32, "k2": b"\x02" * 32}
-CLAIMS = tokens.Claims("acme", "01job", 0, "approve", 2**50, "01point", True)
-ORIGINS = (handles.Origin("sqlite", "a" * 32, b"\x07" * 32), handles.Origin("postgres", "b" * 32, b"\x08" * 32))
-LEASE = handles.Lease("01job", 7, "worker", 0, 1)
+CLAIMS = signals.Claims("acme", "01job", 0, "approve", 2**50, "01point", True)
+ORIGINS = (remote.Origin("sqlite", "a" * 32, b"\x07" * 32), remote.Origin("postgres", "b" * 32, b"\x08" * 32))
+LEASE = remote.Lease("01job", 7, "worker", 0, 1)
 SECRET, OTHER = signing.new_secret(b"\x05" * 32), signing.new_secret(b"\x06" * 32)
 BODY = b'{"type":"invoice.paid"}'
 NOW = 1_700_000_000
@@ -49,7 +49,7 @@ def tamper_all(rounds: int) -> int:
 
 def signals_refused(rng: random.Random) -> int:
     """Of a token of a signal, nothing may differ: not its key, its claims, nor how it is spelled."""
-    good, others = tokens.sign(KEYS["k1"], "k1", CLAIMS), _other_tokens()
+    good, others = signals.sign(KEYS["k1"], "k1", CLAIMS), _other_tokens()
     assert _is_taken(good)
     wrong = [*tampered(rng, good, others), *_forged(rng, good)]
     for token in wrong:
@@ -59,12 +59,12 @@ def signals_refused(rng: random.Random) -> int:
 
 def handles_refused(rng: random.Random) -> int:
     """A handle is of this store and as it was, or it is BadHandle."""
-    good = handles.write(ORIGINS[0], LEASE)
-    others = tuple(handles.write(origin, replace_lease(rng)) for origin in ORIGINS)
+    good = remote.write(ORIGINS[0], LEASE)
+    others = tuple(remote.write(origin, replace_lease(rng)) for origin in ORIGINS)
     wrong = [one for one in tampered(rng, good, others) if one not in (good, *others)]
     for handle in (*wrong, others[1]):
         with pytest.raises(BadHandle):
-            handles.read(ORIGINS[0], handle)
+            remote.read(ORIGINS[0], handle)
     return len(wrong) + 1
 
 
@@ -106,7 +106,7 @@ def secrets_differ(rng: random.Random) -> int:
 def test_keys_and_secrets_of_the_wrong_form_are_refused() -> None:
     rng = dice("keys")
     for _ in range(300):
-        for check in (tokens.check_secret, tokens.check_kid, signing.key_of):
+        for check in (signals.check_secret, signals.check_kid, signing.key_of):
             with suppress(InvalidInput):
                 check(rng.choice(list(tampered(rng, rng.choice((SECRET, "ab" * 32, "k1"))))))
 
@@ -168,8 +168,8 @@ def _unlike(rng: random.Random, good: str, *others: str) -> Iterator[str]:
 
 
 def _is_taken(token: str) -> bool:
-    parsed = tokens.parse(token)
-    return tokens.is_signed(parsed, KEYS.get(parsed.kid))
+    parsed = signals.parse(token)
+    return signals.is_signed(parsed, KEYS.get(parsed.kid))
 
 
 def _other_tokens() -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _other_tokens() -> tuple[str, ...]:
         {"once": False},
     )  # fmt: skip
     claims = [msgspec.structs.replace(CLAIMS, **change) for change in changed]
-    return (*(tokens.sign(KEYS["k1"], "k1", one) for one in claims), tokens.sign(KEYS["k2"], "k2", CLAIMS))
+    return (*(signals.sign(KEYS["k1"], "k1", one) for one in claims), signals.sign(KEYS["k2"], "k2", CLAIMS))
 
 
 def _forged(rng: random.Random, good: str) -> list[str]:
@@ -188,7 +188,8 @@ def _forged(rng: random.Random, good: str) -> list[str]:
     stranger = rng.randbytes(32)
     header = base64url.encode(b'{"alg":"none"}')
     return [
-        tokens.sign(stranger, "k1", CLAIMS), tokens.sign(stranger, "k9", CLAIMS), tokens.sign(KEYS["k2"], "k1", CLAIMS),
+        signals.sign(stranger, "k1", CLAIMS),
+        signals.sign(stranger, "k9", CLAIMS), signals.sign(KEYS["k2"], "k1", CLAIMS),
         f"v1.k2.{claims}.{mac}", f"v2.{kid}.{claims}.{mac}", f"v1.{kid}.{claims}.", f"{header}.{kid}.{claims}.{mac}",
         f"v1.{kid}.{claims}.{base64url.encode(bytes(32))}", f"v1.{kid}.{base64url.encode(rng.randbytes(40))}.{mac}",
         f"v1.{kid}.{base64url.encode(b'[]')}.{mac}", f"v1..{claims}.{mac}", f"v1.{kid}.{claims}.{mac}.{mac}", "....",
@@ -197,7 +198,7 @@ def _forged(rng: random.Random, good: str) -> list[str]:
     ]  # fmt: skip
 
 
-def replace_lease(rng: random.Random) -> handles.Lease:
+def replace_lease(rng: random.Random) -> remote.Lease:
     changes = rng.choice(({"job_id": "02job"}, {"epoch": 8}, {"worker": "other"}, {"generation": 1}, {"attempt": 2}))
     return msgspec.structs.replace(LEASE, **changes)
 

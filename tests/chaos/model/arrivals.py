@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 
 from holdfast.errors import DuplicateJob, IdTaken, QueueClosed
-from holdfast.model.job import Enqueued, JobSpec
+from holdfast.model.jobs import Enqueued, JobSpec
 from holdfast.model.limits import JobLimits
 from holdfast.rules.lifecycle import Event
 

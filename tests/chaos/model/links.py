@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import IllegalMove, JobEnded, SignalConflict
-from holdfast.model.flow import FlowSpec
-from holdfast.model.wait import Wait
+from holdfast.model.flows import FlowSpec
+from holdfast.model.signals import Wait
 from holdfast.rules.lifecycle import Event
 
 from .state import Edge, Flow, Job, Model, S, Waiting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import InvalidInput, LeaseLost
-from holdfast.model.outcome import Done, Failed, Finish, Lost, Outcome, Parked, Recorded, Retry, Suspended, Verdict
-from holdfast.model.worker import Owned
+from holdfast.model.outcomes import Done, Failed, Finish, Lost, Outcome, Parked, Recorded, Retry, Suspended, Verdict
+from holdfast.model.workers import Owned
 from holdfast.rules.lifecycle import Event as Happens
 from holdfast.rules.lifecycle import after_loss, event_of
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import NotFound
-from holdfast.model.flow import Join
-from holdfast.model.job import JobState
+from holdfast.model.flows import Join
+from holdfast.model.jobs import JobState
 from holdfast.rules.lifecycle import MOVES, Event
 
 from .purse import Purse

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.ids import ids
 from holdfast.model.answers import CancelResult
-from holdfast.model.job import JobState
+from holdfast.model.jobs import JobState
 
 from .tasks import PLANS, QUEUES, note
 

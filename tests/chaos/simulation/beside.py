@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast.engine.heartbeat import Heartbeat
-from holdfast.engine.timekeeper import Timekeeper
+from holdfast.worker.lease import Heartbeat
+from holdfast.worker.running.deadlines import Timekeeper
 
 from .loop import LANE
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import SECOND
-from holdfast.engine.worker import Worker
+from holdfast.worker.worker import Worker
 
 from .beside import LaneHeartbeat, LaneTimekeeper
 from .shore import Shore

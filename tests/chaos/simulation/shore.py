@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from holdfast.storage.ears import Ears
+from holdfast.storage.listeners import Ears
 from holdfast.storage.outage import Outage
 from holdfast.storage.port import ListOp, Op, Tx
 

@@ -13,11 +13,12 @@ from functools import cache
 from random import Random
 
 from holdfast.clock import SECOND
-from holdfast.engine.settings import WorkerSettings
 from holdfast.ids import ids
-from holdfast.storage.ops import insight, verifying
+from holdfast.storage.ops import verifying
+from holdfast.storage.ops.jobs import queries
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
+from holdfast.worker.settings import WorkerSettings
 from tests.chaos.check import require
 from tests.chaos.facts import Facts, rows, shape_of
 from tests.chaos.ledger import Line
@@ -237,7 +238,7 @@ async def _count_unfinished(tx: Tx) -> int:
 
 
 async def _gather(tx: Tx) -> tuple[object, ...]:
-    return await rows(tx, await _shape(tx)), await insight.clock(tx), tuple(await verifying.verify(tx, ()))
+    return await rows(tx, await _shape(tx)), await queries.clock(tx), tuple(await verifying.verify(tx, ()))
 
 
 _known_shape: list[object] = []

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from holdfast.engine.parent import die_with_parent
+from holdfast.worker.processes.parent import die_with_parent
 
 _LATE = 0.05
 

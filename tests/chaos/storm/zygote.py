@@ -18,10 +18,10 @@ from typing import Any
 import holdfast
 import holdfast.storage.postgres
 import holdfast.storage.sqlite
-from holdfast.engine import introduce
-from holdfast.engine.parent import die_with_parent
-from holdfast.engine.settings import WorkerSettings
-from holdfast.running import run_worker
+from holdfast.runtime.running import run_worker
+from holdfast.worker import registration
+from holdfast.worker.processes.parent import die_with_parent
+from holdfast.worker.settings import WorkerSettings
 from tests.chaos.storm.producer import Producer
 
 
@@ -99,7 +99,7 @@ def become_a_child(parent: int, log: str) -> None:
 def live(app: holdfast.App, order: dict[str, Any]) -> int:
     if not order.get("known", True):
         # As on another machine: nobody can see that its process is gone, only its lease tells.
-        introduce.process_key = lambda: ""
+        registration.process_key = lambda: ""
     with app.use(order["store"]):
         if order["do"] == "produce":
             Producer(app, order["seed"]).run(order["jobs"])

@@ -13,12 +13,12 @@ LINKS = (
         "Two parents that end at the same moment each see the other unfinished, and the child waits for ever.",
         (
             Edit(
-                "storage/ops/hops.py",
+                "storage/ops/flows/dependency_resolution.py",
                 "    settled, over = await count(tx, marked)\n",
                 "    settled, over = await _look_again(tx, marked)\n",
             ),
             Edit(
-                "storage/ops/hops.py",
+                "storage/ops/flows/dependency_resolution.py",
                 "async def _go_on(",
                 "async def _look_again(tx, marked):\n"
                 "    from .edges import Counted\n"
@@ -52,7 +52,7 @@ LINKS = (
     Mutant(
         "a child that starts one parent early",
         "A job runs before all that it depends on has ended.",
-        (Edit("storage/ops/edges.py", "return self.awaits <= 0", "return self.awaits <= 1"),),
+        (Edit("storage/ops/flows/edges.py", "return self.awaits <= 0", "return self.awaits <= 1"),),
         (DICE,),
     ),
     Mutant(
@@ -60,7 +60,7 @@ LINKS = (
         "A job whose dependency has failed stays blocked for ever, and its flow with it.",
         (
             Edit(
-                "storage/ops/edges.py",
+                "storage/ops/flows/edges.py",
                 "return self.awaits > 0 and self.spare < 0",
                 "return self.awaits > 0 and self.spare < -9",
             ),
@@ -70,7 +70,7 @@ LINKS = (
     Mutant(
         "a signal for a job that has ended",
         "It is accepted, and nobody will ever read it.",
-        (Edit("storage/ops/signals.py", "if JobState(state) in TERMINAL:", "if JobState(state) in ():"),),
+        (Edit("storage/ops/signals/signals.py", "if JobState(state) in TERMINAL:", "if JobState(state) in ():"),),
         (DICE,),
     ),
     Mutant(
@@ -78,7 +78,9 @@ LINKS = (
         "A signal that came before the wait began is not seen, and the job sleeps for ever.",
         (
             Edit(
-                "storage/ops/suspension.py", "    mail = await unread(tx, waits)\n", "    mail = await unread(tx, ())\n"
+                "storage/ops/signals/suspension.py",
+                "    mail = await unread(tx, waits)\n",
+                "    mail = await unread(tx, ())\n",
             ),
         ),
         (orders("a waiter and a signal"),),
@@ -100,11 +102,15 @@ LINKS = (
         "A sender that repeats itself after a lost reply has approved twice.",
         (
             Edit(
-                "storage/ops/signals.py",
+                "storage/ops/signals/signals.py",
                 "if signal.key is not None and (earlier :=",
                 'if signal.key == "" and (earlier :=',
             ),
-            Edit("storage/ops/signals.py", "idem_key=signal.key, most=MAX_SIGNALS", "idem_key=None, most=MAX_SIGNALS"),
+            Edit(
+                "storage/ops/signals/signals.py",
+                "idem_key=signal.key, most=MAX_SIGNALS",
+                "idem_key=None, most=MAX_SIGNALS",
+            ),
         ),
         (DICE,),
     ),
@@ -184,7 +190,7 @@ LINKS = (
         "Each process names the tick by when it looked, and each makes its job.",
         (
             Edit(
-                "rules/ticks.py",
+                "rules/schedules.py",
                 "return Due(tuple(wanted), found[-1], next_tick(timing, found[-1])",
                 "return Due(tuple(now for _ in wanted), now, next_tick(timing, now)",
             ),
@@ -196,7 +202,7 @@ LINKS = (
         "One busy moment of the database, and the schedule never fires again.",
         (
             Edit(
-                "storage/ops/firing.py",
+                "storage/ops/schedules/firing.py",
                 "    return await _make_jobs(tx, schedule, due, now) if won else Firing()",
                 "    try:\n        return await _make_jobs(tx, schedule, due, now) if won else Firing()\n"
                 "    except Exception as wrong:\n        return await _break(tx, schedule, str(wrong))",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Edit, Mutant
 from .suites import FEW_CLUSTERS, broken, conforms
 
-_ENGINE, _STORAGE, _UNIT = "tests/engine", "tests/storage", "tests/unit"
+_ENGINE, _STORAGE, _UNIT = "tests/worker", "tests/storage", "tests/unit"
 
 MACHINERY = (
     # Nobody is answered before the batch is over here: the harm is the same where the error of its commit is not told.
@@ -59,7 +59,7 @@ MACHINERY = (
         "Whoever dies later is rescued by nobody.",
         (
             Edit(
-                "engine/rescuer.py",
+                "worker/maintenance/rescuer.py",
                 "        failure: Exception | None = None\n",
                 "        failure: Exception | None = None\n"
                 '        if self.__dict__.setdefault("done", False):\n            return\n        self.done = True\n',
@@ -75,7 +75,7 @@ MACHINERY = (
         "One worker that cannot be rescued hides all those after it.",
         (
             Edit(
-                "engine/rescuer.py",
+                "worker/maintenance/rescuer.py",
                 "                failure = error\n",
                 "                failure = error\n                break\n",
             ),
@@ -87,7 +87,7 @@ MACHINERY = (
         "The database is away for a second, and the loop is gone until the next start.",
         (
             Edit(
-                "engine/service.py",
+                "worker/maintenance/service.py",
                 "            self.failures += 1\n",
                 "            self.failures += 1\n            self._stopping = True\n",
             ),
@@ -99,7 +99,7 @@ MACHINERY = (
         "When the database comes back, every lease has run out, and each worker takes the others' jobs.",
         (
             Edit(
-                "engine/rescuer.py",
+                "worker/maintenance/rescuer.py",
                 "(worker.is_expired and self._pulse.steady_for >= worker.lease / SECOND)",
                 "worker.is_expired",
             ),
@@ -111,12 +111,12 @@ MACHINERY = (
         "A second one on the host shares the first one's row, and its end takes the first one's jobs.",
         (
             Edit(
-                "engine/worker.py",
+                "worker/worker.py",
                 "self.id = identity or token()",
                 "self.id = identity or __import__('socket').gethostname()",
             ),
             Edit(
-                "engine/worker.py",
+                "worker/worker.py",
                 "self.id = self.floor.id = token()",
                 "self.id = self.floor.id = __import__('socket').gethostname()",
             ),

@@ -127,7 +127,7 @@ OWNERS = (
         "A job that kills its process takes one worker down after the other, with all that runs there.",
         (
             Edit(
-                "engine/executor.py",
+                "worker/running/executor.py",
                 " or (bool(run.job.suspect) and is_importable(run.task))",
                 "",
             ),
@@ -154,7 +154,7 @@ OWNERS = (
         "A cancel that is answered while a child process starts comes too late: the handler has its effects.",
         (
             Edit(
-                "engine/executor.py",
+                "worker/running/executor.py",
                 "run.stop.request(reason)\n        return run.stop.reason is None",
                 "pass\n        return True",
             ),

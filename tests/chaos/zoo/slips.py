@@ -16,22 +16,25 @@ _TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _IN_MEMORY = ("-k", "not postgres and not file")
 
 KILLERS: dict[str, tuple[str, ...]] = {
-    "admission": (
+    "limits": (
         "tests/conformance/test_limits.py",
         "tests/conformance/test_breakers.py",
-        "tests/engine/test_worker_limits.py",
+        "tests/worker/test_worker_limits.py",
         *_IN_MEMORY,
     ),
-    "breaker": ("tests/conformance/test_breakers.py", *_IN_MEMORY),
-    "budget": ("tests/conformance/test_budgets.py", *_IN_MEMORY),
-    "graph": ("tests/unit/test_graph.py",),
+    "budgets": ("tests/conformance/test_budgets.py", *_IN_MEMORY),
+    "flows": ("tests/unit/test_graph.py",),
     "lifecycle": ("tests/conformance/test_leases.py", "tests/conformance/test_transitions.py", DICE, *_IN_MEMORY),
-    "replay": ("tests/unit/test_replay_rules.py",),
-    "retention": ("tests/conformance/test_retention.py", "tests/engine/test_pruner.py", *_IN_MEMORY),
+    "steps": ("tests/unit/test_replay_rules.py",),
+    "retention": ("tests/conformance/test_retention.py", "tests/worker/test_pruner.py", *_IN_MEMORY),
     "retry": ("tests/unit/test_retry_rules.py",),
-    "ticks": ("tests/unit/test_ticks.py",),
-    "tokens": ("tests/unit/test_tokens.py",),
-    "waiting": ("tests/unit/test_waiting.py", "tests/conformance/test_suspension.py", *_IN_MEMORY),
+    "schedules": ("tests/unit/test_ticks.py",),
+    "signals": (
+        "tests/unit/test_tokens.py",
+        "tests/unit/test_waiting.py",
+        "tests/conformance/test_suspension.py",
+        *_IN_MEMORY,
+    ),
 }
 """Modules of rules, and the tests of each."""
 

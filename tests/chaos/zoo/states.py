@@ -200,7 +200,7 @@ STATES = (
         "Each crash leaves its lane one smaller, until nothing of it runs any more.",
         (
             Edit(
-                "storage/ops/finishing.py",
+                "storage/ops/jobs/finishing.py",
                 "    await release(tx, [row[-1] for row in rows if row])\n    return rows",
                 "    return rows",
             ),
@@ -212,7 +212,7 @@ STATES = (
         "Each crash leaves the budget one reservation smaller.",
         (
             Edit(
-                "storage/ops/reserving.py",
+                "storage/ops/budgets/reservations.py",
                 "    return await forget_runs(tx, ids) if ids else set()",
                 "    return set()",
             ),
@@ -233,7 +233,7 @@ STATES = (
     Mutant(
         "a budget that counts only what is spent",
         "Runs side by side each set the last of it aside.",
-        (Edit("rules/budget.py", "return limit - self.spent - self.reserved", "return limit - self.spent"),),
+        (Edit("rules/budgets.py", "return limit - self.spent - self.reserved", "return limit - self.spent"),),
         (DICE,),
     ),
 )

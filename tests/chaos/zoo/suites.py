@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _CHAOS = "tests/chaos"
 _CONFORMANCE = "tests/conformance"
-_ENGINE = "tests/engine"
+_ENGINE = "tests/worker"
 
 DICE = f"{_CHAOS}/test_model.py::test_dice_find_nothing_that_the_model_does_not_say[memory-60]"
 FEW_CLUSTERS = f"{_CHAOS}/simulation/test_simulation.py::test_every_promise_holds_in_a_few_simulated_clusters"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, assert_type
 
 import holdfast
-from holdfast.model.job import JobRecord
-from holdfast.model.queue import QueueSettings
-from holdfast.model.schedule import Schedule
+from holdfast.model.jobs import JobRecord
+from holdfast.model.queues import QueueSettings
+from holdfast.model.schedules import Schedule
 
 app = holdfast.App(":memory:")
 

@@ -4,8 +4,8 @@ The operation runs once, under a savepoint, and is neither retried nor merged; t
 imported that the caller has not loaded.
 """
 
+from .borrowed import sqlite_connection_of
 from .kinds import kind_of
-from .lent import sqlite_connection_of
 from .within import Host, arun_within, run_within
 
 __all__ = ["Host", "arun_within", "kind_of", "run_within", "sqlite_connection_of"]

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from ...clock import Clock
 from ..lists import copied, in_order, named, parameters
 from ..port import Op, Params, Row, Value
-from ..postgres.bell import CHANNEL
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
 from ..postgres.place import SELECT_PLACE, LentPlaces, Place
 from ..postgres.runner import reading
+from ..postgres.wakeups import CHANNEL
 from ..statements import Statement
-from .lent import Lasting, not_in_transaction
+from .borrowed import Lasting, not_in_transaction
 
 T = TypeVar("T")
 

@@ -12,15 +12,15 @@ from psycopg.types.numeric import Int8Dumper
 
 from ...clock import Clock
 from ..port import Op, Row, Value
-from ..postgres.bell import CHANNEL
 from ..postgres.failures import translate
 from ..postgres.notify import payloads
 from ..postgres.place import SELECT_PLACE, LentPlaces, Place
 from ..postgres.runner import reading
 from ..postgres.tx import PgAsyncTx, PgTx
+from ..postgres.wakeups import CHANNEL
 from ..statements import Statement
 from ..step import step
-from .lent import Lasting, not_in_transaction
+from .borrowed import Lasting, not_in_transaction
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op
+from .borrowed import Lent, aunwrap, begin_if_only_promised, unwrap
 from .kinds import AWAITING, Kind, full_name, kind_of
-from .lent import Lent, aunwrap, begin_if_only_promised, unwrap
 
 if TYPE_CHECKING:
     from ..postgres.place import LentPlaces

@@ -16,7 +16,7 @@ from ...rules.access import ABSOLUTE, IDLE, NOTED_EVERY, is_noteworthy, is_open,
 from ..port import Row, Tx
 from ..statements import sql
 from .audit import audit
-from .retention import BATCH
+from .jobs.retention import BATCH
 
 
 async def create(

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ...model.event import Chunk, Page
-from ...model.job import Claimed
-from ...model.outcome import Finish
+from ...model.events import Chunk, Page
+from ...model.jobs import Claimed
+from ...model.outcomes import Finish
 from ...rules.webhooks import asks_for_all, asks_for_ends
 from ..port import Row, Tx
 from ..statements import sql

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from ...errors import Corruption
-from ...model.queue import QueueSettings, QueueState
+from ...model.queues import QueueSettings, QueueState
 from ..port import Row, Tx, Value
 from ..statements import sql
 from .audit import audit

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...errors import LeaseLost, NotFound, QueueClosed
-from ...model.job import Enqueued, JobSpec
-from ...model.large import is_reference
-from ...model.step import Journal, Step
-from ...rules.replay import find_cut
+from ...model.jobs import Enqueued, JobSpec
+from ...model.steps import Journal, Step
+from ...model.values import is_reference
+from ...rules.steps import find_cut
 from ..port import Row, Tx
 from ..statements import sql
-from . import enqueue as enqueuing
-from . import grants, values
-from .insight import get_job
+from .jobs import enqueue as enqueuing
+from .jobs import values
+from .jobs.queries import get_job
+from .routing import grants
 
 
 async def read_journal(tx: Tx, job_id: str) -> Journal:

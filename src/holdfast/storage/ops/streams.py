@@ -8,26 +8,14 @@ from typing import Any
 
 import msgspec
 
-from ...codec import encode
 from ...errors import Corruption, HoldfastError, LeaseLost, NotFound
-from ...model.stream import (
-    END,
-    SUPERSEDED,
-    Appended,
-    Batch,
-    Cursor,
-    Draft,
-    Frame,
-    Head,
-    Progress,
-    Stretch,
-    Summary,
-)
-from ...rules.streaming import fitting, kept, measure, merged
+from ...model.streams import END, SUPERSEDED, Appended, Batch, Cursor, Draft, Frame, Head, Progress, Stretch, Summary
+from ...rules.streams import fitting, kept, measure, merged
+from ...values.codec import encode
 from ..port import Params, Row, Tx
 from ..statements import sql
 from . import events
-from .insight import get_job
+from .jobs.queries import get_job
 
 
 async def append(tx: Tx, batches: Sequence[Batch]) -> list[Appended | HoldfastError]:

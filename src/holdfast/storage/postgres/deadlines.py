@@ -18,7 +18,7 @@ from typing import Final
 import psycopg
 
 from ...errors import StorageUnavailable
-from ..hire import hire
+from ..daemons import hire
 from .connect import Connection
 
 _TICK: Final = 0.2

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from ...errors import StorageError, StorageUnavailable
-from ..hire import hire
+from ..daemons import hire
 from .connect import Address, Connection
 from .deadlines import Deadlines
 

@@ -18,7 +18,7 @@ from ...errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly,
 from ..lists import Answers, merged, split
 from ..port import ListOp, Op
 from ..waiter import own_copy
-from .lines import Lines, Waiting
+from .wait_queue import Lines, Waiting
 
 # A waiter looks for itself this often, in case the thread that should have seen to it was interrupted.
 _RECHECK: Final = 0.05

@@ -17,7 +17,7 @@ from typing import Final
 import psycopg
 
 from ...errors import StorageError, StorageUnavailable
-from ..hire import hire
+from ..daemons import hire
 from .connect import Address, Connection
 from .deadlines import Deadlines
 

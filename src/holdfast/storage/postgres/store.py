@@ -22,15 +22,15 @@ from ..outage import Outage
 from ..port import ListOp, Op, Value
 from ..timing import Timings, atimed, timed
 from . import migrations
-from .bell import PgBell
+from .blocking_threads import Hands
 from .connect import Connection, address
 from .deadlines import Deadlines
 from .describe import describe
-from .hands import Hands
 from .merge import AsyncMerger, Merger
 from .place import PLACE, LentPlaces
 from .pool import Pool, closed_error
 from .runner import READ, WRITE, Bounds, Done, Runner
+from .wakeups import PgBell
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -1,6 +1,6 @@
 """SQLite: one file on one host, any number of processes."""
 
-from .lent import Connection
+from .borrowed import Connection
 from .store import SqliteStore
 
 __all__ = ["Connection", "SqliteStore"]

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from ...errors import StorageUnavailable
-from ..hire import hire
+from ..daemons import hire
 from .connect import patiently
 from .failures import is_busy
 

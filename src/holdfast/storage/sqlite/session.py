@@ -14,13 +14,13 @@ from ...errors import SchemaMismatch
 from .. import migrate
 from ..forking import park
 from . import schema
-from .ballast import Ballast
 from .checkpoint import Checkpointer
 from .connect import PATIENCE, open_reader, open_writer
 from .failures import translated
 from .files import files_of
 from .location import Location, inspect
 from .readers import Readers
+from .reserve_file import Ballast
 from .writer import Writer
 
 

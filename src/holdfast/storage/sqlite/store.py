@@ -21,24 +21,24 @@ from ...clock import SYSTEM_CLOCK, Clock
 from ...errors import StorageBusy, StorageUnavailable
 from .. import migrate
 from ..blobs import Blobs, TableBlobs
-from ..combine import Combiner
 from ..foreign import Host, arun_within, run_within
 from ..forking import leave_before_fork, renew_after_fork
+from ..group_commit import Combiner
 from ..outage import Outage
 from ..port import ListOp, Op, Value
 from ..timing import Timings, atimed, timed
 from ..waiter import Waiter, own_copy
 from . import schema
-from .bell import SqliteBell
+from .borrowed import Connection, Lent
 from .connect import PATIENCE
 from .describe import describe
 from .failures import translated
 from .files import files_of
 from .holder import caller_holds_lock
-from .lent import Connection, Lent
 from .location import inspect, locate
 from .notices import LENT, Notices
 from .session import Session, Settings
+from .wakeups import SqliteBell
 from .watch import Watch
 from .work import SUSPICIOUS, Contended, Work, give_up, held_too_long, list_work, self_locked, time_left
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...errors import StorageUnavailable
+from ..daemons import hire
 from ..forking import renew_after_fork
-from ..hire import hire
 from .inotify import FileEvents
 from .notices import Notices
 

@@ -15,10 +15,10 @@ from ..lists import merged, split
 from ..port import Files
 from ..step import step
 from ..waiter import Waiter, own_copy
-from .ballast import Ballast
 from .connect import PATIENCE, patiently
 from .failures import code, is_busy, translate
 from .garbled import as_it_is, is_garbled
+from .reserve_file import Ballast
 from .tx import SqliteTx
 from .work import Work, by_kind, give_up, refuse_all_but_vital
 

@@ -7,8 +7,8 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from ...errors import NotFound
+from ...model.actions import AlreadySatisfied
 from ...model.answers import CancelResult, DeleteResult
-from ...model.control import AlreadySatisfied
 from ...shapes.bulk import Acted
 from ...shapes.jobs import of_job
 from ...shapes.steps import Forked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response, StreamingResponse
 
-from ...model.artifact import Artifact as ArtifactRecord
+from ...model.artifacts import Artifact as ArtifactRecord
 from ...shapes.artifacts import Artifact, of_artifact
 from ...shapes.pages import Page, whole
 from ..wire.call import Call

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.acting import Changed
+from ...shapes.bulk import Changed
 from ...shapes.limits import Breaker, BreakerMoved, of_breaker
 from ...shapes.pages import Page, whole
 from ..wire.call import Call

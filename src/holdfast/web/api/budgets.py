@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 
 from ...client.budgets import Budgets
-from ...shapes.acting import Changed
 from ...shapes.budgets import Budget, BudgetChanged, JobSpent, Spent, of_budget, of_job_spent, of_spent
+from ...shapes.bulk import Changed
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.failures import Refused

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...model.bulk import Action
+from ...model.actions import Action
 from ...shapes.bulk import BulkReport, of_report
 from ..wire.call import Call
 from .acting import group

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from ...app import App
 from ...clock import SYSTEM_CLOCK
 from ...errors import HoldfastError, SchemaMismatch
-from ...inventory import Inventory
 from ...model.outbox import PREFIX
 from ...model.stats import QueueStats, StoreStats, WorkerStats
-from ...opening import free_disk
+from ...runtime.opening import free_disk
+from ...tasks.inventory import Inventory
 
 _TRUSTED: Final = 1.0
 _PATIENCE: Final = 5.0

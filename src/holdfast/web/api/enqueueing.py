@@ -11,11 +11,11 @@ import msgspec
 from starlette.responses import Response
 
 from ...errors import NotFound, ResultTimeout
-from ...handle import Job
-from ...model.job import JobRecord
-from ...shapes.ends import Accepted, AcceptedMany, KeyedResult, Outcome, of_keyed_result, of_outcome
+from ...model.jobs import JobRecord
+from ...shapes.jobs import Accepted, AcceptedMany, KeyedResult, Outcome, of_keyed_result, of_outcome
 from ...shapes.streams import of_frame
-from ...tasks import JobRequest
+from ...tasks.job import Job
+from ...tasks.task import JobRequest
 from ..wire import sse
 from ..wire.call import Call
 from ..wire.confine import check_job

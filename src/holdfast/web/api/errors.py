@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from ...names import check_instant
-from ...shapes.figures import ErrorGroup, ErrorWhole, of_error, of_error_whole
 from ...shapes.pages import Page, whole
+from ...shapes.stats import ErrorGroup, ErrorWhole, of_error, of_error_whole
 from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ...clock import SYSTEM_CLOCK
 from ...errors import BeyondScope
-from ...model.event import EventFilter, check_kinds
+from ...model.events import EventFilter, check_kinds
 from ...shapes.events import Event, Events, of_event
 from ..live.telling import event_reader
 from ..wire.call import Call

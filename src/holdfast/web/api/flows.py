@@ -6,9 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from ...codec import plain
 from ...errors import FlowNotSucceeded, NotFound, ResultTimeout
-from ...model.flow import CancelPolicy, FlowFilter, FlowState, Mode, Rest
+from ...model.flows import CancelPolicy, FlowFilter, FlowState, Mode, Rest
 from ...shapes.flows import (
     Flow,
     FlowAgain,
@@ -24,6 +23,7 @@ from ...shapes.flows import (
     of_join_change,
 )  # fmt: skip
 from ...shapes.pages import Page, part, place_at
+from ...values.codec import plain
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .types import Acting, Count, Listing, Name, Reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ...shapes.health import Health, Live, Status, Trouble
+from ...shapes.stats import Health, Live, Status, Trouble
 from ...shapes.values import instant_of
 from ..wire.call import Call
 from ..wire.operation import Answered, Group

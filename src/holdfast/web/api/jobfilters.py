@@ -8,7 +8,7 @@ import msgspec
 
 from ...clock import SECOND
 from ...model.answers import JobFilter
-from ...model.job import JobState
+from ...model.jobs import JobState
 from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
 from ..wire.call import Call
 from ..wire.failures import Refused

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from ...shapes.ends import Outcome
-from ...shapes.explaining import Count, Explanation, of_count, of_explanation
-from ...shapes.jobs import Attempt, JobBrief, JobWithArtifacts, of_attempt, of_job, of_job_brief, with_artifacts
+from ...shapes.jobs import (
+    Attempt,
+    Count,
+    Explanation,
+    JobBrief,
+    JobWithArtifacts,
+    Outcome,
+    of_attempt,
+    of_count,
+    of_explanation,
+    of_job,
+    of_job_brief,
+    with_artifacts,
+)
 from ...shapes.pages import Page, cursor_at, place_at, whole
 from ...shapes.steps import Step, of_step
 from ..wire.call import Call

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from ...client.limits import LimitsView
-from ...shapes.acting import Changed
+from ...shapes.bulk import Changed
 from ...shapes.limits import Limits, Most, RateSet, Total, of_limits
 from ..wire.call import Call
 from ..wire.operation import Group

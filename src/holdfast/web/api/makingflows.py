@@ -10,8 +10,8 @@ import msgspec
 from ...client.tenants import Scoped
 from ...errors import BeyondScope, InvalidFlow
 from ...flows.flow import Flow as FlowBuilder
-from ...model.flow import Edge, Policy
-from ...rules.graph import MAX_MEMBERS
+from ...model.flows import Edge, Policy
+from ...rules.flows import MAX_MEMBERS
 from ...shapes.flows import Flow, FlowApplied, FlowMade, FlowMembersAdded, FlowStaged, of_flow
 from ..wire.call import Call
 from ..wire.operation import Group

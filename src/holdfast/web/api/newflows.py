@@ -11,9 +11,9 @@ from ...errors import FlowCycle, InvalidFlow, InvalidInput
 from ...flows.flow import Flow
 from ...flows.joins import After, all_of, any_of, quorum
 from ...flows.members import Member, Upstream
-from ...model.flow import Mode, Policy, Rest
-from ...references import MISSING, Reference
-from ...rules.graph import MAX_MEMBERS, join_of
+from ...model.flows import Mode, Policy, Rest
+from ...rules.flows import MAX_MEMBERS, join_of
+from ...values.references import MISSING, Reference
 from ..wire.call import Call
 from .newjobs import NewJob, request_of
 from .types import Count, Name

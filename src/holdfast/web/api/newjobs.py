@@ -9,12 +9,12 @@ import msgspec
 
 from ...errors import UnknownTask
 from ...model.access import Identity
-from ...model.job import OnDuplicate
+from ...model.jobs import OnDuplicate
 from ...names import MAX_ATTEMPTS, MAX_PRIORITY, MAX_TAGS, MIN_PRIORITY, TAG_BYTES
-from ...options import CallOptions
 from ...rules.access import check_within
 from ...rules.retry import RetryPolicy
-from ...tasks import JobRequest, Task
+from ...tasks.options import CallOptions
+from ...tasks.task import JobRequest, Task
 from ..wire.call import Call
 from .types import Name, QueueName, Seconds
 

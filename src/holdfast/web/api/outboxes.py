@@ -9,8 +9,8 @@ import msgspec
 from ...client.outbox import Outbox as OutboxOf
 from ...errors import ConfigError, NotFound
 from ...model.outbox import Outgoing
-from ...shapes.ends import AcceptedMany
-from ...shapes.outboxes import Drain, Due, Outbox, of_drain, of_outbox
+from ...shapes.jobs import AcceptedMany
+from ...shapes.outbox import Drain, Due, Outbox, of_drain, of_outbox
 from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group

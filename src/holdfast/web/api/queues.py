@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from ...client.queues import QueueView
 from ...errors import InvalidInput
-from ...model.queue import QueueSettings as Record
+from ...model.queues import QueueSettings as Record
 from ...model.stats import QueueStats
 from ...rules.retry import RetryPolicy
 from ...shapes.pages import Page, whole

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...client.quotas import Quotas
-from ...shapes.acting import Changed
 from ...shapes.budgets import Admittance, Quota, QuotaChanged, of_admission, of_quota
+from ...shapes.bulk import Changed
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group

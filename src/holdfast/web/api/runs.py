@@ -8,13 +8,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...errors import InvalidInput
-from ...model.lease import MOST_FRAMES, FrameDraft
-from ...model.signal import MAX_SIGNALS, MAX_WAITPOINTS
-from ...model.wait import Distinct, OnTimeout
+from ...model.remote import MOST_FRAMES, FrameDraft
+from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout
 from ...shapes.artifacts import Artifact, of_artifact
 from ...shapes.pages import Page, whole
-from ...shapes.steps import Step, of_step
-from ...shapes.work import (
+from ...shapes.remote import (  # fmt: skip
     RunSpent,
     RunWaited,
     StreamEnd,
@@ -22,7 +20,8 @@ from ...shapes.work import (
     WaitpointOpened,
     of_opened,
     of_waited,
-)  # fmt: skip
+)
+from ...shapes.steps import Step, of_step
 from ..wire.call import Call
 from .types import Name, Seconds
 from .work import Handle, group, leases_of

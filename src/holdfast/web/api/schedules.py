@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...model.schedule import Missed, Overlap
-from ...model.schedule import Schedule as Record
-from ...shapes.acting import Changed
+from ...model.schedules import Missed, Overlap
+from ...model.schedules import Schedule as Record
+from ...shapes.bulk import Changed
 from ...shapes.pages import Page, part, place_at, whole
 from ...shapes.schedules import (
     Backfill,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ...errors import InvalidToken
-from ...rules.tokens import LONGEST
+from ...rules.signals import LONGEST
 from ...shapes.pages import Page, part, place_at
 from ...shapes.signals import Letter, Resumed, SignalSent, Waitpoint, of_letter, of_pending, of_sent
 from ..guard.throttle import Throttle, caller_of

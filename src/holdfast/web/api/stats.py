@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from ...names import check_instant
-from ...shapes.figures import (
+from ...shapes.pages import Page, whole
+from ...shapes.queues import QueueStats, of_queue_stats
+from ...shapes.stats import (
     HealthMinute,
     LimitUse,
     OperationStats,
@@ -21,8 +23,6 @@ from ...shapes.figures import (
     of_task_stats,
     of_throughput,
 )
-from ...shapes.pages import Page, whole
-from ...shapes.queues import QueueStats, of_queue_stats
 from ...shapes.values import Instant
 from ...shapes.workers import WorkerStats, of_worker_stats
 from ..wire.call import Call

@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.access import ScopeName
 from ...shapes.access import CreatedToken, Token, of_new_token, of_token
-from ...shapes.acting import Changed
+from ...shapes.bulk import Changed
 from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group

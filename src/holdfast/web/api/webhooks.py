@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.acting import Changed
+from ...shapes.bulk import Changed
 from ...shapes.pages import Page, part, place_at
 from ...shapes.values import Instant
 from ...shapes.webhooks import (

@@ -7,8 +7,8 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from ...client.remote import Leases
-from ...model.lease import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Caller
-from ...shapes.work import (
+from ...model.remote import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Caller
+from ...shapes.remote import (  # fmt: skip
     Beat,
     Claimed,
     HandedBack,
@@ -18,7 +18,7 @@ from ...shapes.work import (
     of_finished,
     of_leased,
     of_registered,
-)  # fmt: skip
+)
 from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Name, QueueName

@@ -14,7 +14,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...app import App
-from ...model.event import Cursor, Event
+from ...model.events import Cursor, Event
 
 _KEPT: Final = 2_000
 _PAGE: Final = 200

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...errors import Conflict, InvalidInput, NotFound
-from ...model.signal import Pending, name_id
+from ...model.signals import Pending, name_id
 from ..wire.call import Call
 from ..wire.operation import Group
 from .answerforms import Field, form_of, payload_of

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.budget import Budget
+from ...model.budgets import Budget
 from ...model.limits import Breaker
-from ...model.signal import Pending
+from ...model.signals import Pending
 from ...model.stats import QueueStats, WorkerStats
 from .addresses import queue_path
 from .queuerows import due_at

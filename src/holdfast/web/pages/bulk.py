@@ -8,8 +8,8 @@ import msgspec
 
 from ...clock import SYSTEM_CLOCK
 from ...errors import InvalidInput
+from ...model.actions import UNCHANGED, Action, BulkReport
 from ...model.answers import JobFilter
-from ...model.bulk import UNCHANGED, Action, BulkReport
 from ...names import check_priority, check_queue
 from ..search.finding import find_ids
 from ..search.meaning import filter_of, is_exact

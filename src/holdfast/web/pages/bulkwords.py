@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.bulk import UNCHANGED, Action, BulkReport, Fate
+from ...model.actions import UNCHANGED, Action, BulkReport, Fate
 
 
 @dataclass(frozen=True, slots=True)

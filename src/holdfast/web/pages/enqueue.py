@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 
 from ...errors import HoldfastError
-from ...options import CallOptions
-from ...tasks import Task
+from ...tasks.options import CallOptions
+from ...tasks.task import Task
 from ..api.newjobs import task_of
 from ..wire.call import Call
 from ..wire.operation import Group

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from ...model.flow import CancelPolicy, FlowGraph, MemberRecord
-from ...model.job import JobState
+from ...model.flows import CancelPolicy, FlowGraph, MemberRecord
+from ...model.jobs import JobState
 from ..graph.grouping import MOST
 from ..graph.ranks import ranks_of
 from ..wire.call import Call

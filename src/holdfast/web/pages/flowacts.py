@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from ...errors import Conflict, InvalidInput
-from ...model.flow import CancelPolicy
+from ...model.flows import CancelPolicy
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import below

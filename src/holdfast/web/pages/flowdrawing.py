@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ...model.flow import EdgeRecord, FlowGraph, MemberRecord
-from ...model.job import JobState
-from ...references import decode_inputs
+from ...model.flows import EdgeRecord, FlowGraph, MemberRecord
+from ...model.jobs import JobState
+from ...values.references import decode_inputs
 from ..graph.grouping import FAN, Item, Node, Structure, structure_of
 from ..graph.layout import Layout, Point, Size, lay_out
 from ..graph.ranks import Pair

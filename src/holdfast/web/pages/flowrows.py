@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.flow import FlowRecord
-from ...model.job import JobState
+from ...model.flows import FlowRecord
+from ...model.jobs import JobState
 from .addresses import below
 
 COUNTED: Final = 20_000

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
-from ...model.flow import FlowFilter, FlowRecord, FlowState
+from ...model.flows import FlowFilter, FlowRecord, FlowState
 from ...model.stats import MINUTE
 from ..wire.call import Call
 from ..wire.operation import Group

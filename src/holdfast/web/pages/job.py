@@ -9,8 +9,8 @@ from urllib.parse import quote
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
-from ...model.job import JobRecord, JobState
-from ...model.large import is_reference
+from ...model.jobs import JobRecord, JobState
+from ...model.values import is_reference
 from ...rules.explain import Explanation
 from ...shapes.jobs import error_of
 from ...shapes.values import decoded

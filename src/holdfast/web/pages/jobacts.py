@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import msgspec
 
 from ...errors import Conflict, InvalidInput
+from ...model.actions import Fate, Revoked
 from ...model.answers import CancelResult, DeleteResult
-from ...model.bulk import Fate
-from ...model.control import Revoked
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import job_path

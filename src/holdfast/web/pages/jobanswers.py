@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...errors import Conflict, HoldfastError, InvalidInput
-from ...options import CallOptions
+from ...tasks.options import CallOptions
 from ..api.newjobs import task_of
 from ..search.meaning import tags_of
 from ..wire.call import Call

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...model.audit import AuditRecord
-from ...model.job import Attempt, JobRecord, JobState
+from ...model.jobs import Attempt, JobRecord, JobState
 from ...rules.bulk import HELD
 from ...shapes.jobs import error_line
 from ..search.meaning import took

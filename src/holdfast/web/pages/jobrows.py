@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.job import JobRecord, JobState
+from ...model.jobs import JobRecord, JobState
 from ...rules.bulk import HELD
 from ...shapes.jobs import error_line
 from ...shapes.values import decoded

@@ -14,7 +14,7 @@ from ...app import App
 from ...clock import SYSTEM_CLOCK
 from ...errors import InvalidInput, NotFound
 from ...model.answers import LATER
-from ...model.job import JobState
+from ...model.jobs import JobState
 from ...model.stats import QueueStats
 from ...names import check_name
 from ..search.finding import Found, find

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from ...errors import HoldfastError
-from ...model.job import JobRecord
-from ...model.large import in_brief, is_reference
-from ...model.stream import Frame
+from ...model.jobs import JobRecord
+from ...model.streams import Frame
+from ...model.values import in_brief, is_reference
 from ...shapes.values import decoded
 from ..wire.call import Call
 from .stepbars import bars_of

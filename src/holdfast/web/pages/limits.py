@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from ...clock import SECOND, SYSTEM_CLOCK
-from ...model.budget import Budget, BudgetLine, Quota
+from ...model.budgets import Budget, BudgetLine, Quota
 from ...model.limits import Lane
 from ...model.stats import LimitStats
 from ..wire.call import Call

@@ -11,8 +11,8 @@ import msgspec
 
 from ...app import App
 from ...clock import SECOND, SYSTEM_CLOCK
-from ...destinations import Destination
 from ...model.outbox import OutboxAges, OutboxCounts, queue_of
+from ...tasks.destinations import Destination
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import below

@@ -11,9 +11,9 @@ import msgspec
 
 from ...app import App
 from ...clock import SYSTEM_CLOCK
-from ...model.budget import Budget
+from ...model.budgets import Budget
 from ...model.limits import Breaker
-from ...model.signal import Pending
+from ...model.signals import Pending
 from ...model.stats import MINUTE, FailedRun, QueueStats, StoreStats, TaskStats, WorkerStats
 from ...shapes.jobs import error_line
 from ..wire.call import Call

@@ -13,7 +13,7 @@ import msgspec
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...model.answers import LATER
 from ...model.limits import queue_lane
-from ...model.queue import QueueSettings
+from ...model.queues import QueueSettings
 from ...model.stats import LimitStats, QueueStats, WorkerStats
 from ..wire.call import Call
 from ..wire.operation import Group

@@ -9,7 +9,7 @@ from typing import Final
 from ...clock import SECOND
 from ...model.answers import LATER
 from ...model.stats import QueueStats
-from ...model.webhook import QUEUE as WEBHOOKS
+from ...model.webhooks import QUEUE as WEBHOOKS
 from .activity import Activity, Timeline
 from .addresses import queue_path
 

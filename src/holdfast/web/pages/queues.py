@@ -11,7 +11,7 @@ import msgspec
 
 from ...client.queues import Queues
 from ...clock import SYSTEM_CLOCK
-from ...model.queue import QueueSettings
+from ...model.queues import QueueSettings
 from ..wire.call import Call
 from ..wire.operation import Group
 from .activity import timeline_of

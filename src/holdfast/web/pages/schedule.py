@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ...clock import SECOND, SYSTEM_CLOCK
-from ...model.schedule import Schedule
+from ...model.schedules import Schedule
 from ...rules.cron import check_zone
 from ...shapes.values import decoded
 from ..wire.call import Call

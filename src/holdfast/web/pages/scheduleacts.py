@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from ...errors import Conflict, HoldfastError, InvalidInput
-from ...model.schedule import ScheduleState
+from ...model.schedules import ScheduleState
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import below, job_path

@@ -10,7 +10,7 @@ import msgspec
 
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import InvalidInput
-from ...model.schedule import Schedule
+from ...model.schedules import Schedule
 from ...rules.cron import check_zone
 from ...shapes.values import decoded
 from ..wire.call import Call

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...clock import SECOND
-from ...model.schedule import Schedule, ScheduledRun
+from ...model.schedules import Schedule, ScheduledRun
 from ...rules.cron_words import describe
 from .addresses import below
 from .filters import duration

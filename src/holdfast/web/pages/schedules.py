@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...errors import HoldfastError
-from ...model.schedule import Schedule
+from ...model.schedules import Schedule
 from ..api.newjobs import task_of
 from ..wire.call import Call
 from ..wire.operation import Group

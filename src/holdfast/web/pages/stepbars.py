@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...model.large import in_brief, is_reference
-from ...model.step import Step
+from ...model.steps import Step
+from ...model.values import in_brief, is_reference
 from ...shapes.values import decoded
 
 _BRIEF: Final = 120

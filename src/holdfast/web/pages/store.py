@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ...app import App
 from ...clock import SECOND
-from ...model.capabilities import Capabilities
 from ...model.stats import HealthPoint, WorkerStats
-from ...opening import free_disk
+from ...model.store import Capabilities
+from ...runtime.opening import free_disk
 from ...shapes.store import of_facts
 from ..wire.call import Call
 from ..wire.operation import Group

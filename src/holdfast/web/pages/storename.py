@@ -8,7 +8,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from ...app import App
-from ...opening import database_file, dialect_of
+from ...runtime.opening import database_file, dialect_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.webhook import Endpoint, Health
+from ...model.webhooks import Endpoint, Health
 from ...rules.webhooks import origin_of
 from .addresses import below
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...errors import HoldfastError
-from ...model.webhook import Delivery
+from ...model.webhooks import Delivery
 from ..wire.call import Call
 from ..wire.operation import Group
 from .addresses import below

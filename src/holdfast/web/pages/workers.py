@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...model.actions import Lease
 from ...model.answers import JobFilter
-from ...model.control import Lease
-from ...model.grant import Stranded
-from ...model.job import JobRecord, JobState
+from ...model.jobs import JobRecord, JobState
+from ...model.routing import Stranded
 from ...model.stats import Vitals, WorkerStats
-from ...model.worker import Worker
+from ...model.workers import Worker
 from ...shapes.workers import worker_state
 from ..wire.call import Call
 from ..wire.operation import Group

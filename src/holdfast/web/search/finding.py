@@ -9,7 +9,7 @@ from typing import Final
 from ...client.jobs import LOOKED_AT as STORE_LOOKS
 from ...client.jobs import Jobs
 from ...model.answers import JobFilter
-from ...model.job import JobRecord
+from ...model.jobs import JobRecord
 from .meaning import filter_of, is_exact, matches
 from .query import Search
 

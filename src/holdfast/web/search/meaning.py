@@ -6,8 +6,8 @@ import json
 from typing import Final
 
 from ...model.answers import JobFilter
-from ...model.job import JobRecord, JobState
-from ...rules.fingerprint import fingerprint
+from ...model.jobs import JobRecord, JobState
+from ...rules.stats import fingerprint
 from ...rules.webhooks import own_tags
 from ...shapes.values import decoded
 from .query import Search

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...errors import InvalidInput
 from ...model.answers import LATER
-from ...model.job import JobState
+from ...model.jobs import JobState
 from .values import Bound, check_since, read_bound, read_length
 
 MOST: Final = 1_000

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...errors import AccessDenied, NotFound
 from ...model.access import Identity
-from ...model.job import JobRecord
+from ...model.jobs import JobRecord
 from ...rules.access import check_within
 from .call import Call
 from .operation import Operation

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...app import App
-from ...creator import creating_as
 from ...errors import AccessDenied, BadHandle
 from ...model.access import NOBODY, Identity
+from ...tasks.creator import creating_as
 from ..settings import WebSettings
 from .call import Call
 from .confine import check_operation

@@ -1,0 +1,86 @@
+"""A transaction of the caller that everything enqueued in a block joins: `with app.within(session):`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, Generic, TypeVar
+
+from ..errors import ConfigError, NotInTransaction
+from ..storage.foreign import kind_of
+from ..telemetry import current_job
+
+C = TypeVar("C")
+
+_innermost: Final[ContextVar[Within[Any] | None]] = ContextVar("holdfast_within", default=None)
+
+
+class Within(Generic[C]):
+    """A block that has a connection, entered once by `with` or `async with`; both give that connection.
+
+    It counts for the code of the block and for what copies its context: tasks, and threads of `asyncio.to_thread`.
+    """
+
+    __slots__ = ("_connection", "_ended", "_job", "_outer", "_store", "_token")
+
+    def __init__(self, store: object, connection: C) -> None:
+        if connection is not None:
+            kind_of(connection)  # TypeError for anything that cannot be joined
+        self._store = store
+        self._connection = connection
+        self._outer: Within[Any] | None = None
+        self._job: object = None
+        self._token: Token[Within[Any] | None] | None = None
+        self._ended = False
+
+    def __enter__(self) -> C:
+        if self._token is not None:
+            raise ConfigError("this app.within(…) was entered before; call it again for each block")
+        self._outer = _innermost.get()
+        self._job = current_job()
+        self._token = _innermost.set(self)
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        assert self._token is not None, "entered"
+        self._ended = True
+        try:
+            _innermost.reset(self._token)
+        except ValueError:
+            if error is None:
+                raise ConfigError(
+                    "app.within(…) was entered in one context and left in another, so nothing has joined it; enter it"
+                    " in the function that enqueues, or in an async dependency"
+                ) from None
+
+    async def __aenter__(self) -> C:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, tb)
+
+    def _is_for(self, store: object) -> bool:
+        # A handler is not inside the block in which its worker was started.
+        return self._store is store and self._job is current_job()
+
+    def _joined(self) -> C:
+        if self._ended and self._connection is not None:
+            raise NotInTransaction(
+                "the app.within(…) block in which this task or thread was started has ended; pass connection=, or"
+                " enqueue inside app.within(None) to use a transaction of Holdfast's own"
+            )
+        return self._connection
+
+
+def joined(open_store: Callable[[], object], given: object | None) -> object | None:
+    """The connection to write on: the one given, or that of the innermost block; None for a transaction of our own."""
+    block = _innermost.get()
+    if given is not None or block is None:
+        return given
+    store = open_store()
+    while block is not None and not block._is_for(store):
+        block = block._outer
+    return None if block is None else block._joined()

@@ -1,0 +1,157 @@
+"""How durable calls reach the world, in the colour of the task: awaiting on its event loop, or blocking its thread.
+
+The calls themselves are written once, as coroutines. Over blocking hands such a coroutine never suspends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from ..errors import InvalidInput
+from ..storage.blobs import Awaiting, Blocking, Reach
+from ..storage.port import Op, Store
+from ..tasks.context import Stop, Suspension
+from ..tasks.job import Job
+from .threads import on_thread
+
+T = TypeVar("T")
+
+
+class Hands(Protocol):
+    """What a durable call may do."""
+
+    async def read(self, op: Op[T]) -> T: ...
+
+    async def write(self, op: Op[T]) -> T: ...
+
+    async def enqueue(self, request: Any, tenant: str, record: Any) -> Job[Any]:
+        """Enqueue by `record(tx, spec)`, or where it is None without a record."""
+        ...
+
+    async def call(self, fn: Callable[..., Any], is_async: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a step's function."""
+        ...
+
+    async def rest(self, seconds: float) -> None:
+        """Wait between two tries of a step."""
+        ...
+
+    async def unwind(self, task: Any) -> NoReturn:
+        """Leave the handler, or the branch that `task` runs, for the run to pause."""
+        ...
+
+    def again(self) -> NoReturn:
+        """Leave once more: the handler goes on as if nothing had been said."""
+        ...
+
+    def caller(self) -> object:
+        """The task or thread that calls."""
+        ...
+
+    def reach(self) -> Reach:
+        """The store and the disk."""
+        ...
+
+
+class AwaitingHands:
+    """For an `async def` task."""
+
+    def __init__(self, app: Any, stop: Stop) -> None:
+        self._app = app
+        self._stop = stop
+
+    async def read(self, op: Op[T]) -> T:
+        store: Store = self._app.open()
+        return await store.aread(op)
+
+    async def write(self, op: Op[T]) -> T:
+        store: Store = self._app.open()
+        return await store.awrite(op)
+
+    async def enqueue(self, request: Any, tenant: str, record: Any) -> Job[Any]:
+        job: Job[Any]
+        if record is None:
+            job = await self._app.aenqueue(request, tenant=tenant)
+        else:
+            self._app._check(request)
+            job = await self._app._enqueuer.arecorded(request, tenant, record)
+        return job
+
+    async def call(self, fn: Callable[..., Any], is_async: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        # A plain function would block the event loop, and every other job on it.
+        call = partial(fn, *args, **kwargs)
+        value = call() if is_async else await asyncio.wrap_future(on_thread(call))
+        return await value if inspect.isawaitable(value) else value
+
+    async def rest(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def unwind(self, task: asyncio.Task[Any]) -> NoReturn:
+        task.cancel()
+        if asyncio.current_task() is task:
+            # Here the cancellation arrives, once: what the handler awaits in its `finally` is left alone.
+            await asyncio.get_running_loop().create_future()
+        raise asyncio.CancelledError
+
+    def again(self) -> NoReturn:
+        raise asyncio.CancelledError
+
+    def caller(self) -> object:
+        return asyncio.current_task()
+
+    def reach(self) -> Reach:
+        return Awaiting(self._app.open)
+
+
+class BlockingHands:
+    """For a `def` task."""
+
+    def __init__(self, app: Any, stop: Stop) -> None:
+        self._app = app
+        self._stop = stop
+
+    async def read(self, op: Op[T]) -> T:
+        store: Store = self._app.open()
+        return store.read(op)
+
+    async def write(self, op: Op[T]) -> T:
+        store: Store = self._app.open()
+        return store.write(op)
+
+    async def enqueue(self, request: Any, tenant: str, record: Any) -> Job[Any]:
+        job: Job[Any]
+        if record is None:
+            job = self._app.enqueue(request, tenant=tenant)
+        else:
+            self._app._check(request)
+            job = self._app._enqueuer.recorded(request, tenant, record)
+        return job
+
+    async def call(self, fn: Callable[..., Any], is_async: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        value = None if is_async else fn(*args, **kwargs)
+        if is_async or inspect.iscoroutine(value):
+            if value is not None:
+                value.close()
+            raise InvalidInput(f"{fn!r} is async; a step of a def task must be a def, or make the task an async def")
+        return value
+
+    async def rest(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            self.again()
+
+    async def unwind(self, task: Any) -> NoReturn:
+        raise Suspension
+
+    def again(self) -> NoReturn:
+        raise Suspension
+
+    def caller(self) -> object:
+        return threading.current_thread()
+
+    def reach(self) -> Reach:
+        return Blocking(self._app.open)

@@ -1,0 +1,74 @@
+"""Routes: a queue, and what a job asks of a worker beyond serving that queue.
+
+A route's number follows from its content, so that a job can be written without a look-up and a worker knows the plain
+route of each of its queues. Only routes that ask for more have a row, by which workers find them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Route:
+    """One distinct combination of queue, required capabilities, affinity and version pin."""
+
+    queue: str
+    requires: frozenset[str] = field(default=frozenset())
+    affinity: str = ""
+    version: str = ""
+
+    @cached_property
+    def number(self) -> int:
+        """63 bits of a hash of the content: a billion routes collide with a chance below one in ten."""
+        text = "\x1f".join((self.queue, self.requires_text, self.affinity, self.version))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+
+    @cached_property
+    def requires_text(self) -> str:
+        return json.dumps(sorted(self.requires), separators=(",", ":"))
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it asks for nothing beyond the queue."""
+        return not (self.requires or self.affinity or self.version)
+
+    def requiring(self, capability: str) -> Route:
+        return Route(self.queue, self.requires | {capability}, self.affinity, self.version)
+
+    def without(self, capability: str) -> Route:
+        return Route(self.queue, self.requires - {capability}, self.affinity, self.version)
+
+    def on(self, queue: str) -> Route:
+        """The same demands in another queue."""
+        return Route(queue, self.requires, self.affinity, self.version)
+
+    def is_served_by(self, queues: frozenset[str], capabilities: frozenset[str]) -> bool:
+        return self.queue in queues and self.requires <= capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """It is used once, by the next claim, or it expires. Instants are microseconds."""
+
+    job_id: str
+    worker: str
+    granted_at: int
+    expires_at: int
+    is_expired: bool = False
+    """The job is open to everybody as soon as a worker looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """Jobs that could start, and that no live worker can run, or a queue with a total that none serves."""
+
+    route: int
+    queue: str
+    job_id: str
+    """The first of them; "" where the queue has none."""
+    code: str
+    text: str

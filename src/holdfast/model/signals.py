@@ -1,0 +1,187 @@
+"""Signals, the waitpoints where they arrive, and the keys that sign a waitpoint's token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+MAX_SIGNALS: Final = 10_000
+"""Per job, over its whole life."""
+MAX_WAITPOINTS: Final = 10_000
+"""Per job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A signal to send. The payload is encoded."""
+
+    name: str
+    payload: str = "null"
+    source: str = ""
+    """The sender, by its own account."""
+    key: str | None = None
+    """A second signal with the same key to the same job is the same signal."""
+    tenant: str | None = None
+    """Jobs of others are as if they did not exist; None sees all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The result of sending a signal."""
+
+    job_id: str
+    seq: int
+    """Its number in the job's mailbox."""
+    effect: Literal["stored", "resumed"]
+    again: bool = False
+    """It had been accepted before, under the same key; nothing was changed."""
+    waits_for: tuple[str, ...] = ()
+    """The names that the job waits for now, where this is none of them: the signal is kept for a later wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One signal in a mailbox, without its payload. `taken_by` is the step that consumed it."""
+
+    seq: int
+    name: str
+    waitpoint: str | None
+    source: str
+    at: int
+    taken_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A waitpoint that takes a signal, or a name that a suspended job waits for. Instants are microseconds.
+
+    A waitpoint's token is nobody's to list.
+    """
+
+    id: str
+    """Of a name: the job's id, a comma and the name."""
+    job_id: str
+    task: str
+    queue: str
+    tenant: str
+    name: str
+    kid: str
+    """The key of the waitpoint's token; "" for a name, which has none."""
+    schema: str | None
+    """JSON schema of the payload, for a form."""
+    created_at: int
+    expires_at: int | None
+    """None where the wait has no timeout."""
+    refusals: int
+    refused_at: int | None
+    awaited: bool
+    """True if its job is suspended, perhaps on something else; false if the job has not come so far."""
+    arguments: str = ""
+    """The beginning of the arguments of its job, as they are stored."""
+
+
+def name_id(job_id: str, name: str) -> str:
+    """The id of a name that a job waits for. No job's id contains a comma."""
+    return f"{job_id},{name}"
+
+
+def name_of(id: str) -> tuple[str, str]:
+    """The job and the name of such an id; the name is "" where it is that of a waitpoint."""
+    job_id, _, name = id.partition(",")
+    return job_id, name
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key without its secret. Instants are microseconds."""
+
+    kid: str
+    state: Literal["active", "retired", "revoked"]
+    created_at: int
+    valid_until: int | None
+    """Of a retired one: until then it verifies what it signed."""
+    fingerprint: str
+    """The beginning of the secret's hash, to see whether two stores have the same."""
+
+
+OnTimeout = Literal["fail", "cancel", "expire", "resume", "escalate"]
+"""`escalate`: it stays suspended for an operator to look at."""
+Distinct = Literal["waitpoints", "signals", "sources"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """The signals that end the wait. Without names and waitpoints none does: only an operator, or the timeout."""
+
+    names: tuple[str, ...] = ()
+    """Signals sent to the job by name."""
+    waitpoints: tuple[str, ...] = ()
+    """Ids of waitpoints."""
+    needed: int = 1
+    """The number of signals; 0 is one from each name and waitpoint."""
+    distinct: Distinct = "signals"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A wait, as the worker hands it to the store with the job."""
+
+    key: str
+    """The step that the answer becomes."""
+    reason: str
+    """signal, jobs, operator."""
+    condition: Condition = Condition()
+    jobs: tuple[str, ...] = ()
+    """Jobs that must have ended, however they ended, for it to go on."""
+    timeout: int | None = None
+    """Microseconds from the suspension."""
+    on_timeout: OnTimeout = "fail"
+    schema: str | None = None
+    """JSON schema of the payloads; senders of what does not fit are refused while the job waits."""
+    delay: int = 0
+    """Microseconds between the answer and the moment when the job may go on."""
+    called: str = ""
+    """As in the step."""
+    position: int | None = None
+    """Of the step; None is after all others."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A signal that ended a wait, or was one of those that did."""
+
+    name: str
+    payload: msgspec.Raw
+    waitpoint: str | None = None
+    source: str = ""
+    seq: int = 0
+    at: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The end of a wait; encoded it is the value of the wait's step."""
+
+    how: Literal["signals", "jobs", "operator", "timeout"]
+    signals: tuple[Received, ...] = ()
+    """In the order of acceptance."""
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    """The value that the operator gave."""
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Answer:
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A waitpoint as its job gets it. The token is made from the row each time; it is stored nowhere."""
+
+    id: str
+    name: str
+    token: str
+    expires_at: int
+    job_id: str

@@ -1,0 +1,284 @@
+"""Decides which claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from ..errors import ConfigError
+from ..model.jobs import Claimed
+from ..model.limits import Breaker, JobLimits, Standing, breaker_lane, queue_lane, rate_lane, task_lane
+from ..model.outcomes import Done, Failed, Outcome, Retry
+from ..model.workers import Worker
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A job that was claimed a moment ago, with what limits it."""
+
+    job: Claimed
+    lanes: tuple[str, ...]
+    capacities: tuple[tuple[str, int], ...] = ()
+    """Lanes that the job itself brings along, with their capacity."""
+    scope: str | None = None
+    breaker: str | None = None
+    """The lane of its circuit breaker."""
+    base: str | None = None
+    """The rate that `scope` is a key's bucket of."""
+    quota: str | None = None
+    shares_quota: bool = True
+    """True if the quota may be the one without a tenant."""
+
+    @property
+    def is_free(self) -> bool:
+        return not self.lanes and self.scope is None and self.breaker is None and self.quota is None
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """The lanes and the breaker that are recorded on the job while it runs."""
+        return self.lanes if self.breaker is None else (*self.lanes, self.breaker)
+
+    @property
+    def stands_in_others(self) -> bool:
+        """True if it counts in lanes besides its own, which the claim has recorded together with its breaker."""
+        return len(self.lanes) > len(self.capacities)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The jobs that start, those that are parked with their lane, and the number that join each lane."""
+
+    accepted: list[Candidate]
+    parked: list[tuple[Candidate, str]]
+
+    @property
+    def by_lane(self) -> dict[str, list[Claimed]]:
+        """The parked jobs of each lane."""
+        found: dict[str, list[Claimed]] = {}
+        for one, lane in self.parked:
+            found.setdefault(lane, []).append(one.job)
+        return found
+
+    @property
+    def joined(self) -> Counter[str]:
+        return Counter(lane for candidate in self.accepted for lane in candidate.lanes)
+
+
+def candidate(job: Claimed, standing: Standing) -> Candidate:
+    """Collect the limits of a job: its own key and rate, and the lanes of its task and queue, if any."""
+    own = JobLimits.decode(job.limits) if job.limits else None
+    lanes = _standing_lanes(job, standing) if standing.lanes else ()
+    if own is None:
+        return Candidate(job, lanes)
+    capacities: tuple[tuple[str, int], ...] = ()
+    if own.key is not None:
+        lanes = (*lanes, own.key)
+        if own.capacity is not None:
+            capacities = ((own.key, own.capacity),)
+    breaker = breaker_lane(own.breaker) if own.breaker else None
+    base = own.rate if own.keyed else None
+    return Candidate(job, lanes, capacities, own.keyed or own.rate, breaker, base, own.quota, not own.own_quota)
+
+
+def _standing_lanes(job: Claimed, standing: Standing) -> tuple[str, ...]:
+    return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes)
+
+
+class QuotaRoom(msgspec.Struct):
+    """The room in one quota: jobs that may still be let in, and jobs that may still be active; None is any number."""
+
+    lane: str
+    window: int | None
+    active: int | None
+    span: int | None = None
+    """Of the window, in microseconds."""
+    inside: frozenset[str] = frozenset()
+    """Jobs that were let in before within the window: they count once there."""
+
+    @property
+    def least(self) -> int | None:
+        return min((n for n in (self.window, self.active) if n is not None), default=None)
+
+    def has_room_for(self, job_id: str) -> bool:
+        return (self.active is None or self.active > 0) and (
+            self.window is None or self.window > 0 or job_id in self.inside
+        )
+
+    def take(self, job_id: str) -> None:
+        if self.active is not None:
+            self.active -= 1
+        if self.window is not None and job_id not in self.inside:
+            self.window -= 1
+
+
+def admit(
+    candidates: Sequence[Candidate],
+    room: Mapping[str, int],
+    tokens: Mapping[str, int],
+    quotas: Mapping[str, QuotaRoom] = MappingProxyType({}),
+) -> Verdicts:
+    """Take each job for which every lane has room and its bucket a token, in order; park the rest.
+
+    A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token. A circuit breaker is a lane
+    like others here. `quotas` are those of jobs, by the job's id; the room that is left stays in them.
+    """
+    left, purse = dict(room), dict(tokens)
+    verdicts = Verdicts([], [])
+    for one in candidates:
+        holds, quota = one.holds, quotas.get(one.job.id)
+        for lane in holds:
+            if left.get(lane, 1) <= 0:
+                verdicts.parked.append((one, lane))
+                break
+        else:
+            if one.scope is not None and purse.get(one.scope, 0) <= 0:
+                verdicts.parked.append((one, rate_lane(one.scope)))
+                continue
+            if quota is not None and not quota.has_room_for(one.job.id):
+                verdicts.parked.append((one, quota.lane))
+                continue
+            verdicts.accepted.append(one)
+            for lane in holds:
+                if lane in left:
+                    left[lane] -= 1
+            if one.scope is not None:
+                purse[one.scope] -= 1
+            if quota is not None:
+                quota.take(one.job.id)
+    return verdicts
+
+
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?/ ?(s|sec|second|m|min|minute|h|hour|d|day)")
+_LOOKS_LIKE_RATE: Final = re.compile(r"\s*\d[\d._,]*\s*(/|per\b|a\b|each\b|every\b|$)", re.IGNORECASE)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class Rate(NamedTuple):
+    """A number of runs at once, and a number of runs each second in the long run."""
+
+    burst: float
+    per_second: float
+
+
+def check_rate_text(task: str, rate: str | None) -> None:
+    """Refuse what looks like a rate and says none, which would be taken for the name of one."""
+    said = parse_rate(rate)
+    if rate is None or (said is None and _LOOKS_LIKE_RATE.match(rate) is None):
+        return
+    if said is None:
+        raise ConfigError(
+            f"task {task!r}: rate={rate!r} is not understood; write '10/s', '100/m', '1000/h' or '5/d', or the name"
+            " that app.rate(…) returns"
+        )
+    if said.per_second <= 0:
+        raise ConfigError(f"task {task!r}: rate={rate!r} would let none of its jobs run; give more than 0")
+
+
+def parse_rate(text: object) -> Rate | None:
+    """Return the rate that a text such as "10/s" says; None for the name of a rate."""
+    if not isinstance(text, str) or (match := _RATE.fullmatch(text)) is None:
+        return None
+    count = float(match[1])
+    return Rate(max(1.0, count), count / _SECONDS[match[2][0]])
+
+
+def rate_scope(task: str, rate: str) -> str:
+    """Return the scope that a task's `rate` names: itself, or one of the task's own where it says "10/s"."""
+    return f"task:{task}" if parse_rate(rate) else rate
+
+
+_FAILURES: Final = frozenset({"failed", "timeout", "exhausted", "aged_out"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that ended. `answered` says whether the destination did; None if it cannot be told."""
+
+    job: str
+    epoch: int
+    answered: bool | None
+
+
+def answered(outcome: Outcome, state: str) -> bool | None:
+    """Return whether the destination answered, as far as the outcome can tell. `state` is the job's new state."""
+    match outcome:
+        case Done():
+            return True
+        case Retry(outcome=kind) | Failed(kind=kind) if kind in _FAILURES and state != "cancelled":
+            return False
+        case _:
+            return None
+
+
+def after(breaker: Breaker, runs: Iterable[Ended]) -> Breaker:
+    """The breaker when these runs have ended, in that order."""
+    for run in runs:
+        if breaker.open_until is None:
+            breaker = _closed(breaker, run)
+        elif breaker.trial == (run.job, run.epoch):
+            breaker = _tried(breaker, run)
+        # Others began before it opened, and say nothing new.
+    return breaker
+
+
+def opened(breaker: Breaker, open_for: int | None = None) -> Breaker:
+    """Open a breaker, so that it lets nothing through for a while, by default for its usual time."""
+    until = breaker.now + (breaker.open_for if open_for is None else open_for)
+    openings = breaker.openings + 1
+    return replace(breaker, opened_at=breaker.now, open_until=until, trial=None, trial_runs=False, openings=openings)
+
+
+def closed(breaker: Breaker) -> Breaker:
+    """Close a breaker, so that it lets everything through, and forget its failures."""
+    return replace(breaker, failures=0, opened_at=None, open_until=None, trial=None, trial_runs=False)
+
+
+def _closed(breaker: Breaker, run: Ended) -> Breaker:
+    if run.answered is None:
+        return breaker
+    if run.answered:
+        return replace(breaker, failures=0)
+    counted = replace(breaker, failures=breaker.failures + 1)
+    return opened(counted) if counted.failures >= counted.threshold else counted
+
+
+def _tried(breaker: Breaker, run: Ended) -> Breaker:
+    if run.answered is None:
+        # It proved nothing: the next job tries.
+        return replace(breaker, trial=None, trial_runs=False)
+    return closed(breaker) if run.answered else opened(breaker)
+
+
+Shares: TypeAlias = "dict[tuple[str, str], int]"
+"""Slots by queue and worker."""
+
+
+def split(totals: Mapping[str, int], workers: Sequence[Worker]) -> Shares:
+    """Equal shares, the remainder one each to the first by id: the same for everybody who computes it."""
+    shares: Shares = {}
+    for queue, total in totals.items():
+        serving = sorted(worker.id for worker in live(workers) if queue in worker.queues)
+        for place, worker in enumerate(serving):
+            shares[queue, worker] = total // len(serving) + (place < total % len(serving))
+    return shares
+
+
+def before_the_first_split(total: int, queue: str, workers: Sequence[Worker]) -> int:
+    """A worker's share until the leader has spoken: rounded up, so that the total is used, and never all of it."""
+    eligible = sum(1 for worker in live(workers) if queue in worker.queues)
+    return -(-total // max(1, eligible))
+
+
+def unserved(queues: Collection[str], workers: Sequence[Worker]) -> list[str]:
+    """Queues that have work and nobody to do it."""
+    served = {queue for worker in live(workers) for queue in worker.queues}
+    return sorted(queue for queue in queues if queue not in served)
+
+
+def live(workers: Sequence[Worker]) -> list[Worker]:
+    return [worker for worker in workers if worker.state == "alive" and not worker.is_expired]

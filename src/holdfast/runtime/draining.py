@@ -1,0 +1,310 @@
+"""Run what is due, here and now, by a worker's own parts but without its loops. For tests and scripts.
+
+It keeps its lease but rescues nobody, and time passes only as the clock does: who owns the clock owns the retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ..clock import SYSTEM_CLOCK, Clock
+from ..errors import ConfigError
+from ..ids import token
+from ..model.jobs import Claimed
+from ..model.limits import Standing
+from ..model.outcomes import Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Suspended
+from ..model.webhooks import QUEUE
+from ..storage.ops.flows import dependency_resolution
+from ..storage.ops.jobs import deadlines, queries
+from ..storage.ops.jobs.claims import Turn
+from ..storage.ops.routing.grants import expire_grants
+from ..storage.ops.routing.routes import special_routes
+from ..storage.ops.signals import waking
+from ..storage.ops.workers import workers
+from ..storage.ops.workers.lookout import look
+from ..storage.port import Op, Store
+from ..tasks.task import Task
+from ..worker.claiming.claimer import Turns
+from ..worker.claiming.routes import ServedRoutes
+from ..worker.claiming.target import Desk, Room
+from ..worker.drain_lease import Tenure
+from ..worker.maintenance.flow_resolver import Resolver
+from ..worker.maintenance.webhook_fanout import pass_on
+from ..worker.outbox.relays import Relays
+from ..worker.processes.pool import ChildPool
+from ..worker.registration import capabilities, introduction, served_queues, versions
+from ..worker.running.admission import Doorkeeper
+from ..worker.running.deadlines import Timekeeper
+from ..worker.running.executor import Executor
+from ..worker.running.inputs import Inputs
+from ..worker.running.outcome import Judge
+from ..worker.running.runner import Floor
+from ..worker.running.runs import Run
+from ..worker.running.threads import ThreadPool
+from ..worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from ..app import App
+
+T = TypeVar("T")
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """How many runs ended in which way."""
+
+    succeeded: int = 0
+    again: int = 0
+    """To be run again: a retry, a snooze, a throttle."""
+    suspended: int = 0
+    """They wait for a signal, or for other jobs."""
+    failed: int = 0
+    """For good."""
+    parked: int = 0
+    cancelled: int = 0
+    expired: int = 0
+
+    @property
+    def runs(self) -> int:
+        """All of them. A job that was retried at once counts once for each run."""
+        ended = self.succeeded + self.failed + self.cancelled + self.expired
+        return ended + self.again + self.suspended + self.parked
+
+
+async def drain_store(
+    app: App, settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], *, until_empty: bool
+) -> Drained:
+    """Run every due job of the settings' queues until nothing is due, or only as many as are due now."""
+    crew = _Crew(app, app.open(), settings, tasks, app._clock or SYSTEM_CLOCK)
+    for limit in app.declared_limits():
+        await app.open().awrite(limit)
+    if not until_empty:
+        await crew.limit()
+    await crew.tenure.begin()
+    try:
+        await crew.work()
+    finally:
+        await crew.leave()
+    return Drained(**crew.ends)
+
+
+def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:
+    """Run on an event loop of its own; refused where one runs already."""
+    if _loop_runs_here():
+        work.close()
+        raise ConfigError(f"an event loop runs here, which this call would block; {instead} instead")
+    return asyncio.run(work)
+
+
+def _loop_runs_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class _Ledger(Turns):
+    """Turns that count how runs end, as far as the store accepts it: what comes too late has not ended here."""
+
+    def __init__(self, store: Store, desk: Desk, clock: Clock, *, slots: int, patience: float) -> None:
+        super().__init__(store, desk, clock, slots=slots, patience=patience)
+        self.ends: Final = Counter[str]()
+        self._ended: set[tuple[str, int]] = set()
+        self.held_back = False
+        """Whether a limit or a budget has made a job wait for the end of others."""
+
+    def finished(self, run: Run, outcome: Outcome) -> None:
+        self._ended.add((run.job.id, run.job.epoch))
+        super().finished(run, outcome)
+
+    def _read(self, finishes: list[Finish], turn: Turn) -> None:
+        super()._read(finishes, turn)
+        self.held_back |= turn.parked > 0
+        for finish, verdict in zip(finishes, turn.verdicts, strict=True):
+            key, label = (finish.id, finish.epoch), _label(finish.outcome)
+            self.held_back |= label == "parked"
+            self.ends[label] += key in self._ended and not isinstance(verdict, Lost)
+            self._ended.discard(key)
+
+
+class _Crew:
+    """A worker without loops. It stands between the turns and the floor to count what is taken."""
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        settings: WorkerSettings,
+        tasks: Mapping[str, Task[Any, Any]],
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._limit: int | None = None
+        self._tasks = tasks
+        self._routes = ServedRoutes(
+            served_queues(settings, tasks),
+            capabilities(settings, tasks),
+            strict=bool(settings.queues),
+            versions=versions(tasks),
+        )
+        self._timekeeper = Timekeeper(clock)
+        self._threads = ThreadPool(settings.concurrency)
+        self._children = ChildPool(settings.concurrency)
+        self._floor = Floor(token(), settings, tasks, self._routes, self._timekeeper, self._threads, clock)
+        self._turns = self._floor.turns = _Ledger(
+            store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
+        )
+        self.ends: Final = self._turns.ends
+        self.tenure: Final = Tenure(store, self._floor, settings.lease, clock, self._register)
+        self._relays = Relays(store, self._floor, settings, tasks, clock, app._u, lambda _: True)
+        self._floor.aside = self._relays
+        self._resolver = Resolver(store)
+        judge = Judge(clock, app._u)
+        self._floor.executor = Executor(
+            app,
+            judge,
+            self._threads,
+            self._children,
+            self._floor.finished,
+            app._middleware,
+            inputs=Inputs(store),
+            doorkeeper=Doorkeeper(store, app._u, store.outage),
+        )
+
+    async def limit(self) -> None:
+        """Take no more jobs than are due now."""
+        counts = await self._store.aread(Op(queries.count_jobs))
+        self._limit = sum(c.jobs for c in counts if c.label == "ready" and c.queue in self._routes.queues)
+
+    async def _register(self) -> None:
+        spec = introduction(self.id, self._settings, self._routes.queues, self._tasks)
+        await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
+
+    async def work(self) -> None:
+        """Take turns until one neither records nor claims anything while nothing runs."""
+        await self._store.awrite(Op(deadlines.expire_jobs))
+        await self._store.awrite(Op(waking.wake_due))
+        while True:
+            self._turns.wake.clear()
+            await self.tenure.keep()
+            await self._look()
+            self._turns.hungry = True
+            ended = self._turns.pending
+            await self._turns.run_once()
+            if ended and (self._turns.held_back or not self._floor.runs):
+                # Their limits and budgets may let others run now, which that turn could not claim yet.
+                continue
+            # Behind what a limit holds back there may be what it does not.
+            may_have_more = self._turns.hungry and self.room() is not None
+            if self._is_idle() and not may_have_more and not self._floor.fenced and not await self._do_more():
+                return
+            if self._floor.runs or self._floor.fenced:
+                await self._turns.wake.wait()
+
+    async def _do_more(self) -> bool:
+        """What is no job's run; whether there was something, and jobs may be due again."""
+        return await self._carry_on() or await self._tell() or await self._send()
+
+    async def _tell(self) -> bool:
+        """Make the deliveries of webhooks, where they are sent from here; whether there were some."""
+        return QUEUE in self._routes.queues and bool(await pass_on(self._store))
+
+    async def _send(self) -> bool:
+        """Deliver what is due in the outboxes; whether there was something."""
+        outcomes = await self._relays.drain()
+        self.ends.update(map(_label, outcomes))
+        return bool(outcomes)
+
+    async def _carry_on(self) -> bool:
+        """What the ends of members set off in their flows; whether there was something, and jobs may be due again."""
+        left = await self._store.aread(Op(dependency_resolution.left, single=True))
+        while left.any_but_callbacks and await self._resolver.run_once() is not None:
+            pass
+        return left.any_but_callbacks
+
+    async def leave(self) -> None:
+        """Hand back what an interrupted drain left unfinished, and go."""
+        self._floor.closing = True
+        self._floor.stop_all("shutdown")
+        try:
+            async with asyncio.timeout(self._settings.cancel_grace):
+                while not self._is_idle():
+                    self._turns.wake.clear()
+                    if not await self._turns.run_once():
+                        await self._turns.wake.wait()
+            # A beat after the farewell would find the worker gone, and mourn.
+            await self.tenure.end()
+            await self._store.awrite(Op(lambda tx: workers.deregister(tx, self.id)))
+        except TimeoutError:
+            logger.error("%d jobs did not end when the drain was interrupted", len(self._floor.runs))
+        finally:
+            self._timekeeper.close()
+            self._threads.close()
+            self._relays.close()
+            await self.tenure.end()
+            await self._children.close()
+
+    def _is_idle(self) -> bool:
+        return not self._floor.runs and not self._turns.pending
+
+    async def _look(self) -> None:
+        self._routes.learn(await self._store.aread(Op(special_routes)))
+        me, served = self._floor.id, self._routes.numbers
+        view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
+        if view.grants_over:
+            await self._store.awrite(Op(expire_grants))
+            self._routes.learn(await self._store.aread(Op(special_routes)))
+        self._floor.standing, self._floor.shares = view.standing, view.shares
+        self._floor.defaults.learn(view.queues)
+        self._floor.suspects_wait = view.suspects_wait
+
+    # -- what the turns ask
+
+    @property
+    def id(self) -> str:
+        return self._floor.id
+
+    @property
+    def standing(self) -> Standing:
+        return self._floor.standing
+
+    def room(self) -> Room | None:
+        room = self._floor.room()
+        if room is not None and self._limit is not None:
+            room.n = min(room.n, self._limit)
+        return room if room is not None and room.n > 0 else None
+
+    def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
+        if self._limit is not None:
+            self._limit -= len(jobs)
+        self._floor.dispatch(jobs, claim)
+
+    def others_wait(self, they_do: bool) -> None:
+        self._floor.others_wait(they_do)
+
+
+def _label(outcome: Outcome) -> str:
+    match outcome:
+        case Done():
+            return "succeeded"
+        case Failed():
+            return "failed"
+        case Suspended():
+            return "suspended"
+        case Parked():
+            return "parked"
+        case Cancelled():
+            return "cancelled"
+        case Expired():
+            return "expired"
+        case _:
+            return "again"

@@ -1,0 +1,122 @@
+"""From a path or URL to a store. The only module that names the two."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ..clock import Clock
+from ..config import Config
+from ..errors import ConfigError
+from ..storage.disk import free_space
+from ..storage.migrate import Dialect
+from ..storage.port import Store
+from ..telemetry import in_child
+
+_POSTGRES: Final = ("postgres", "postgresql")
+_POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
+_KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
+
+
+def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool = True) -> Store:
+    """A path, "sqlite:///…", ":memory:" or "postgresql://…". Nothing is read before the first use.
+
+    A SQLite file is brought up to date when it is opened, unless `auto_migrate` is off; Postgres never is.
+    """
+    where = os.fspath(config.store)
+    scheme = _scheme(where)
+    if scheme in _POSTGRES:
+        from ..storage.postgres import PostgresStore
+
+        return PostgresStore(
+            where,
+            clock=clock,
+            notify=config.notify,
+            pool_size=config.pool_size,
+            limit=config.store_timeout,
+            prepare=config.prepare,
+            schema=config.schema,
+            listen_dsn=config.listen_dsn,
+        )
+    if database_file(config) is None and in_child():
+        raise ConfigError("a child process cannot reach a database in memory; give the app a file")
+    from ..storage.sqlite import SqliteStore
+
+    return SqliteStore(where, clock=clock, durable=config.durable, auto_migrate=auto_migrate)
+
+
+def refuse_postgres_settings(store: str | None, settings: Mapping[str, object]) -> None:
+    """Refuse settings in code that the SQLite store named beside them would ignore."""
+    if store is None or _scheme(store) in _POSTGRES:
+        return
+    for name in _POSTGRES_ONLY:
+        if settings.get(name) is not None:
+            raise ConfigError(f"{name} is for Postgres, and the store is SQLite ({store}); leave it out")
+
+
+def database_file(config: Config) -> Path | None:
+    """The file of a SQLite store; None for one in memory and for Postgres."""
+    if _scheme(config.store) in _POSTGRES:
+        return None
+    from ..storage.sqlite.location import locate
+
+    path = locate(config.store).path
+    return Path(path) if path else None
+
+
+def free_disk(config: Config) -> int | None:
+    """Bytes that are free where the store's file is; None where there is no file, or this process cannot tell."""
+    file = database_file(config)
+    return None if file is None else free_space(file.parent)
+
+
+def foreign_tables(file: Path) -> int:
+    """Return how many tables of others a SQLite file has that has none of Holdfast's; 0 for any other file."""
+    from ..storage.sqlite import schema
+
+    return schema.foreign_tables(str(file))
+
+
+def dialect_of(config: Config) -> Dialect:
+    """Which database a setting names, without opening it."""
+    return "postgres" if _scheme(config.store) in _POSTGRES else "sqlite"
+
+
+def create_if_missing(config: Config) -> bool:
+    """Make a Postgres database, or see whether opening will make a file; True if it was missing."""
+    if dialect_of(config) == "postgres":
+        from ..storage.postgres.databases import create_database
+
+        return create_database(config.store)
+    file = database_file(config)
+    return file is not None and not file.exists()
+
+
+def filesystem_of(file: Path) -> str:
+    """The type of the file system that holds a file; "" where the system does not say."""
+    from ..storage.sqlite import location
+
+    try:
+        return location.filesystem_of(str(file), Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape"))
+    except OSError:
+        return ""
+
+
+def redacted(where: str) -> str:
+    """A store's URL without its password."""
+    where = re.sub(r"(?<=://)([^/@:]*):\S*@", r"\1:***@", where)
+    return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
+
+
+def _scheme(where: str) -> str:
+    scheme = where.split("://", 1)[0].lower() if "://" in where else ""
+    if not scheme and _KEYWORDS.search(where):
+        raise ConfigError("the store looks like Postgres keywords; write it as postgresql://user@host/dbname")
+    if where.startswith(("postgres:/", "postgresql:/", "sqlite:/")) and not scheme:
+        raise ConfigError("a URL as a Path loses a slash; pass the store as text")
+    if scheme not in (*_POSTGRES, "", "sqlite", "file"):
+        raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
+    return scheme

@@ -1,0 +1,212 @@
+"""The tasks of an app: what `@app.task` registers and how jobs find it again."""
+
+from __future__ import annotations
+
+import logging
+from collections import ChainMap
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+
+from ..client.specs import hooks_of
+from ..clock import SYSTEM_CLOCK, Clock
+from ..config import Config
+from ..errors import ConfigError, UnknownTask
+from ..names import check_capabilities
+from ..outbound.policy import Policy, parse
+from ..rules.budgets import Amounts
+from ..rules.limits import check_rate_text
+from ..rules.reserved import check_open_queue, check_open_task
+from ..rules.retry import RetryPolicy, take_attempts
+from ..rules.routing import QueueRouter, Routes
+from ..tasks.context import Context, SyncContext
+from ..tasks.decorators import TaskDecorator
+from ..tasks.destinations import Destination
+from ..tasks.functions import check_function, check_layer, check_task_name, is_async
+from ..tasks.inventory import Fetch, Inventory
+from ..tasks.middleware import Middleware
+from ..tasks.options import TASK_OPTIONS, Captured, Hooks, Isolate, Seconds, TaskOptions, unknown_option
+from ..tasks.task import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
+from ..tasks.tenants import Tenants
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound=Middleware)
+
+logger: Final = logging.getLogger("holdfast")
+
+
+class Registry(Enqueuer):
+    """Tasks by name, and what is wrapped around them. The app adds a store to it."""
+
+    config: Config
+    _clock: Clock | None
+    _tenants: Tenants
+    outbound: Policy = Policy()
+    """Where requests made for this app may go: webhooks, and the ready-made HTTP task."""
+
+    def __init__(self, routes: Routes | None = None) -> None:
+        self._router = QueueRouter(routes)
+        self._tasks: dict[str, Task[Any, Any]] = {}
+        self._built_in: dict[str, Task[Any, Any]] = {}
+        self._middleware: list[Middleware] = []
+
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = ...,
+        priority: int = 0,
+        max_attempts: int | None = 5,
+        retry: RetryPolicy | None = None,
+        timeout: Seconds | None = None,
+        isolate: Isolate | None = None,
+        capture: Sequence[Captured] = (),
+        concurrency: int | None = None,
+        rate: str | None = None,
+        breaker: str | None = None,
+        reserve: Mapping[str, Amounts] | None = None,
+        quota: str | None = None,
+        requires: Sequence[str] = (),
+        affinity: str | None = None,
+        version: str | None = None,
+        inventory: Inventory | None = None,
+        permanent_on: tuple[type[BaseException], ...] = (),
+        on_success: Hooks = (),
+        on_failure: Hooks = (),
+        on_end: Hooks = (),
+    ) -> TaskDecorator: ...
+
+    def task(self, *function: Any, **options: Any) -> Any:
+        """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
+
+        The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
+        """
+        name = options.pop("name", None)
+        wanted = _wanted("@app.task", options)
+        hooks_of(wanted)
+
+        def decorate(fn: Callable[..., Any]) -> Task[Any, Any]:
+            check_function(fn)
+            called = check_task_name(fn, name)
+            routed = wanted if "queue" in options else replace(wanted, queue=self._router.queue_for(called))
+            return self._register(fn, called, routed)
+
+        return decorate(*function) if function else decorate
+
+    def declare(self, name: str, *, queue: str | None = None, **options: Any) -> Task[..., Any]:
+        """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
+        wanted = _wanted("app.declare", {"queue": self._router.queue_for(name) if queue is None else queue, **options})
+        return self._keep(Task(self, None, name, wanted))
+
+    def elsewhere(self, name: str) -> Task[..., Any]:
+        """The task of that name, or one as `declare` makes it that is not kept: for names that come from outside."""
+        known = self._tasks.get(name)
+        check_open_task(name)
+        return known or UndeclaredTask(self, None, name, TaskOptions(queue=self._router.queue_for(name)))
+
+    def inventory(self, name: str, fetch: Fetch, *, every: Seconds = 30, timeout: Seconds = 10) -> Inventory:
+        """What exists elsewhere, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
+
+        `fetch` gives the names, as a `def` or an `async def`. It is asked when a job is enqueued and the answer is
+        older than `every` seconds or does not have what the job's affinity names.
+        """
+        return Inventory(name, fetch, every=every, timeout=timeout, clock=self._clock or SYSTEM_CLOCK)
+
+    def middleware(self, layer: M, /) -> M:
+        """Wrap every run: `def layer(ctx, call): return call()`, or `async def` with `await call()`.
+
+        The first added is outermost. A `def` layer runs on the thread of a `def` task, an `async def` layer on the
+        event loop. Runs in child processes are wrapped in the child.
+        """
+        check_layer(layer)
+        self._middleware.append(layer)
+        return layer
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The registered and declared tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def workload(self) -> Mapping[str, Task[Any, Any]]:
+        """What a worker of this app runs: its tasks, and the built-in one that delivers webhooks."""
+        return MappingProxyType(ChainMap(self._tasks, self._built_in))
+
+    def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
+        if options.isolate == "process" and fn.__module__ == "__main__":
+            raise ConfigError(
+                f"task {name!r} has isolate='process', but a child process cannot import it from __main__; "
+                "move it to a module of its own"
+            )
+        if options.isolate == "process" and "<locals>" in getattr(fn, "__qualname__", "<locals>"):
+            raise ConfigError(
+                f"task {name!r} has isolate='process', but a child process cannot import a function inside another; "
+                "move it to the top of its module"
+            )
+        if not self._tasks and self.config.inline:
+            logger.warning("inline mode: jobs run at once in their caller; nothing is stored and no worker is used")
+        kind = AsyncTask if is_async(fn) else SyncTask
+        task = self._keep(kind(self, fn, name, options))
+        _warn_of_signature(task)
+        return task
+
+    def _keep(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        check_rate_text(task.name, task.task_options.rate)
+        if not isinstance(task, Destination):
+            check_open_task(task.name)
+            check_open_queue(task.task_options.queue)
+        if (before := self._tasks.get(task.name)) is not None:
+            if not task.redefines(before):
+                raise ConfigError(f"there are two tasks named {task.name!r}; give one of them another name=")
+            logger.warning("task %r is defined again in __main__; the new definition replaces the earlier", task.name)
+        self._tasks[task.name] = task
+        return task
+
+    def _check(self, request: JobRequest[Any]) -> None:
+        if not isinstance(request, JobRequest):
+            raise TypeError(f"enqueue takes what task.job(…) makes, not {request!r}")
+        self._require_known(request.complete())
+
+    def _require_known(self, request: JobRequest[Any]) -> None:
+        if request.task.name not in self._tasks and not isinstance(request.task, UndeclaredTask):
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
+        self._tenants.check(request.options.tenant)
+        if request.options.webhook is not None:
+            self._check_url(request.options.webhook)
+
+    def _check_url(self, url: str) -> None:
+        parse(url, self.outbound)
+
+
+def _warn_of_signature(task: Task[Any, Any]) -> None:
+    """Say which arguments are not checked though somebody may think so."""
+    for name, annotation in task.signature.unresolved.items():
+        what = "its result" if name == "return" else name
+        logger.warning(
+            "task %r: the annotation %s of %s cannot be resolved, so what is given is not checked or converted;"
+            " import it outside of TYPE_CHECKING, above the task", task.name, annotation, what,
+        )  # fmt: skip
+    if task.signature.takes_anything and "<locals>" in getattr(task.fn, "__qualname__", ""):
+        logger.warning(
+            "task %r takes (*args, **kwargs), so its arguments are not checked; if it is the inner function of a"
+            " decorator, put @functools.wraps(fn) on it", task.name,
+        )  # fmt: skip
+
+
+def _wanted(where: str, options: dict[str, Any]) -> TaskOptions:
+    if unknown := [name for name in options if name not in TASK_OPTIONS]:
+        raise unknown_option(where, unknown, TASK_OPTIONS)
+    options["requires"] = check_capabilities("requires", options.get("requires", ()))
+    return TaskOptions(**take_attempts(options))

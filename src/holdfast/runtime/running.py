@@ -1,0 +1,175 @@
+"""Runs a worker as the whole business of a process: it owns the event loop and the signals.
+
+The first SIGTERM or SIGINT stops gracefully, the second stops now, the third has its usual effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ..clock import SYSTEM_CLOCK
+from ..worker.lifespan import run_to_its_end
+from ..worker.processes.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
+from ..worker.processes.supervisor import ONE_STOP, Supervisor
+from ..worker.settings import WorkerSettings
+from ..worker.worker import Worker
+
+if TYPE_CHECKING:
+    from ..app import App
+
+__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+EXIT_STUCK: Final = 70
+"""The event loop was blocked for several leases and the process ended itself."""
+EXIT_BROKEN: Final = 71
+"""A part of the worker died of an error that nobody expected: it stopped, to be started afresh."""
+EXIT_WORN_OUT: Final = 75
+"""Too many threads hang in handlers that do not end: the worker stopped, to be started afresh."""
+
+_OBJECTS_UNTIL_COLLECTED: Final = 10_000
+_LOOK_EVERY: Final = 1.0
+_LAST_CHANCE: Final = 1.0
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
+    """Work until a signal says stop; the process's exit code. For the main thread."""
+    collect_seldom()
+    supervisor = tie_to_supervisor()
+    identity = identity or take_worker_id()
+    code, all_ended = run_to_its_end(_live(app, settings, identity, supervisor))
+    if not all_ended:
+        # The interpreter would wait for what hangs, too.
+        _end_at_once(code)
+    return code
+
+
+def collect_seldom() -> None:
+    """Look for cyclic garbage less often, unless the program has chosen by itself.
+
+    What a job leaves behind goes by itself. With Python's own setting, looks at what just lives took a tenth of the
+    time of short jobs.
+    """
+    youngest, *older = gc.get_threshold()
+    if 0 < youngest < _OBJECTS_UNTIL_COLLECTED:
+        gc.freeze()
+        gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *older)
+
+
+def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSettings) -> int:
+    """Run `count` processes of a command line and restart the fallen; the exit code. For the main thread."""
+    # Beyond the grace a worker may take its time to give up on handlers, and a lease to record the last outcomes.
+    longest = settings.grace + settings.cancel_grace + settings.lease + 30.0
+    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _bury(app, worker_id), stop_after=longest)
+    try:
+        return supervisor.run()
+    finally:
+        app.close()
+
+
+async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
+    worker = Worker(
+        app.open(),
+        app.workload,
+        settings,
+        app=app,
+        middleware=app._middleware,
+        declarations=app.declarations(),
+        identity=identity,
+        clock=app._clock or SYSTEM_CLOCK,
+        random=app._u,
+        on_stuck=_end_stuck,
+    )
+    leave = asyncio.Event()
+    with _signals(leave.set, lambda: worker.floor.stop_all("shutdown")):
+        code = await _work(worker, leave, supervisor)
+    app.close()
+    return code
+
+
+async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) -> int:
+    leaving = asyncio.create_task(leave.wait())
+    starting = asyncio.create_task(worker.start())
+    await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    # It may be known to the store already, and must say goodbye then; one that is down is not waited for.
+    await asyncio.wait({starting}, timeout=_LAST_CHANCE)
+    if not starting.done():
+        starting.cancel()
+        return 0
+    await starting
+    code = await _until_told(worker, leaving, supervisor)
+    leaving.cancel()
+    await worker.stop()
+    logger.info("worker %s has stopped", worker.id)
+    return code
+
+
+async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
+    while True:
+        done, _ = await asyncio.wait({leaving}, timeout=_LOOK_EVERY)
+        if done:
+            return 0
+        if is_orphan(supervisor):
+            logger.warning("the supervisor is gone; stopping")
+            return 0
+        if worker.errands.is_broken:
+            return EXIT_BROKEN
+        if worker.is_worn_out:
+            logger.error("too many threads hang in handlers that do not end; stopping, to be started afresh")
+            return EXIT_WORN_OUT
+
+
+@contextmanager
+def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    asked_at: float | None = None
+
+    def take(number: signal.Signals) -> None:
+        nonlocal asked_at
+        if asked_at is None:
+            asked_at = loop.time()
+            logger.info("%s: stopping; running jobs may end within the grace, a second signal stops now", number.name)
+            first()
+        elif loop.time() - asked_at > ONE_STOP:
+            logger.warning("second signal: stopping now; what runs is handed back")
+            second()
+            for each in _STOP_SIGNALS:
+                loop.remove_signal_handler(each)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, take, number)
+    try:
+        yield
+    finally:
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _bury(app: App, worker_id: str) -> None:
+    if rescued := app.workers.bury(worker_id):
+        logger.warning("worker %s is lost; %d of its jobs were rescued", worker_id, rescued)
+
+
+def _end_stuck() -> None:
+    """For a loop that no longer moves: nothing can be stopped in order, and others will rescue its jobs."""
+    logging.shutdown()
+    os._exit(EXIT_STUCK)
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """For a worker that has left, in a process that would not end by itself."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)

@@ -1,0 +1,283 @@
+"""One writer, many callers: whoever finds the writer idle commits for everyone waiting.
+
+There are no timers: a batch is whatever arrived during the previous commit. Leadership is a plain lock held by a
+`with` statement, which an interrupt cannot leave locked; wake-ups of the next leader are hints on top of it. Work that
+left the queue is in `_flight` until it is settled, so that a leader stopped at any instruction strands nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from ..errors import OutcomeUnknown, QueueFull, StorageUnavailable
+from .daemons import hire
+from .forking import renew_after_fork
+from .waiter import BlockingWaiter, LoopWaiter, Waiter, deliver, own_copy
+
+W = TypeVar("W")
+
+Commit: TypeAlias = Callable[[Sequence[Waiter[W]]], None]
+"""Runs works in one transaction and settles them after its commit.
+
+Those it returns without settling go first in the next batch; where it raises, they fail with its error.
+"""
+
+BATCH_WEIGHT: Final = 1_000
+FULL_AFTER: Final = 1.0
+"""Seconds a caller waits for room in the queue."""
+_NAP: Final = 0.002
+# A waiter looks for itself this often, in case the thread that should have woken it was interrupted.
+_RECHECK: Final = 0.05
+
+_log = logging.getLogger("holdfast.storage")
+
+
+class Combiner(Generic[W]):
+    """The combining lock. Safe from any thread and any event loop."""
+
+    def __init__(self, commit: Commit[W], *, room: int = 10_000, told: Callable[[], None] = lambda: None) -> None:
+        """`told` is called when the callers of a batch were told, before the next one may begin."""
+        self._commit = commit
+        self._told = told
+        self._room = room
+        self._closed = False
+        self.renew_after_fork()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """The parent's callers are not here: start empty, with new locks and no helper."""
+        self._turn = threading.Lock()
+        self._leader = 0
+        self._pending: deque[Waiter[W]] = deque()
+        self._flight: list[Waiter[W]] = []
+        self._crowd = 0
+        self._hiring = threading.Lock()
+        self._helper: SimpleQueue[bool] | None = None
+        self._summoned = False
+
+    def run(self, work: W, weight: int = 1) -> Any:
+        """Have `work` committed, alone or with others', leading if nobody does. Blocks."""
+        me = self._refuse_reentry()
+        if len(self._pending) >= self._room:
+            self._wait_for_room()
+        waiter = BlockingWaiter(work, weight)
+        try:
+            self._pending.append(waiter)
+            # Only the oldest leads: a newcomer that took the free turn at once would commit alone, and did.
+            if self._turn.locked() or self._next() is not waiter:
+                waiter.pause(_RECHECK)
+            while not waiter.settled:
+                if self._turn.locked():
+                    waiter.pause(_RECHECK)
+                    continue
+                with self._turn:
+                    # The first thing under the turn, before any call: a signal handler or finaliser that calls the
+                    # store from here on is recognised, and never blocks on its own thread's turn.
+                    self._leader = me
+                    try:
+                        self._lead(waiter)
+                    finally:
+                        self._leader = 0
+                self._hand_over()
+        except BaseException:
+            waiter.withdrawn = True
+            self._hand_over()  # it may have been this one's turn
+            raise
+        return waiter.result()
+
+    async def arun(self, work: W, weight: int = 1) -> Any:
+        """The awaiting twin. A cancelled caller's work may still be committed."""
+        self._refuse_reentry()
+        if len(self._pending) >= self._room:
+            await self._await_room()
+        waiter = LoopWaiter(work, weight, asyncio.get_running_loop())
+        try:
+            self._pending.append(waiter)
+            self._summon()
+            return await waiter.future
+        except BaseException:
+            waiter.withdrawn = True
+            raise
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep every batch out, for work on the writer that is not a transaction of a caller."""
+        me = self._refuse_reentry()
+        try:
+            with self._turn:
+                self._leader = me
+                try:
+                    yield
+                finally:
+                    self._leader = 0
+        finally:
+            self._hand_over()
+
+    @property
+    def idle(self) -> bool:
+        return not self._turn.locked()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn now."""
+        return len(self._pending)
+
+    def close(self) -> None:
+        """Refuse what waits and what comes."""
+        self._closed = True
+        with self.exclusive():
+            self._lead()
+        with self._hiring:
+            helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.put(False)
+
+    def _refuse_reentry(self) -> int:
+        me = threading.get_ident()
+        if self._leader == me:
+            raise RuntimeError(
+                "this thread is in the middle of a commit: an operation, a signal handler or a finaliser must not"
+                " call its own store; do it after the call has returned"
+            )
+        return me
+
+    def _lead(self, waiter: Waiter[W] | None = None) -> None:
+        """Commit one batch. The caller holds the turn."""
+        if self._flight:
+            self._land()  # what a leader that was interrupted twice left behind
+        if waiter is not None and waiter.settled:
+            return
+        try:
+            self._board()
+            self._fly()
+        finally:
+            self._land()
+
+    def _board(self) -> None:
+        # Those of the last batch are awake but may not have had the interpreter yet. One offer of it doubled the rate
+        # of 16 threads: their batches had been 16 and 1 in turns.
+        if len(self._pending) < self._crowd:
+            time.sleep(0)
+        # Looked at, put into the flight, then removed, in this order: at no instruction is a waiter in neither.
+        weight = 0
+        while self._pending and weight < BATCH_WEIGHT:
+            waiter = self._pending[0]
+            if not (waiter.withdrawn or waiter.settled):
+                if weight and weight + waiter.weight > BATCH_WEIGHT:
+                    return
+                self._flight.append(waiter)
+                weight += waiter.weight
+            self._pending.popleft()
+
+    def _fly(self) -> None:
+        self._crowd = len(self._flight) if len(self._flight) > 1 else 0
+        if not self._flight:
+            return
+        try:
+            if self._closed:
+                raise StorageUnavailable("the store is closed; open it again to write")
+            self._commit(self._flight)
+        except Exception as error:
+            for waiter in self._flight:
+                if not waiter.settled:
+                    waiter.fail(own_copy(error))
+            return
+        if left := [waiter for waiter in self._flight if not waiter.settled]:
+            self._pending.extendleft(reversed(left))
+            self._flight = [waiter for waiter in self._flight if waiter.settled]
+
+    def _land(self) -> None:
+        if not self._flight:
+            return
+        for waiter in self._flight:
+            if not waiter.settled:
+                waiter.fail(OutcomeUnknown("the thread that committed this was interrupted; look, then repeat it"))
+        deliver(self._flight)
+        self._flight = []
+        self._told()
+
+    def _hand_over(self) -> None:
+        """Wake the next leader. A task's helper needs no call: it drains the queue whenever it was summoned."""
+        if self._pending and isinstance(head := self._next(), BlockingWaiter):
+            head.wake()
+
+    def _next(self) -> Waiter[W] | None:
+        """The oldest that still wants to be served. Withdrawn ones are removed by the next leader, by nobody else."""
+        try:
+            for place in range(len(self._pending)):
+                if not (waiter := self._pending[place]).withdrawn:
+                    return waiter
+        except IndexError:
+            return None  # a leader took them meanwhile
+        return None
+
+    def _summon(self) -> None:
+        if self._summoned:
+            return
+        self._summoned = True
+        try:
+            # Under the lock: behind the word to go, which `close` says, a call would be heard by nobody.
+            with self._hiring:
+                (self._helper or self._hire()).put(True)
+        except BaseException:
+            self._summoned = False
+            raise
+
+    def _hire(self) -> SimpleQueue[bool]:
+        calls: SimpleQueue[bool] = SimpleQueue()
+        hire("holdfast-writer", _help, weakref.ref(self), calls)
+        weakref.finalize(self, calls.put, False).atexit = False
+        self._helper = calls
+        return calls
+
+    def _drain(self) -> None:
+        """Lead until nothing waits, and once in any case: the helper is what every awaiting caller relies on."""
+        # Cleared before looking, so that whoever comes later calls again.
+        self._summoned = False
+        while True:
+            with self.exclusive():
+                self._lead()
+            if not self._pending:
+                return
+
+    def _wait_for_room(self) -> None:
+        deadline = 0.0
+        while len(self._pending) >= self._room:
+            deadline = self._still_full(deadline)
+            time.sleep(_NAP)
+
+    async def _await_room(self) -> None:
+        deadline = 0.0
+        while len(self._pending) >= self._room:
+            deadline = self._still_full(deadline)
+            await asyncio.sleep(_NAP)
+
+    def _still_full(self, deadline: float) -> float:
+        now = time.monotonic()
+        if deadline and now >= deadline:
+            raise QueueFull(f"{self._room:,} writes wait in this process; slow down, or repeat the call later")
+        return deadline or now + FULL_AFTER
+
+
+def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:
+    """The helper's thread: leads for awaiting callers, so that no commit ever depends on their event loop."""
+    while calls.get():
+        who = combiner()
+        if who is None:
+            return
+        try:
+            who._drain()
+        except BaseException:
+            _log.exception("an operation ended a commit; its batch failed, the next one goes on")
+            if who._pending:
+                calls.put(True)
+        del who

@@ -1,0 +1,1 @@
+"""Artifacts of jobs, and the blobs that hold their bytes."""

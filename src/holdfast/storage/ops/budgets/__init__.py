@@ -1,0 +1,1 @@
+"""Budgets: accounts, spending, reservations, and jobs that wait for an amount."""

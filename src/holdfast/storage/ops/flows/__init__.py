@@ -1,0 +1,1 @@
+"""Flows: the graph, its dependencies, and actions on it."""

@@ -1,0 +1,1 @@
+"""Jobs: enqueue, claim, finish, control, find, count, explain and delete."""

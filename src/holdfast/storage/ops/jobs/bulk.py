@@ -1,0 +1,197 @@
+"""What operators do to many jobs. One call here is one batch: one transaction, with its record in the same commit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
+
+from ....errors import QueueClosed
+from ....model.actions import UNCHANGED, Action, Fate, Order
+from ....model.jobs import JobState
+from ....rules import bulk as rules
+from ....rules.bulk import Look
+from ....rules.lifecycle import MAX_GENERATION
+from ...port import Params, Row, Tx
+from ...statements import Statement, sql
+from ..audit import audit
+from ..flows import dependency_resolution
+from ..routing.routes import find_route, insert_routes
+from . import control, values
+from .counting import lower_tallies
+from .enqueue import CLOSED
+from .retention import forget
+
+BATCH: Final = 500
+"""Jobs in one transaction."""
+
+
+async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
+    """What would become of these jobs. Changes nothing."""
+    fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
+    taken: set[str] = set()
+    for job in await _look(tx, ids, order):
+        if not _is_meant(job, order):
+            fates[job.id] = Fate.NOT_ALLOWED
+            continue
+        fate = rules.fate(job, order.action, force=order.force, priority=order.priority)
+        if fate is Fate.RETRIED and job.held is not None:
+            # Of two jobs with one key, the first would be the live twin of the second.
+            fate = Fate.NOT_REQUEUED if job.held in taken else fate
+            taken.add(job.held)
+        fates[job.id] = fate
+    return fates
+
+
+async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str) -> dict[str, Fate]:
+    """Act on these jobs, and record it if something was changed; what became of each."""
+    await tx.one(sql.lock_jobs, ids=json.dumps(ids))
+    jobs = await _look(tx, ids, order)
+    fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
+    fates |= {job.id: Fate.NOT_ALLOWED for job in jobs}
+    fates |= await _ACTIONS[order.action](tx, [job for job in jobs if _is_meant(job, order)], order, reason)
+    counts = Counter(str(fate) for fate in fates.values())
+    after = {"jobs": len(ids), "fates": counts, "first": min(ids), "last": max(ids), **_detail(order)}
+    said = {"action": f"job.{order.action}", "target": target, "reason": reason}
+    if not UNCHANGED.issuperset(fates.values()):
+        await audit(tx, actor=actor, **said, after=after, tenant=order.only_tenant)
+    return fates
+
+
+async def check_target(tx: Tx, order: Order) -> None:
+    """QueueClosed where jobs would be moved to a queue that takes none."""
+    if order.queue is not None:
+        row = await tx.one(sql.queue_state, name=order.queue)
+        if row and row[0] in CLOSED:
+            raise QueueClosed(order.queue, row[0])
+
+
+async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    fates = {job.id: rules.fate(job, Action.RETRY) for job in jobs}
+    wanted = [job for job in jobs if fates[job.id] is Fate.RETRIED]
+    ended = [(job.queue, str(job.state)) for job in wanted]
+    await _each(tx, sql.replay_each, [job.id for job in wanted if job.held is None], max_generation=MAX_GENERATION)
+    for job in wanted:
+        if job.held is not None:
+            row = await tx.one(sql.replay_job, id=job.id, max_generation=MAX_GENERATION, held=job.held)
+            fates[job.id] = Fate.RETRIED if row else Fate.NOT_REQUEUED
+    again = [job.id for job in wanted if job.linked and fates[job.id] is Fate.RETRIED]
+    await values.drop(tx, [job.id for job in wanted if fates[job.id] is Fate.RETRIED], "result")
+    await dependency_resolution.replayed(tx, again, forgiven=again)
+    await lower_tallies(tx, ended)
+    _wake(tx, {job.queue for job in wanted})
+    return fates
+
+
+async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    fates = {job.id: rules.fate(job, Action.CANCEL, force=order.force) for job in jobs}
+    await _end(tx, jobs, reason or "cancelled", force=order.force)
+    return fates
+
+
+async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    fates = {job.id: rules.fate(job, Action.DELETE) for job in jobs}
+    gone = [job for job in jobs if fates[job.id] is Fate.DELETED]
+    await _end(tx, [job for job in gone if not job.linked], "deleted")
+    await forget(tx, [job.id for job in gone if not job.linked])
+    await _each(tx, sql.delete_each, [job.id for job in gone if not job.linked])
+    for job in gone:
+        if job.linked:
+            await control.delete(tx, job.id)
+    await lower_tallies(tx, [(job.queue, str(job.state)) for job in gone if job.state.is_terminal])
+    await _end(tx, [job for job in jobs if fates[job.id] in (Fate.CANCELLED, Fate.REQUESTED)], "deleted")
+    return fates
+
+
+async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False) -> None:
+    """Cancel what waits; ask what runs to stop, or end it."""
+    waiting = [job.id for job in jobs if not job.state.is_terminal and job.state is not JobState.RUNNING]
+    ended = await _each(tx, sql.cancel_each, waiting, reason=reason)
+    if linked := [id for id, row in zip(waiting, ended, strict=True) if row and row[0]]:
+        await dependency_resolution.resolve(tx, linked)
+    if waiting:
+        tx.ring("finished")
+    for job in jobs:
+        if job.state is JobState.RUNNING:
+            await control.cancel(tx, job.id, reason=reason, force=force)
+
+
+async def _run_now(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    return await _one_by_one(tx, jobs, order, sql.run_job_now)
+
+
+async def _prioritise(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    return await _one_by_one(tx, jobs, order, sql.set_priority, priority=order.priority)
+
+
+async def _hold(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    return await _one_by_one(tx, jobs, order, sql.hold_job)
+
+
+async def _release(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    return await _one_by_one(tx, jobs, order, sql.release_job)
+
+
+async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+    """To another queue, with whatever else its route asks for."""
+    assert order.queue is not None
+    await check_target(tx, order)
+    routes = {job.route: await find_route(tx, job.route, job.queue) for job in jobs}
+    fates: dict[str, Fate] = {}
+    for job in jobs:
+        new = routes[job.route].on(order.queue)
+        await insert_routes(tx, [new])
+        fates |= await _one_by_one(tx, [job], order, sql.move_job, queue=order.queue, route=new.number)
+    _wake(tx, {order.queue})
+    return fates
+
+
+_Batch = Callable[[Tx, Sequence[Look], Order, str], Awaitable[dict[str, Fate]]]
+_ACTIONS: Final[dict[Action, _Batch]] = {
+    Action.RETRY: _retry,
+    Action.CANCEL: _cancel,
+    Action.DELETE: _delete,
+    Action.RUN_NOW: _run_now,
+    Action.PRIORITY: _prioritise,
+    Action.MOVE: _move,
+    Action.HOLD: _hold,
+    Action.RELEASE: _release,
+}
+
+
+async def _one_by_one(
+    tx: Tx, jobs: Sequence[Look], order: Order, statement: Statement, **params: str | int | None
+) -> dict[str, Fate]:
+    fates = {job.id: rules.fate(job, order.action, priority=order.priority) for job in jobs}
+    touched = [job for job in jobs if fates[job.id] not in UNCHANGED]
+    for job in touched:
+        await tx.one(statement, id=job.id, **params)
+    _wake(tx, {job.queue for job in touched})
+    return fates
+
+
+async def _each(tx: Tx, statement: Statement, ids: Sequence[str], **common: str | int) -> list[Row | None]:
+    rows: list[Params] = [{"id": id} for id in ids]
+    return await tx.each(statement, rows, **common) if rows else []
+
+
+async def _look(tx: Tx, ids: Sequence[str], order: Order) -> list[Look]:
+    rows = await tx.all(sql.look_at_jobs, ids=json.dumps(ids))
+    jobs = [Look(id, JobState(state), *rest) for id, state, *rest in rows]
+    return [job for job in jobs if order.only_tenant in (None, job.tenant)]
+
+
+def _is_meant(job: Look, order: Order) -> bool:
+    in_state = order.only_states is None or job.state in order.only_states
+    return in_state and order.only_queue in (None, job.queue)
+
+
+def _wake(tx: Tx, queues: Collection[str]) -> None:
+    for queue in queues:
+        tx.ring(f"queue:{queue}")
+
+
+def _detail(order: Order) -> dict[str, object]:
+    known = {"priority": order.priority, "queue": order.queue, "force": order.force or None}
+    return {name: value for name, value in known.items() if value is not None}

@@ -1,0 +1,205 @@
+"""Hand ready jobs to a worker. Finishing one batch and claiming the next share a transaction, finish first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ....model.jobs import Claimed
+from ....model.limits import Standing
+from ....model.outcomes import Finish, Verdict
+from ....model.routing import Route
+from ....rules.webhooks import asks_for_all
+from ...port import Row, Tx
+from ...statements import sql
+from .. import events
+from ..limits.breakers import let_go
+from ..limits.lanes import balance, unpark_by_quotas, unpark_by_tokens
+from ..routing.affinities import Routing, look_ahead, note
+from .finishing import Record, record
+
+# Rows that became due are made claimable by the claims themselves, page by page until none is left: the most urgent job
+# may be the last that came due. A claim after a long outage does no more than this many pages.
+_PROMOTED_AT_ONCE: Final = 1_000
+_PAGES_PER_CLAIM: Final = 30
+
+
+_NONE: Final = Standing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """What a worker asks for: at most `n` jobs, and at most `suspects` of those whose worker was lost before.
+
+    `token` is unique per claim: it is how a claim is read again when its reply was lost.
+    """
+
+    owner: str
+    token: str
+    routes: str
+    n: int
+    suspects: int = 0
+    alone: bool = False
+    standing: Standing = _NONE
+    parts: tuple[tuple[str, int], ...] = ()
+    """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
+    routing: Routing | None = None
+    """None unless one of the routes has an affinity or names the worker."""
+    beyond: str | None = None
+    """The same routes without what was probably taken before. What is lacking then is sought in all of them."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether one statement may be all that it takes."""
+        its = self.standing
+        special = self.alone or self.parts or self.routing is not None
+        return not (special or its.lanes or its.scopes or its.breakers or its.quotas or its.loud)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one round trip of a worker brought."""
+
+    verdicts: list[Verdict]
+    claimed: list[Claimed]
+    parked: int = 0
+    """Jobs that were next in line but over a limit; there may be others behind them."""
+    others_wait: bool = False
+    """Whether jobs of affinities wait for which the worker has no place now."""
+    met_limits: bool = False
+    """Whether jobs with limits were finished, claimed or parked, so that others may have come back to their places."""
+
+
+def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
+    """The routes a worker serves, the first tier before the second."""
+    return json.dumps(
+        [
+            {"route": route.number, "queue": route.queue, "tier": tier}
+            for tier, routes in enumerate(tiers)
+            for route in routes
+        ]
+    )
+
+
+async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None) -> Turn:
+    """Record what is finished, then claim what there is room for."""
+    # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
+    standing = request.standing if request else Standing()
+    done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
+    taken, others_wait = await _take(tx, request) if request else ([], False)
+    claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
+    if request and request.routing:
+        claimed = await note(tx, request.owner, request.routing, claimed)
+    if told := [job for job in claimed if job.queue in standing.loud or (job.tags and asks_for_all(job.tags))]:
+        await events.started(tx, owner, told)
+    met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
+    return Turn(done.verdicts, claimed, parked, others_wait, met_limits)
+
+
+async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
+    """Take the first ready jobs of the worker's routes that their limits allow, in order."""
+    return (await turn(tx, request.owner, [], request)).claimed
+
+
+async def _take(tx: Tx, request: ClaimRequest) -> tuple[list[Claimed], bool]:
+    overdue, suspects = await tx.one(sql.claim_signs) or (True, True)
+    if overdue:
+        await promote(tx)
+    await unpark_by_tokens(tx, request.standing.scopes)
+    if request.standing.quotas:
+        await unpark_by_quotas(tx)
+    await let_go(tx, request.standing.breakers)
+    # What has just come due may be a suspect too.
+    suspects = bool(request.suspects and (suspects or overdue))
+    if request.routing is None or not request.routing.affinities:
+        return _in_order(await _claim(tx, request, suspects=suspects)), False
+    return await _take_by_affinity(tx, request, request.routing, suspects=suspects)
+
+
+async def promote(tx: Tx) -> None:
+    """Make rows claimable that have come due."""
+    for _ in range(_PAGES_PER_CLAIM):
+        if len(await tx.all(sql.promote_due, n=_PROMOTED_AT_ONCE)) < _PROMOTED_AT_ONCE:
+            return
+
+
+async def _take_by_affinity(
+    tx: Tx, request: ClaimRequest, routing: Routing, *, suspects: bool
+) -> tuple[list[Claimed], bool]:
+    """From the routes without an affinity, and those of the affinities that the worker settles on."""
+    choices = await look_ahead(tx, request.owner, routing, request.routes, suspects=suspects)
+    jobs: list[Claimed] = []
+    while choices.next() or not jobs:
+        narrowed = replace(
+            request,
+            n=request.n - len(jobs),
+            suspects=max(0, request.suspects - sum(job.suspect for job in jobs)),
+            routes=choices.only(request.routes),
+            parts=tuple((choices.only(routes), most) for routes, most in request.parts),
+        )
+        found = await _claim(tx, narrowed, suspects=suspects)
+        jobs += found
+        choices.take(found)
+        # Parts count by queue, and only once.
+        if choices.is_over or request.parts or len(jobs) >= request.n:
+            break
+    return _in_order(jobs), choices.others_wait
+
+
+async def _claim(tx: Tx, request: ClaimRequest, *, suspects: bool) -> list[Claimed]:
+    rows = []
+    if suspects:
+        rows += await tx.all(
+            sql.claim_suspects,
+            owner=request.owner,
+            claim=request.token,
+            routes=request.routes,
+            n=request.suspects,
+            alone=int(request.alone),
+        )
+    if not (rows and request.alone):
+        for routes, most in request.parts or _looks(request):
+            if (n := min(most, request.n - len(rows))) > 0:
+                rows += await _claim_from(tx, request, routes, n)
+    return [Claimed(*row) for row in rows]
+
+
+async def _claim_from(tx: Tx, request: ClaimRequest, routes: str, n: int, *, lone: bool = False) -> list[Row]:
+    return await tx.all(sql.claim_jobs, owner=request.owner, claim=request.token, routes=routes, n=n, lone=int(lone))
+
+
+def _looks(request: ClaimRequest) -> tuple[tuple[str, int], ...]:
+    all_of_them = (request.routes, request.n)
+    return (all_of_them,) if request.beyond is None else ((request.beyond, request.n), all_of_them)
+
+
+async def lone_claim(tx: Tx, request: ClaimRequest) -> Turn | None:
+    """A simple claim by one statement, with no transaction around it; None where more must be done than that."""
+    if rows := await _claim_from(tx, request, request.routes, request.n, lone=True):
+        return Turn([], _in_order([Claimed(*row) for row in rows]))
+    due, ready, suspects, *_ = await tx.one(sql.what_stands) or (0, True, True)
+    return None if ready or suspects or (due is not None and due <= 0) else Turn([], [])
+
+
+async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:
+    """What a claim took whose reply was lost."""
+    rows = await tx.all(sql.claimed_under, owner=owner, claim=token)
+    return _in_order([Claimed(*row) for row in rows])
+
+
+async def next_due(tx: Tx) -> int | None:
+    """Microseconds until a future row becomes claimable; None if there is none."""
+    row = await tx.one(sql.next_due)
+    return row[0] if row else None
+
+
+async def suspects_wait(tx: Tx, routes: Collection[int]) -> bool:
+    """Whether a job waits on one of these routes that must run apart from its like."""
+    return any(route in routes for (route,) in await tx.all(sql.routes_of_suspects))
+
+
+def _in_order(jobs: list[Claimed]) -> list[Claimed]:
+    # RETURNING promises no order.
+    return sorted(jobs, key=lambda job: (-job.priority, job.rank, job.id))

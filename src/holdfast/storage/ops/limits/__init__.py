@@ -1,0 +1,1 @@
+"""Concurrency, rates, quotas, breakers, fair shares and totals."""

@@ -1,0 +1,158 @@
+"""Rates across the cluster: a token bucket per scope, and queues that cool down when they are throttled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ....clock import SECOND
+from ....errors import NotFound
+from ....model.limits import Bucket, Standing
+from ...port import Tx
+from ...statements import sql
+
+# A success counts as recovery only so long after the cool-down ended.
+_RECOVERY: Final = 120 * SECOND
+_LONGEST_COOL_DOWN: Final = 900 * SECOND
+"""Repeated throttles make a window no longer than this, unless a longer one is asked for."""
+_READY_AT_ONCE: Final = 100
+"""Buckets of keys that one claim looks at."""
+_PRUNED_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """A bucket that is locked: the tokens in it, those that come per second, and when that was."""
+
+    tokens: float
+    refill: float
+    at: int
+
+    def wait(self, spent: int = 0) -> int:
+        """Microseconds until it has a token."""
+        return max(0, round((1 - self.tokens + spent) / self.refill * SECOND))
+
+
+async def lock(tx: Tx, scopes: Mapping[str, str | None]) -> dict[str, Stock]:
+    """Lock these buckets in one order. That of a key is made if its rate exists; any other scope has no tokens then.
+
+    Each scope comes with the rate that it is a key of, if it is one.
+    """
+    found: dict[str, Stock] = {}
+    for scope in sorted(scopes):
+        row = await tx.one(sql.lock_bucket, scope=scope)
+        if row is None and (base := scopes[scope]) is not None:
+            await tx.one(sql.make_keyed_bucket, scope=scope, base=base)
+            row = await tx.one(sql.lock_bucket, scope=scope)
+        if row is not None:
+            found[scope] = Stock(*row)
+    return found
+
+
+async def spend(tx: Tx, stocks: Mapping[str, Stock], spent: Counter[str], waits: Collection[str]) -> None:
+    """Write every bucket that was locked, also one that gave nothing: its time must follow a clock that steps back.
+
+    `waits` are those for which jobs are parked just now.
+    """
+    for scope in sorted(stocks):
+        stock, n = stocks[scope], spent[scope]
+        await tx.one(
+            sql.set_tokens, scope=scope, tokens=stock.tokens - n, at=stock.at, wait=stock.wait(n),
+            waits=int(scope in waits),
+        )  # fmt: skip
+
+
+async def ready(tx: Tx) -> list[tuple[str, int]]:
+    """Buckets of keys that have tokens for jobs that wait, the longest overdue first, each with how many."""
+    # At least one goes: after a clock was set back the bucket has less than it said, and what goes too early is parked.
+    return [(scope, max(1, int(there))) for scope, there in await tx.all(sql.ready_buckets, n=_READY_AT_ONCE)]
+
+
+async def next_ready(tx: Tx) -> int | None:
+    """Microseconds until a bucket of a key has a token for a job that waits; None if there is none."""
+    row = await tx.one(sql.next_ready_bucket)
+    return max(0, row[0]) if row and row[0] is not None else None
+
+
+async def is_idle(tx: Tx) -> bool:
+    """Whether buckets of keys may be removed: they are full, as new ones would be."""
+    return await tx.one(sql.idle_buckets, n=1) is not None or await tx.one(sql.vain_buckets) is not None
+
+
+async def prune_idle(tx: Tx) -> int:
+    """Remove buckets of keys that are full, and that nobody waits for; how many."""
+    await tx.one(sql.quiet_buckets)
+    return len(await tx.all(sql.prune_idle_buckets, n=_PRUNED_AT_ONCE))
+
+
+async def acquire(tx: Tx, scope: str) -> int:
+    """Take one token: 0 if it was there, else microseconds until one will be. NotFound for an unknown scope."""
+    row = await tx.one(sql.lock_bucket, scope=scope)
+    if row is None:
+        raise NotFound("rate", scope)
+    stock = Stock(*row)
+    granted = stock.tokens >= 1
+    await spend(tx, {scope: stock}, Counter({scope: int(granted)}), ())
+    return 0 if granted else max(1, stock.wait())
+
+
+async def drain(tx: Tx, scope: str) -> None:
+    """Empty a bucket: a refusal elsewhere said that there is nothing left."""
+    if await tx.one(sql.empty_bucket, scope=scope) is None:
+        raise NotFound("rate", scope)
+
+
+async def ensure(tx: Tx, scope: str, capacity: float, refill: float, *, origin: str) -> None:
+    """Make a bucket, or change it; what an operator set is not changed by code."""
+    await tx.one(sql.ensure_bucket, scope=scope, capacity=float(capacity), refill=float(refill), origin=origin)
+
+
+async def remove(tx: Tx, scope: str) -> bool:
+    return await tx.one(sql.delete_bucket, scope=scope) is not None
+
+
+async def list_buckets(tx: Tx) -> list[Bucket]:
+    """The rates, without the buckets of their keys."""
+    return [
+        Bucket(scope, capacity, refill, min(capacity, tokens + max(0, now - at) / SECOND * refill), origin)
+        for scope, capacity, refill, tokens, at, origin, now in await tx.all(sql.list_buckets)
+    ]
+
+
+async def count_keys(tx: Tx, buckets: Sequence[Bucket]) -> list[Bucket]:
+    """The same with how many keys have a bucket of each."""
+    keys: dict[str, int] = dict(await tx.all(sql.count_keyed_buckets))
+    return [replace(bucket, keys=keys.get(bucket.scope, 0)) for bucket in buckets]
+
+
+async def standing(tx: Tx) -> Standing:
+    """The limits that apply to jobs without being named by them."""
+    return Standing(
+        lanes=frozenset(row[0] for row in await tx.all(sql.standing_lanes)),
+        scopes=tuple(row[0] for row in await tx.all(sql.bucket_scopes)),
+        cooled=frozenset(row[0] for row in await tx.all(sql.throttled_queues)),
+    )
+
+
+async def temper(tx: Tx, cooled: Mapping[str, int], warmed: Collection[str]) -> None:
+    """Cool queues, each for its delay, and warm others. One lock order for everybody: by name."""
+    for queue in sorted({*cooled, *warmed}):
+        if queue in cooled:
+            await cool(tx, queue, cooled[queue])
+        else:
+            await warm(tx, queue)
+
+
+async def cool(tx: Tx, queue: str, delay: int) -> None:
+    """Hand out nothing of a queue for a while; only the first to say so opens the window.
+
+    Each window since the queue last recovered is twice as long as the one before.
+    """
+    await tx.one(sql.cool_queue, name=queue, delay=delay, most=_LONGEST_COOL_DOWN)
+
+
+async def warm(tx: Tx, queue: str) -> None:
+    """Work of a queue succeeded."""
+    await tx.one(sql.warm_queue, name=queue, patience=_RECOVERY)

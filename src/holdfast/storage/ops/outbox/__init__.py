@@ -1,0 +1,1 @@
+"""Outbox entries, and what operators do to outboxes."""

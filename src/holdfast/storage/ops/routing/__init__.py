@@ -1,0 +1,1 @@
+"""Routes, affinities and grants: which worker may run a job."""

@@ -1,0 +1,102 @@
+"""What a claim does for a worker whose routes ask for more: it keeps to few affinities, and uses up grants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from ....model.jobs import Claimed
+from ....rules.routing import Head, Hold, choose
+from ...port import Tx
+from ...statements import sql
+from .grants import use_grants
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What a claim must know of a worker's special routes."""
+
+    hold: Hold
+    affinities: Mapping[int, str]
+    """Of its routes, those with an affinity, by number."""
+    own: frozenset[int]
+    """Those that only workers of its name serve."""
+    known: tuple[str, ...]
+    """What the store knows to be loaded there."""
+
+
+class Choices:
+    """Which of a worker's affinities to claim from, one after the other until its places are taken."""
+
+    def __init__(self, hold: Hold, affinities: Mapping[int, str], heads: Sequence[Head]) -> None:
+        self._hold = hold
+        self._affinities = affinities
+        self._heads = heads
+        self._allowed: Collection[str] = ()
+
+    def next(self) -> bool:
+        """Settle on the next affinities; False where there are none."""
+        self._allowed = choose(self._hold, self._heads)
+        self._heads = [head for head in self._heads if head.affinity not in self._allowed]
+        return bool(self._allowed)
+
+    def take(self, claimed: Sequence[Claimed]) -> None:
+        """Note what was claimed from them. Where that is nothing, others had taken those jobs a moment before."""
+        self._hold = self._hold.using(self.affinities_of(claimed))
+
+    @property
+    def is_over(self) -> bool:
+        return self._hold.is_full or not self._heads
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether there are jobs of affinities for which the worker has no place now."""
+        return any(head.affinity not in self._hold.in_use for head in self._heads)
+
+    def only(self, routes: str) -> str:
+        """Of these routes, those without an affinity and those of the affinities that are settled on.
+
+        Of the latter no job is taken whose priority is below that of somebody who is left out.
+        """
+        least: dict[int, int] = {}
+        for head in self._heads:
+            least[head.tier] = max(head.priority, least.get(head.tier, head.priority))
+        found = [route for route in json.loads(routes) if self._is_open(route["route"])]
+        for route in found:
+            if route["route"] in self._affinities and route["tier"] in least:
+                route["least"] = least[route["tier"]]
+        return json.dumps(found)
+
+    def affinities_of(self, jobs: Sequence[Claimed]) -> list[str]:
+        return [self._affinities[job.route] for job in jobs if job.route in self._affinities]
+
+    def _is_open(self, route: int) -> bool:
+        affinity = self._affinities.get(route)
+        return affinity is None or affinity in self._allowed
+
+
+async def look_ahead(tx: Tx, owner: str, routing: Routing, routes: str, *, suspects: bool) -> Choices:
+    """Look at the first job of each route with an affinity."""
+    wanted = [route for route in json.loads(routes) if route["route"] in routing.affinities]
+    rows = await tx.all(sql.affinity_heads, routes=json.dumps(wanted)) if wanted else []
+    heads = [Head(routing.affinities[route], *rest) for route, due, *rest in rows if due == 1 or suspects]
+    hold = routing.hold
+    if hold.wait is not None and len(heads) > 1:
+        others = await tx.all(sql.loaded_elsewhere, id=owner)
+        hold = replace(hold, elsewhere=frozenset(name for (text,) in others for name in json.loads(text)))
+    return Choices(hold, routing.affinities, heads)
+
+
+async def note(tx: Tx, owner: str, routing: Routing, claimed: list[Claimed]) -> list[Claimed]:
+    """After a claim: what the worker has loaded now, and which grants it used; the jobs with the routes they have."""
+    used = [routing.affinities[job.route] for job in claimed if job.route in routing.affinities]
+    resident = routing.hold.using(used).resident
+    if set(resident) != set(routing.known):
+        await tx.one(sql.set_resident, id=owner, resident=json.dumps(resident))
+    if not (granted := [job.id for job in claimed if job.route in routing.own]):
+        return claimed
+    routes = await use_grants(tx, granted)
+    return [structs.replace(job, route=routes[job.id]) if job.id in routes else job for job in claimed]

@@ -1,0 +1,1 @@
+"""Schedules, and the jobs that their ticks enqueue."""

@@ -1,0 +1,180 @@
+"""Make the jobs of due schedules: one per tick, whoever looks, however often.
+
+The schedule is advanced by compare-and-set, and each tick has a row of its own that is written in the job's commit and
+outlives the job. Neither a second scheduler nor a restart, a clock that steps or a pruned job can fire a tick twice;
+an error rolls all of it back, so that the tick is still due.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....clock import SECOND
+from ....errors import DuplicateJob, InvalidInput
+from ....ids import ids
+from ....model.jobs import Enqueued
+from ....model.schedules import Backfill, Firing, RanNow, Schedule, ScheduleState
+from ....rules.cron import UnknownZone
+from ....rules.schedules import Due, due_ticks, job_of, next_tick, ticks_between
+from ...port import Tx
+from ...statements import sql
+from ..jobs.control import cancel
+from ..jobs.enqueue import enqueue
+from ..jobs.queries import clock
+from .schedules import APP, Operator, hold_schedule
+
+PAGE: Final = 200
+MOST_AT_ONCE: Final = 1_000
+
+
+async def due_schedules(tx: Tx, after: tuple[int, str] | None = None) -> tuple[int, list[tuple[int, str]]]:
+    """The time, and a page of what is due, the longest overdue first, each with the time it was due."""
+    tick, name = after or (-1, "")
+    rows = await tx.all(sql.due_schedules, after_tick=tick, after_name=name, n=PAGE)
+    return await clock(tx), [(due, found) for due, found in rows]
+
+
+async def seconds_to_next(tx: Tx, after: int) -> float | None:
+    """Until the next schedule is due of those that were not yet at `after`; None where there is none."""
+    row = await tx.one(sql.next_schedule, after=after)
+    return None if row is None or row[0] is None else row[0] / SECOND
+
+
+async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
+    """Make the jobs of a schedule's due ticks. Whoever comes second finds nothing left to do.
+
+    `launched_at` is when the caller began to look: an interval that was overdue then waits for its cool-down first.
+    """
+    schedule, now = await hold_schedule(tx, name)
+    if schedule.state is not ScheduleState.ACTIVE:
+        return Firing()
+    try:
+        due = _look(schedule, now)
+    except UnknownZone:
+        # Another machine, or this one after an upgrade, may know the zone: that is no fault of the schedule.
+        raise
+    except InvalidInput as wrong:
+        return await _break(tx, schedule, str(wrong))
+    if until := _cooling(schedule, due, now, launched_at):
+        await tx.one(sql.defer_schedule, name=name, previous=schedule.last_tick, version=schedule.version, until=until)
+        return Firing()
+    won = await tx.one(
+        sql.advance_schedule,
+        name=name,
+        previous=schedule.last_tick,
+        version=schedule.version,
+        last_tick=due.last_tick,
+        next_tick=due.next_tick,
+    )
+    return await _make_jobs(tx, schedule, due, now) if won else Firing()
+
+
+async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
+    """Make a job beside the ticks, under the same overlap policy. When the schedule fires next does not change."""
+    schedule, now = await hold_schedule(tx, name)
+    blocker = await _make_room(tx, schedule, schedule.last_job)
+    answer = RanNow(None, blocker)
+    if blocker is None:
+        job = await _enqueue(tx, schedule, now, now, ids.new())
+        answer = RanNow(job.id) if job.created else RanNow(None, job.id)
+    made = answer.job_id is not None
+    await tx.one(sql.count_firing, name=name, fired=int(made), skipped=int(not made), last_job=answer.job_id)
+    await by.record(tx, "schedule.run", name, None, {"job": answer.job_id})
+    return answer
+
+
+async def backfill(tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False) -> Backfill:
+    """Make the jobs of the ticks from `start` up to `end` that have none, whatever the overlap policy."""
+    schedule, now = await hold_schedule(tx, name)
+    _check_range(schedule, start, end, now)
+    ticks = ticks_between(schedule.timing, start, end, MOST_AT_ONCE)
+    known = {tick for (tick,) in await tx.all(sql.ticks_between, schedule=name, start=start, until=end)}
+    missing = [tick for tick in ticks if tick not in known]
+    if not dry_run:
+        missing = [tick for tick in missing if await _fire_tick(tx, schedule, tick, now)]
+        await tx.one(sql.count_firing, name=name, fired=len(missing), skipped=0, last_job=None)
+        change = {"start": start, "end": end, "jobs": len(missing)}
+        await by.record(tx, "schedule.backfill", name, None, change)
+    return Backfill(tuple(missing), tuple(tick for tick in ticks if tick not in set(missing)))
+
+
+def _look(schedule: Schedule, now: int) -> Due:
+    due = due_ticks(schedule.timing, schedule.missed, schedule.max_missed, schedule.last_tick, now)
+    if due.next_tick is None:
+        raise InvalidInput("the cron expression never fires again; edit it")
+    for tick in due.ticks[:1]:
+        job_of(schedule, tick, now, "")
+    return due
+
+
+async def _break(tx: Tx, schedule: Schedule, error: str) -> Firing:
+    await tx.one(sql.break_schedule, name=schedule.name, version=schedule.version, error=error)
+    return Firing(broken=error)
+
+
+def _cooling(schedule: Schedule, due: Due, now: int, launched_at: int | None) -> int | None:
+    """Until when an interval waits that was overdue when its scheduler came up; None where it need not."""
+    if schedule.every is None or launched_at is None or not due.ticks:
+        return None
+    first, until = next_tick(schedule.timing, schedule.last_tick), launched_at + schedule.cooldown
+    # Where it is due at another time than its tick, it has waited once already: restarts do not put it off for ever.
+    has_waited = schedule.next_tick != first
+    was_overdue = first is not None and first <= launched_at
+    return until if was_overdue and not has_waited and launched_at <= now < until else None
+
+
+async def _make_jobs(tx: Tx, schedule: Schedule, due: Due, now: int) -> Firing:
+    jobs: list[str] = []
+    skipped = due.skipped
+    for tick in due.ticks:
+        last = jobs[-1] if jobs else schedule.last_job
+        if await _make_room(tx, schedule, last) or not (job_id := await _fire_tick(tx, schedule, tick, now)):
+            skipped += 1
+        else:
+            jobs.append(job_id)
+    last_job = jobs[-1] if jobs else None
+    await tx.one(sql.count_firing, name=schedule.name, fired=len(jobs), skipped=skipped, last_job=last_job)
+    return Firing(tuple(jobs), skipped)
+
+
+async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | None:
+    """The job made for a tick; None where the tick has one, or a twin holds the job's dedupe key."""
+    job_id = ids.new()
+    if await tx.one(sql.insert_tick, schedule=schedule.name, tick=tick, job_id=job_id) is None:
+        return None
+    if (await _enqueue(tx, schedule, tick, now, job_id)).created:
+        return job_id
+    await tx.one(sql.forget_tick, schedule=schedule.name, tick=tick)
+    return None
+
+
+async def _make_room(tx: Tx, schedule: Schedule, last_job: str | None) -> str | None:
+    """Deal with what still runs of this schedule by its policy; the job for whose sake none may be made."""
+    if schedule.overlap == "allow":
+        return None
+    live = [job_id for (job_id,) in await tx.all(sql.live_jobs_of_schedule, schedule=schedule.name, last_job=last_job)]
+    if schedule.overlap == "skip":
+        return live[-1] if live else None
+    for job_id in live:
+        await cancel(tx, job_id, reason=f"a newer run of schedule {schedule.name}")
+    return None
+
+
+async def _enqueue(tx: Tx, schedule: Schedule, tick: int, now: int, job_id: str) -> Enqueued:
+    try:
+        return (await enqueue(tx, [job_of(schedule, tick, now, job_id)]))[0]
+    except DuplicateJob as twin:
+        return Enqueued(twin.job_id, False)
+
+
+def _check_range(schedule: Schedule, start: int, end: int, now: int) -> None:
+    if start >= end:
+        raise InvalidInput("the range is empty; its end must be later than its start")
+    if end > now:
+        raise InvalidInput("the range ends in the future, which the schedule itself will fire; end it now or earlier")
+    if schedule.every is not None and start < schedule.anchor:
+        raise InvalidInput("the range begins before the interval's own start, where it has no ticks; begin it later")
+    if schedule.pruned_to is not None and start < schedule.pruned_to:
+        raise InvalidInput(
+            "which ticks of that range made a job is no longer known; begin it later, or enqueue the task itself"
+        )

@@ -1,0 +1,241 @@
+"""Schedules as rows: make, look at, change, pause, delete, forget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ....errors import Conflict, Corruption, InvalidInput, NotFound
+from ....model.schedules import FIELDS, TIMING_FIELDS, Schedule, ScheduledRun, ScheduleSpec, ScheduleState
+from ....rules.schedules import next_tick
+from ...port import Row, Tx, Value
+from ...statements import sql
+from ..audit import audit
+from ..jobs.queries import clock
+
+MOST: Final = 10_000
+_PAGE: Final = 1_000
+_PRUNE_PAGE: Final = 500
+
+Change = Callable[[Schedule], ScheduleSpec]
+"""What becomes of a schedule's definition. It is called with the row as it is when it is changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who acts, and why."""
+
+    actor: str = "app"
+    reason: str = ""
+
+    async def record(self, tx: Tx, action: str, name: str, before: object, after: object) -> None:
+        said = {"action": action, "target": name, "reason": self.reason}
+        tenant = await _whose(tx, name, before)
+        await audit(tx, actor=self.actor, **said, before=before, after=after, tenant=tenant)
+
+
+APP: Final = Operator()
+
+
+async def get_schedule(tx: Tx, name: str) -> Schedule:
+    row = await tx.one(sql.get_schedule, name=name)
+    if row is None:
+        raise NotFound("schedule", name)
+    return _schedule(row)
+
+
+async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
+    """A schedule that nobody else changes or fires until the end of this transaction, and the time of the look."""
+    row = await tx.one(sql.hold_schedule, name=name)
+    if row is None:
+        raise NotFound("schedule", name)
+    return _schedule(row), row[-1]
+
+
+async def list_schedules(tx: Tx, prefix: str = "") -> list[Schedule]:
+    """All of them, or those whose name begins so, by name."""
+    found: list[Schedule] = []
+    while True:
+        rows = await tx.all(sql.list_schedules, after=found[-1].name if found else None, prefix=prefix, n=_PAGE)
+        found += [_schedule(row) for row in rows]
+        if len(rows) < _PAGE:
+            return found
+
+
+async def ticks_of(tx: Tx, name: str, n: int) -> list[tuple[int, str]]:
+    """The newest ticks that made a job, with that job's id."""
+    await get_schedule(tx, name)
+    return [(tick, job_id) for tick, job_id in await tx.all(sql.schedule_ticks, schedule=name, n=n)]
+
+
+async def runs_of(tx: Tx, names: Sequence[str], n: int) -> dict[str, list[ScheduledRun]]:
+    """Of each schedule the newest ticks that made a job, with what became of it."""
+    found: dict[str, list[ScheduledRun]] = {}
+    for name, *run in await tx.all(sql.runs_of_schedules, names=json.dumps(list(names)), last=n - 1):
+        found.setdefault(name, []).append(ScheduledRun(*run))
+    return found
+
+
+async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Schedule:
+    """Make a schedule at run time. Its first tick is the next one: nothing is fired for the past."""
+    if not await _insert(tx, spec, "runtime", await clock(tx)):
+        raise Conflict(f"there is a schedule {spec.name!r} already; edit it, or choose another name")
+    await by.record(tx, "schedule.create", spec.name, None, _fields(spec))
+    tx.ring("schedules")
+    return await get_schedule(tx, spec.name)
+
+
+async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
+    """Bring what code declares into the store; the names of what changed. What operators have changed stays theirs."""
+    now = await clock(tx)
+    # In one order by everybody, so that two workers that start at once never wait for each other.
+    order = sorted(specs, key=lambda spec: spec.name)
+    changed = [spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)]
+    if changed:
+        tx.ring("schedules")
+    return changed
+
+
+async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -> Schedule:
+    """Change a schedule as an operator: code leaves alone what was changed. Ticks of the past are not made again."""
+    schedule, now = await hold_schedule(tx, name)
+    wanted = change(schedule)
+    touched = _differences(schedule, wanted)
+    if not touched:
+        return schedule
+    edited = tuple(sorted({*schedule.edited, *touched}))
+    await _store(tx, schedule, wanted, edited=edited, now=now)
+    before, after = ({field: getattr(of, field) for field in touched} for of in (schedule, wanted))
+    await by.record(tx, "schedule.edit", name, before, after)
+    tx.ring("schedules")
+    return await get_schedule(tx, name)
+
+
+async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
+    """Fire no more. What it has enqueued goes on."""
+    schedule, _ = await hold_schedule(tx, name)
+    if schedule.state is not ScheduleState.PAUSED:
+        await _write(tx, replace(schedule, state=ScheduleState.PAUSED, next_tick=None))
+        await by.record(tx, "schedule.pause", name, str(schedule.state), str(ScheduleState.PAUSED))
+    return await get_schedule(tx, name)
+
+
+async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
+    """Fire again, from the next tick on: what was due during the pause is not made up for."""
+    schedule, now = await hold_schedule(tx, name)
+    if schedule.state is not ScheduleState.ACTIVE:
+        await _write(tx, _seeded(schedule, now))
+        await by.record(tx, "schedule.resume", name, str(schedule.state), str(ScheduleState.ACTIVE))
+        tx.ring("schedules")
+    return await get_schedule(tx, name)
+
+
+async def delete_schedule(tx: Tx, name: str, by: Operator = APP) -> None:
+    """Remove a schedule and the memory of its ticks; its jobs stay. What code declares comes back with its worker."""
+    schedule, _ = await hold_schedule(tx, name)
+    await tx.one(sql.delete_schedule, name=name)
+    await tx.one(sql.delete_ticks, schedule=name)
+    await by.record(tx, "schedule.delete", name, _fields(schedule.spec), None)
+
+
+async def note_error(tx: Tx, name: str, error: str) -> None:
+    await tx.one(sql.note_schedule_error, name=name, error=error)
+
+
+async def prune_ticks(tx: Tx, keep: int) -> int:
+    """Forget ticks older than `keep` and behind their schedule's last, a page of each; how many."""
+    count = 0
+    for name, before in await tx.all(sql.forget_ticks_before, keep=keep):
+        count += len(await tx.all(sql.prune_ticks, schedule=name, before=before, n=_PRUNE_PAGE))
+    return count
+
+
+async def _insert(tx: Tx, spec: ScheduleSpec, origin: str, now: int) -> bool:
+    first = next_tick(replace(spec.timing, anchor=now), now)
+    made = await tx.one(sql.insert_schedule, **_fields(spec), name=spec.name, origin=origin, seed=now, next_tick=first)
+    if made is None:
+        return False
+    counted = await tx.one(sql.count_schedules)
+    if counted is not None and counted[0] > MOST:
+        raise InvalidInput(f"there are {MOST:,} schedules already; delete some, or let one schedule do more")
+    return True
+
+
+async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
+    schedule, now = await hold_schedule(tx, spec.name)
+    if schedule.origin == "runtime":
+        return False
+    kept = {name: getattr(schedule, name) for name in schedule.edited}
+    wanted = replace(spec, **_consistent(kept, schedule))
+    if not _differences(schedule, wanted):
+        return False
+    await _store(tx, schedule, wanted, edited=schedule.edited, now=now)
+    return True
+
+
+def _consistent(kept: dict[str, Any], schedule: Schedule) -> dict[str, Any]:
+    """An expression and an interval exclude each other, so whoever owns one owns both."""
+    if kept.keys() & {"expression", "every"}:
+        kept |= {"expression": schedule.expression, "every": schedule.every}
+    return kept
+
+
+async def _store(tx: Tx, old: Schedule, wanted: ScheduleSpec, *, edited: tuple[str, ...], now: int) -> None:
+    new = replace(old, **_fields(wanted), edited=edited)
+    if TIMING_FIELDS & set(_differences(old, wanted)) or old.state is ScheduleState.BROKEN:
+        paused = old.state is ScheduleState.PAUSED
+        new = _seeded(new, now)
+        new = replace(new, state=ScheduleState.PAUSED, next_tick=None) if paused else new
+    await _write(tx, new)
+
+
+def _seeded(schedule: Schedule, now: int) -> Schedule:
+    """Active from now on, without a tick for the past, whichever way the clock was set."""
+    seed = max(now, schedule.last_tick)
+    first = next_tick(replace(schedule.timing, anchor=seed), seed)
+    return replace(schedule, anchor=seed, last_tick=seed, next_tick=first, state=ScheduleState.ACTIVE, last_error=None)
+
+
+async def _write(tx: Tx, new: Schedule) -> None:
+    row = await tx.one(
+        sql.change_schedule,
+        **_fields(new.spec),
+        name=new.name,
+        version=new.version,
+        anchor=new.anchor,
+        last_tick=new.last_tick,
+        next_tick=new.next_tick,
+        state=str(new.state),
+        edited=json.dumps(new.edited),
+        last_error=new.last_error,
+    )
+    if row is None:
+        raise Conflict(f"schedule {new.name!r} was changed by somebody else this moment; look at it and try again")
+
+
+async def _whose(tx: Tx, name: str, before: object) -> str:
+    """The tenant of a schedule's jobs; of one that is gone, by what was there before."""
+    row = await tx.one(sql.get_schedule, name=name)
+    options = row[4] if row else before.get("options") if isinstance(before, dict) else None
+    return str(json.loads(options or "{}").get("tenant", ""))
+
+
+def _differences(schedule: Schedule, wanted: ScheduleSpec) -> list[str]:
+    return [name for name in FIELDS if getattr(schedule, name) != getattr(wanted, name)]
+
+
+def _fields(spec: ScheduleSpec) -> dict[str, Any]:
+    fields: dict[str, Value] = {name: getattr(spec, name) for name in FIELDS}
+    return fields
+
+
+def _schedule(row: Row) -> Schedule:
+    fields = list(row[:-1])
+    try:
+        fields[17] = ScheduleState(row[17])
+        fields[20] = tuple(json.loads(row[20]))
+    except ValueError as wrong:
+        raise Corruption(f"schedule {row[0]} holds what this version does not know: {wrong}") from wrong
+    return Schedule(*fields)

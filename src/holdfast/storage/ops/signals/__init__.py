@@ -1,0 +1,1 @@
+"""Signals, waitpoints, and suspended jobs."""

@@ -1,0 +1,1 @@
+"""Statistics: current counts, minutes, and errors by kind."""

@@ -1,0 +1,134 @@
+"""Errors by kind. Each failed run is counted once: the mark moves in the commit that adds what lies behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ....clock import SECOND
+from ....errors import NotFound
+from ....model.stats import ErrorGroup
+from ....rules.stats import fingerprint
+from ...port import Row, Tx, Value
+from ...statements import sql
+from ..jobs.queries import clock
+
+PAGE: Final = 200
+_MARK: Final = "errors"
+_LAG: Final = 5 * SECOND
+"""Runs that ended so shortly ago are left to the next look: others of the same moment may not be committed yet."""
+_STEP: Final = 600 * SECOND
+_CAP: Final = 5_000
+_MOST_RECENT: Final = 5_000
+"""Runs that are looked at for the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the errors are counted."""
+
+    at: int = 0
+    place: str = ""
+
+    @property
+    def last(self) -> tuple[str, int]:
+        """The job and the epoch of the last run at that instant."""
+        return tuple(json.loads(self.place)) if self.place else ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Runs that failed since a mark: when, job, epoch, task, error."""
+
+    since: Mark
+    rows: Sequence[Row]
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.rows) >= PAGE
+
+    @property
+    def until(self) -> Mark:
+        at, job_id, epoch, *_ = self.rows[-1]
+        return Mark(at, json.dumps([job_id, epoch]))
+
+
+async def page(tx: Tx) -> Page:
+    """The next runs that failed and are not counted yet."""
+    row = await tx.one(sql.get_mark, name=_MARK)
+    mark = Mark(*row) if row else Mark()
+    (job_id, epoch), at, now = mark.last, mark.at, await clock(tx)
+    if at > now + _STEP:  # the clock was set back since
+        at = now - _STEP
+    rows = await tx.all(sql.page_of_errors, at=at, job_id=job_id, epoch=epoch, lag=_LAG, n=PAGE)
+    return Page(mark, rows)
+
+
+def grouped(found: Page) -> list[ErrorGroup]:
+    """The runs of a page by kind. Takes some time for long tracebacks: not for a transaction."""
+    groups: dict[str, ErrorGroup] = {}
+    for at, job_id, _, task, error in found.rows:
+        print_ = fingerprint(task, error)
+        before = groups.get(print_.key)
+        first, count = (before.first_seen, before.count) if before else (at, 0)
+        groups[print_.key] = ErrorGroup(
+            print_.key, task, print_.type, print_.message, print_.traceback, job_id, first, at, count + 1
+        )
+    return sorted(groups.values(), key=lambda group: group.fingerprint)
+
+
+async def note(tx: Tx, found: Page, groups: Sequence[ErrorGroup]) -> bool:
+    """Add a page to what is known; False, and nothing is changed, where somebody else did so first."""
+    since, until = found.since, found.until
+    moved = await tx.one(
+        sql.move_mark, name=_MARK, at=until.at, place=until.place, from_at=since.at, from_place=since.place
+    )
+    if moved is None:
+        return False
+    for group in groups:
+        await tx.one(sql.note_error, **_columns(group))
+    return True
+
+
+async def failures_of(tx: Tx, tenant: str, *, task: str | None, since: int | None, n: int) -> Page:
+    """The newest failed runs of one tenant's jobs, the oldest of them first, to be grouped."""
+    rows = await tx.all(sql.failures_of_tenant, tenant=tenant, task=task, since=since, n=n)
+    return Page(Mark(), rows[::-1])
+
+
+async def recent(tx: Tx, *, tenant: str | None, since: int, n: int) -> list[Row]:
+    """The newest failed runs: when, job, epoch, task, error, attempt, outcome; the job's state, queue and tenant."""
+    return await tx.all(sql.recent_failures, tenant=tenant, since=since, most=_MOST_RECENT, n=n)
+
+
+async def list_errors(tx: Tx, *, task: str | None, since: int | None, n: int) -> list[ErrorGroup]:
+    """The kinds of errors, the last seen first."""
+    return [ErrorGroup(*row) for row in await tx.all(sql.list_errors, task=task, since=since, n=n)]
+
+
+async def get_error(tx: Tx, fingerprint: str) -> ErrorGroup:
+    row = await tx.one(sql.get_error, fingerprint=fingerprint)
+    if row is None:
+        raise NotFound("error", fingerprint)
+    return ErrorGroup(*row)
+
+
+async def prune(tx: Tx, kept: int) -> None:
+    """Forget kinds that were not seen for long, and the oldest where there are too many."""
+    await tx.one(sql.prune_errors, kept=kept, cap=_CAP)
+
+
+def _columns(group: ErrorGroup) -> dict[str, Value]:
+    return {
+        "fingerprint": group.fingerprint,
+        "task": group.task,
+        "type": group.type,
+        "message": group.message,
+        "traceback": group.traceback,
+        "last_job": group.last_job,
+        "first_seen": group.first_seen,
+        "last_seen": group.last_seen,
+        "count": group.count,
+    }

@@ -1,0 +1,201 @@
+"""How things stand now. Every count is bounded: beyond its cap it is an estimate, and says so.
+
+Live jobs are counted on the partial indexes that hold nothing else, up to a cap; a great number of finished ones is
+known by tallies.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ....clock import SECOND
+from ....model.limits import breaker_lane, rate_lane
+from ....model.stats import MINUTE, HealthPoint, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
+from ....model.workers import Worker
+from ....rules.stats import QueueCounts, Surroundings, Switch, label_of_later, queue_stats, worst
+from ...port import Tx
+from ...statements import Statement, sql
+from ..jobs.counting import ended
+from ..jobs.queries import clock
+from ..limits import breakers, rates
+from ..limits.lanes import list_lanes
+from ..workers.health import pulses
+from ..workers.workers import list_with_jobs, list_workers
+
+READY_CAP: Final = 50_000
+"""Of each route and priority: they are counted on an index alone."""
+LIVE_CAP: Final = 5_000
+"""Of delayed, parked, running and held jobs: each one's row is looked at."""
+LANE_CAP: Final = 25_000
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(HealthPoint).decode
+
+_Counts = defaultdict[str, QueueCounts]
+
+
+async def queues(tx: Tx) -> list[QueueStats]:
+    """Every queue as it stands."""
+    found: _Counts = defaultdict(QueueCounts)
+    await _count_due(tx, found)
+    await _count_live(tx, found)
+    await _count_ended(tx, found)
+    around = Surroundings(
+        now=await clock(tx),
+        switches={row[0]: Switch(*row[1:]) for row in await tx.all(sql.queue_switches)},
+        workers=await list_workers(tx),
+        lanes=await list_lanes(tx),
+    )
+    return queue_stats(found, around)
+
+
+async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
+    """The health of the worker processes and of the database in the present minute, and the path of its file if any."""
+    health, file = await store(tx, backend)
+    now = await clock(tx)
+    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    point = HealthPoint(
+        minute=now // MINUTE * MINUTE,
+        workers=len(recent),
+        cpu=round(sum(pulse.cpu for pulse in recent), 3),
+        rss=sum(pulse.rss for pulse in recent),
+        rss_max=max((pulse.rss for pulse in recent), default=0),
+        claims=health.claims,
+        claim_p99=health.claim_p99,
+        writes_waiting=health.writes_waiting,
+        bytes=health.bytes,
+        free_bytes=health.free_bytes,
+        dead_rows=health.dead_rows,
+        live_rows=health.live_rows,
+        oldest_transaction=health.oldest_transaction,
+    )
+    return point, file
+
+
+async def put_health(tx: Tx, point: HealthPoint) -> None:
+    """Keep the health of a minute; the first record of a minute stays."""
+    await tx.one(sql.put_health, minute=point.minute, health=_encode(point).decode())
+
+
+async def health_history(tx: Tx, since: int, until: int) -> list[HealthPoint]:
+    """The recorded minutes of a span, oldest first."""
+    return [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
+
+
+async def prune_health(tx: Tx, kept: int) -> None:
+    await tx.one(sql.prune_health, kept=kept)
+
+
+async def limits(tx: Tx) -> list[LimitStats]:
+    """Every limit, the most saturated first."""
+    waiting: dict[str, int] = dict(await tx.all(sql.count_parked_lanes, cap=LANE_CAP))
+    found = [
+        LimitStats(
+            kind="concurrency",
+            key=lane.key,
+            used=lane.running,
+            capacity=lane.capacity or 0,
+            waiting=waiting.get(lane.key, 0),
+        )
+        for lane in await list_lanes(tx)
+    ]
+    for bucket in await rates.list_buckets(tx):
+        used = bucket.capacity - max(0.0, bucket.tokens)
+        parked = waiting.get(rate_lane(bucket.scope), 0)
+        found.append(LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked))
+    for one in await breakers.list_breakers(tx):
+        failed = min(one.failures, one.threshold) if one.state == "closed" else one.threshold
+        parked = waiting.get(breaker_lane(one.scope), 0)
+        found.append(LimitStats(kind="breaker", key=one.scope, used=failed, capacity=one.threshold, waiting=parked))
+    return sorted(found, key=lambda limit: (-limit.saturation, limit.kind, limit.key))
+
+
+async def workers(tx: Tx) -> list[WorkerStats]:
+    """Every registered worker, with what it last said of itself."""
+    now, vitals = await clock(tx), await pulses(tx)
+    return [_worker(worker, vitals.get(worker.id), now) for worker in await list_with_jobs(tx)]
+
+
+async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
+    """The database's health, and the path of its file if it has one."""
+    row = await tx.one(sql.store_health)
+    assert row is not None
+    size, free, dead, live, oldest, file = row
+    now = await clock(tx)
+    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    health = StoreStats(
+        backend=backend,
+        bytes=size or 0,
+        free_bytes=free,
+        dead_rows=dead,
+        live_rows=live,
+        oldest_transaction=oldest,
+        claims=sum(pulse.claims for pulse in recent),
+        claim_p50=worst(pulse.claim_p50 for pulse in recent),
+        claim_p99=worst(pulse.claim_p99 for pulse in recent),
+        writes_waiting=max((pulse.waiting for pulse in recent), default=0),
+    )
+    return health, file or None
+
+
+async def _count_due(tx: Tx, found: _Counts) -> None:
+    for queue, jobs, due in await tx.all(sql.count_ready, cap=READY_CAP):
+        found[queue].add("waiting", jobs, due)
+        if jobs >= READY_CAP:
+            found[queue].estimated.add("waiting")
+    for queue, jobs, due in await tx.all(sql.count_suspects, cap=LIVE_CAP):
+        found[queue].add("waiting", jobs, due)
+    rows = await tx.all(sql.count_later, cap=LIVE_CAP)
+    for queue, is_due, reason, jobs, due in rows:
+        found[queue].add("waiting" if is_due else label_of_later(reason), jobs, due if is_due else None)
+    if sum(row[3] for row in rows) >= LIVE_CAP:
+        _mark(found, "delayed", "retrying", "throttled")
+
+
+async def _count_live(tx: Tx, found: _Counts) -> None:
+    await _count(tx, found, sql.count_parked, lambda queue, jobs: (queue, "parked", jobs), "parked")
+    await _count(tx, found, sql.count_running, lambda queue, jobs: (queue, "running", jobs), "running")
+    await _count(tx, found, sql.count_held, lambda *row: row, "blocked", "suspended")
+
+
+async def _count(
+    tx: Tx, found: _Counts, statement: Statement, read: Callable[..., tuple[Any, ...]], *labels: str
+) -> None:
+    rows = [read(*row) for row in await tx.all(statement, cap=LIVE_CAP)]
+    for queue, label, jobs in rows:
+        found[queue].add(label, jobs)
+    if sum(row[2] for row in rows) >= LIVE_CAP:
+        _mark(found, *labels)
+
+
+async def _count_ended(tx: Tx, found: _Counts) -> None:
+    for count in await ended(tx):
+        found[count.queue].add(count.label, count.jobs)
+        if count.estimated:
+            found[count.queue].estimated.add(count.label)
+
+
+def _mark(found: _Counts, *labels: str) -> None:
+    """The cap was met, wherever the rest may be."""
+    for counts in found.values():
+        counts.estimated.update(label for label in labels if counts.labels.get(label))
+
+
+def _worker(worker: Worker, vitals: Vitals | None, now: int) -> WorkerStats:
+    return WorkerStats(
+        id=worker.id,
+        name=worker.name,
+        host=worker.host,
+        pid=worker.pid,
+        queues=worker.queues,
+        state="lost" if worker.is_expired else worker.state,
+        slots=worker.concurrency,
+        running=worker.running,
+        oldest=worker.oldest,
+        beat_age=max(0, now - worker.beat_at) / SECOND,
+        vitals=vitals,
+    )

@@ -1,0 +1,1 @@
+"""Workers, their leases, leadership and health, and remote workers."""

@@ -1,0 +1,83 @@
+"""What an idle worker looks at: whom it may serve, under which limits, and when it should look again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ....model.limits import QUOTA_LANE, Standing
+from ....model.queues import QueueSettings
+from ....model.routing import Route
+from ...port import Tx
+from ...statements import sql
+from ..jobs.claims import suspects_wait
+from ..limits import quotas
+from ..limits.breakers import restless
+from ..limits.lanes import next_token, parked_lanes
+from ..limits.rates import standing
+from ..limits.totals import shares_of
+from ..queues import list_queues
+from ..routing.routes import special_routes
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """The view of one moment. `next_due` is in microseconds; None if nothing comes due by time alone."""
+
+    routes: list[Route]
+    suspects_wait: bool
+    standing: Standing
+    shares: dict[str, int]
+    """Of each queue that has a total: how many of its jobs this worker may run."""
+    next_due: int | None
+    may_claim: bool
+    """Whether anybody could find something to claim now, if it were theirs to serve."""
+    queues: list[QueueSettings]
+    grants_over: bool = False
+    """Whether grants have expired that nobody has ended yet."""
+
+
+async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
+    """One statement says what there is at all, which is mostly nothing; only that is read."""
+    row = await tx.one(sql.what_stands)
+    assert row is not None
+    due, *found, grant = row
+    has = Standings(*map(bool, found))
+    breakers, next_trial = await restless(tx) if has.breakers else ((), None)
+    next_tokens = await next_token(tx) if has.buckets and has.parked else None
+    lanes = await parked_lanes(tx) if has.quotas and has.parked else []
+    next_room = await quotas.next_room(tx, lanes)
+    waits = [wait for wait in (due, next_tokens, next_room, next_trial, grant) if wait is not None]
+    limited = has.lanes or has.buckets or has.queues
+    queues = await list_queues(tx) if has.queues else []
+    loud = frozenset(queue.name for queue in queues if queue.events == "all")
+    return Lookout(
+        routes=await special_routes(tx) if has.routes or grant is not None else [],
+        suspects_wait=has.suspects and await suspects_wait(tx, served),
+        standing=replace(
+            await standing(tx) if limited else Standing(),
+            breakers=breakers,
+            quotas=any(lane.startswith(QUOTA_LANE) for lane in lanes),
+            loud=loud,
+        ),
+        shares=await shares_of(tx, worker_id) if has.queues else {},
+        next_due=min(waits, default=None),
+        may_claim=has.ready or has.suspects or any(wait <= 0 for wait in waits),
+        queues=queues,
+        grants_over=grant is not None and grant <= 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """What there is any of."""
+
+    ready: bool
+    suspects: bool
+    parked: bool
+    routes: bool
+    lanes: bool
+    buckets: bool
+    breakers: bool
+    queues: bool
+    quotas: bool

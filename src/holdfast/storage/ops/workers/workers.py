@@ -1,0 +1,148 @@
+"""Workers and their leases. One row per worker is renewed; the jobs it owns only name it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from ....clock import SECOND
+from ....errors import LeaseLost
+from ....model.outcomes import Finish
+from ....model.stats import Vitals
+from ....model.workers import MOST_OLDEST, Owned, Rescue, Worker, WorkerSpec
+from ....rules.lifecycle import after_loss
+from ....rules.retry import decode, is_aged_out
+from ...port import Row, Tx
+from ...statements import sql
+from ..jobs.finishing import settle
+from .health import set_pulse
+
+RESCUE_PAGE: Final = 500
+# A rescue of many jobs spreads them over this time, so that they do not all come due at once.
+_SPREAD: Final = 1_000_000
+
+
+async def register(tx: Tx, spec: WorkerSpec) -> None:
+    """Make a worker known, with its lease running from now."""
+    await tx.one(
+        sql.insert_worker,
+        id=spec.id,
+        name=spec.name,
+        host=spec.host,
+        pid=spec.pid,
+        process_key=spec.process_key,
+        queues=json.dumps(spec.queues),
+        tasks=json.dumps(spec.tasks),
+        concurrency=spec.concurrency,
+        version=spec.version,
+        lease=spec.lease,
+        capabilities=json.dumps(spec.capabilities),
+        resident=json.dumps(spec.resident),
+        versions=json.dumps(dict(spec.versions)),
+        holder=spec.holder,
+    )
+
+
+async def beat(tx: Tx, worker_id: str, vitals: Vitals | None = None) -> list[Owned]:
+    """Renew the lease; what the store thinks this worker runs. LeaseLost if it was declared dead."""
+    if await tx.one(sql.renew_worker, id=worker_id) is None:
+        raise LeaseLost(f"worker {worker_id} was declared lost; its jobs belong to others now")
+    if vitals is not None:
+        await set_pulse(tx, worker_id, vitals)
+    return await owned_jobs(tx, worker_id)
+
+
+async def owned_jobs(tx: Tx, worker_id: str) -> list[Owned]:
+    """What the store thinks this worker runs."""
+    rows = await tx.all(sql.owned_jobs, owner=worker_id)
+    return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
+
+
+async def stop_reason(tx: Tx, job_id: str, epoch: int) -> str | None:
+    """Say why the run of that epoch must end, `cancel` or `lost`; None if it may go on."""
+    row = await tx.one(sql.is_cancelled, id=job_id, epoch=epoch)
+    return "lost" if row is None else "cancel" if row[0] else None
+
+
+async def stop(tx: Tx, worker_id: str) -> None:
+    """The worker claims no more."""
+    await tx.one(sql.stop_worker, id=worker_id)
+
+
+async def deregister(tx: Tx, worker_id: str) -> bool:
+    """Forget a worker that owns nothing; False while it still owns jobs."""
+    # Alone first: a claim of its own that is still in flight must be seen, or its jobs would have no owner.
+    await tx.one(sql.lock_worker, id=worker_id, certain=1)
+    return await tx.one(sql.delete_worker, id=worker_id) is not None
+
+
+async def list_workers(tx: Tx) -> list[Worker]:
+    rows = await tx.all(sql.list_workers)
+    return [worker_of(row) for row in rows]
+
+
+async def list_with_jobs(tx: Tx) -> list[Worker]:
+    """List the workers, each with how many jobs it runs and the oldest of them."""
+    counts: dict[str, int] = {}
+    oldest: dict[str, tuple[str, ...]] = {}
+    for owner, jobs, id in await tx.all(sql.running_of_workers, few=MOST_OLDEST):
+        counts[owner], oldest[owner] = jobs, (*oldest.get(owner, ()), id)
+    return [
+        replace(worker, running=counts.get(worker.id, 0), oldest=oldest.get(worker.id, ()))
+        for worker in await list_workers(tx)
+    ]
+
+
+async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0, waits: bool = True) -> Rescue:
+    """Take one page of jobs from a worker that is lost, and forget it once it owns nothing.
+
+    Changes nothing unless its lease has run out, or the caller is `certain` that its process is gone; nor, if the
+    caller `waits` for nobody, while a claim of it is under way. `spread` in [0, 1) is the caller's randomness.
+    """
+    lock = sql.lock_worker if waits else sql.try_lock_worker
+    if await tx.one(lock, id=worker_id, certain=int(certain)) is None:
+        return Rescue((), more=False)
+    await tx.one(sql.mark_dead, id=worker_id)
+    rows = await tx.all(sql.page_of_lost, owner=worker_id, n=RESCUE_PAGE)
+    width = 0 if len(rows) < 10 else _SPREAD
+    finishes = []
+    for i, (id, epoch, attempts, max_attempts, crashes, losses, alone, time_left, *aged) in enumerate(rows):
+        delay = int((i + spread) / len(rows) * width)
+        outcome = after_loss(
+            attempts=attempts,
+            max_attempts=max_attempts,
+            crashes=crashes,
+            losses=losses,
+            alone=bool(alone),
+            time_left=time_left,
+            error=_lost_error(worker_id),
+            delay=delay,
+            is_too_old=_is_too_old(delay, *aged),
+        )
+        finishes.append(Finish(id, epoch, outcome))
+    changed = await settle(tx, worker_id, finishes, by_owner=False)
+    if finishes:
+        tx.ring("finished")
+    else:
+        await tx.one(sql.delete_worker, id=worker_id)
+    return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=any(changed))
+
+
+def _is_too_old(delay: int, policy: str | None, created_at: int, now: int) -> bool:
+    """Whether the age limit of a job's policy, or else its queue's, comes before its next try."""
+    return policy is not None and is_aged_out(decode(policy), created_at, now, delay / SECOND)
+
+
+def worker_of(row: Row) -> Worker:
+    """A worker from its row."""
+    fields = list(row)
+    fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
+    fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))
+    fields[16:18] = tuple(json.loads(row[16])), json.loads(row[17])
+    return Worker(*fields)
+
+
+def _lost_error(worker_id: str) -> str:
+    message = f"worker {worker_id} was lost while it ran this job"
+    return json.dumps({"type": "WorkerLost", "message": message})

@@ -1,0 +1,114 @@
+"""Threads that wait for the server in the place of an event loop's tasks.
+
+A transaction is several round trips. Awaited one by one, each takes the loop's machinery twice: six of them took 450 µs
+of the processor and 1.1 ms, where a thread takes 170 µs and 0.26 ms, its call there and back included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias, TypeVar
+
+from ..daemons import hire
+from .pool import closed_error, exhausted_error
+
+T = TypeVar("T")
+
+_Errand: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
+_Hand: TypeAlias = "SimpleQueue[_Errand | None]"
+
+
+class Hands:
+    """Up to `size` threads for the tasks of one event loop, made when needed. Only that loop's thread calls it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, size: int, patience: float) -> None:
+        self._loop = loop
+        self._size = size
+        self._patience = patience
+        self._made: Final[list[_Hand]] = []
+        # The last that came back goes first: its thread and its connection are warm.
+        self._free: list[_Hand] = []
+        self._waiting: deque[asyncio.Future[_Hand]] = deque()
+        self._closed = False
+        # An errand behind the word to go would never be answered.
+        self._closing = threading.Lock()
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What `call` returns or raises on a thread. Where the caller is cancelled, it is carried out all the same."""
+        hand = self._free.pop() if self._free else await self._another()
+        answer: asyncio.Future[T] = self._loop.create_future()
+        with self._closing:
+            if self._closed:
+                raise closed_error()
+            hand.put((call, answer))
+        return await answer
+
+    def close(self) -> None:
+        """Let each go when it has done what it does. From any thread."""
+        with self._closing:
+            self._closed = True
+            for hand in self._made:
+                hand.put(None)
+
+    async def _another(self) -> _Hand:
+        if self._closed:
+            raise closed_error()
+        if len(self._made) < self._size:
+            return self._hire()
+        turn: asyncio.Future[_Hand] = self._loop.create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._patience):
+                return await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._pass_on(turn.result())  # it came, too late for this one
+            if isinstance(error, TimeoutError):
+                raise exhausted_error(self._size) from None
+            raise
+
+    def _hire(self) -> _Hand:
+        hand: _Hand = SimpleQueue()
+        with self._closing:
+            if self._closed:
+                raise closed_error()
+            hire("holdfast-store", self._serve, hand)
+            self._made.append(hand)
+        return hand
+
+    def _serve(self, hand: _Hand) -> None:
+        while errand := hand.get():
+            call, answer = errand
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = call()
+            except BaseException as raised:
+                error = raised
+            try:
+                self._loop.call_soon_threadsafe(self._back, hand, answer, value, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody awaits any more
+            del errand, call, answer, value, error
+
+    def _back(self, hand: _Hand, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+        """On the loop's thread: the hand is free again, and its errand answered."""
+        self._pass_on(hand)
+        if answer.done():
+            return  # cancelled
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    def _pass_on(self, hand: _Hand) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(hand)
+                return
+        self._free.append(hand)

@@ -1,0 +1,76 @@
+"""The doorbell: at once inside this process, and by NOTIFY to the others.
+
+A ring is a hint. Everything works without it, only later, because waiters also poll; so no failure here is an error.
+NOTIFY is sent after the commit that it tells of and never inside it: a transaction with a pending NOTIFY holds a lock
+of the whole database while it commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from ..listeners import Ear, Ears
+from .connect import Address
+from .deadlines import Deadlines
+from .listen import ListenThread
+from .notify import NotifyThread
+
+CHANNEL: Final = "holdfast"
+
+
+class PgBell:
+    """Wake-ups for one store. Threads start when somebody listens or rings, and end with `close`."""
+
+    def __init__(self, address: Address, listen_address: Address, *, notify: bool, deadlines: Deadlines) -> None:
+        self._address = address
+        self._listen_address = listen_address
+        self._notify = notify
+        self._deadlines = deadlines
+        self._ears = Ears()
+        self.renew()
+
+    def renew(self) -> None:
+        """New threads for a forked child, which has none of its parent's."""
+        self._ears.renew()
+        self._notifier = self._listener = None
+        if self._notify:
+            self._notifier = NotifyThread(self._address, CHANNEL, self._deadlines)
+            self._listener = ListenThread(self._listen_address, CHANNEL, self._heard, self._deadlines)
+
+    def listen(self, topics: Collection[str]) -> Ear:
+        ear = self._ears.listen(topics)
+        if self._listener is not None:
+            self._listener.ensure_running()
+        return ear
+
+    def ring(self, topics: Collection[str]) -> None:
+        self._ears.ring(topics)
+
+    def announce(self, topics: Collection[str]) -> None:
+        """Wake the listeners of this process now, and those of others by the next NOTIFY."""
+        self._ears.ring(topics)
+        if self._notifier is not None:
+            self._notifier.send(topics)
+
+    def flush(self, timeout: float) -> None:
+        """Wait until what was announced is sent."""
+        if self._notifier is not None:
+            self._notifier.flush(timeout)
+
+    def close(self) -> None:
+        if self._notifier is not None:
+            self._notifier.close()
+        if self._listener is not None:
+            self._listener.close()
+
+    def threads(self) -> object:
+        """What a forked child must leave alone."""
+        return self._notifier, self._listener
+
+    def _heard(self, payload: str | None, sender: int) -> None:
+        if payload is None:
+            self._ears.ring_all()
+        elif self._notifier is None or sender != self._notifier.backend_pid:
+            # What this process sent itself has rung already.
+            self._ears.ring(payload.split("\n"))

@@ -1,0 +1,1 @@
+"""Tasks: the decorated functions, their options and signatures, and the context of a run."""

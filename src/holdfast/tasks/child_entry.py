@@ -1,0 +1,249 @@
+"""Runs a task's function inside a child process, and describes its outcome as plain data."""
+
+from __future__ import annotations
+
+import functools
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from ..errors import HoldfastError
+from ..telemetry import CurrentRun, running
+from .connections import close_stale_async_connections, close_stale_connections
+from .context import Context, JobInfo, Stop, SyncContext
+from .tenants import working_for
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from ..model.outcomes import Outcome
+    from ..rules.failure import Failure
+    from ..streams.outlet import Outlet
+    from .middleware import Middleware
+    from .task import Task
+
+
+class Control(Protocol):
+    """How a run in a child learns that it should stop."""
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool: ...
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
+
+    def watch(self, task: asyncio.Task[Any] | None) -> None: ...
+
+
+class _RemoteStop(Stop):
+    """The stop that the worker requests over the channel."""
+
+    __slots__ = ("_control",)
+
+    def __init__(self, control: Control) -> None:
+        super().__init__()
+        self._control = control
+
+    @property
+    def requested(self) -> bool:
+        return self._control.cancelled
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._control.wait_cancelled(timeout)
+
+
+def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control) -> dict[str, Any]:
+    """The outcome of one run: its `kind`, and a result or an error. The worker decides what follows from it."""
+    stop = _RemoteStop(control)
+    close_stale_connections()
+    close_stale_async_connections()
+    try:
+        answer = _run(task, header, payload, control, stop)
+    finally:
+        failure = _hear_out(stop)
+        close_stale_connections()
+        close_stale_async_connections()
+    if failure is not None and answer["kind"] == "done":
+        answer = failure
+    return answer if stop.loaded is None else {**answer, "loaded": stop.loaded}
+
+
+def _hear_out(stop: Stop) -> dict[str, Any] | None:
+    """What the run said comes into its stream before its outcome; a failure where that was not possible."""
+    outlet: Outlet | None = stop.outlet
+    if outlet is None:
+        return None
+    if (rest := outlet.finish()) is not None:
+        rest.result()
+    if (error := outlet.failure) is None:
+        return None
+    from ..rules.failure import Failure, classify
+
+    failure = classify(error)
+    assert isinstance(failure, Failure)
+    return _failed(failure)
+
+
+def _run(
+    task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control, stop: _RemoteStop
+) -> dict[str, Any]:
+    kind = Context if task.is_async else SyncContext
+    middleware, claimed = header.pop("middleware", None), header.pop("claimed", None)
+    run = CurrentRun(task.app, _claimed(claimed), lambda: kind(JobInfo(**header), task.app, stop))
+    with running(run):
+        return _run_as(run, task, header, payload, control, stop, middleware)
+
+
+def _run_as(
+    run: CurrentRun,
+    task: Task[Any, Any],
+    header: dict[str, Any],
+    payload: str,
+    control: Control,
+    stop: _RemoteStop,
+    middleware: Any,
+) -> dict[str, Any]:
+    # Imported here: a child must start fast, and most runs need neither.
+    from ..model.outcomes import Cancelled, Snoozed
+    from ..outcomes import JobSignal
+    from ..rules.failure import classify, error_text
+
+    try:
+        args, kwargs = task.arguments(payload, lambda: run.context)
+    except HoldfastError as error:
+        return {"kind": "undecodable", "error": error_text(error), "unknown": getattr(error, "unknown", ())}
+    assert task.fn is not None
+    if wanted := task.task_options.capture:
+        from ..streams.capture import capture
+
+        capture(JobInfo(**header), task.app, stop, wanted)
+    handler = partial(task.fn, *args, **kwargs)
+    try:
+        with working_for(task.app, header["tenant"], header["id"]):
+            value = _call(task, middleware, handler, header, control, stop)
+    except BaseException as error:
+        if stop.outcome is not None:
+            return _decided(stop.outcome)
+        if not isinstance(error, Exception):
+            raise
+        failure = classify(error, task.task_options.permanent_on)
+        if isinstance(failure, Snoozed):
+            return {"kind": "snoozed", "delay": failure.delay}
+        if isinstance(failure, Cancelled):
+            return {"kind": "gave_up", "reason": failure.reason}
+        return _failed(failure, on_purpose=isinstance(error, JobSignal))
+    if stop.outcome is not None:
+        return _decided(stop.outcome)
+    try:
+        return {"kind": "done", "result": task.signature.encode_result(value)}
+    except HoldfastError as error:
+        return {"kind": "bad_result", "error": error_text(error)}
+
+
+def _call(
+    task: Task[Any, Any],
+    middleware: Any,
+    handler: Callable[[], Any],
+    header: dict[str, Any],
+    control: Control,
+    stop: _RemoteStop,
+) -> Any:
+    if middleware is not None:
+        value = _run_wrapped(task, middleware, handler, JobInfo(**header), control, stop)
+    else:
+        value = control.run(_awaited(stop, handler())) if task.is_async else handler()
+    if stop.outcome is None:
+        stop.require_awaited()
+    return value
+
+
+def _run_wrapped(
+    task: Task[Any, Any],
+    names: list[str],
+    handler: Callable[[], Any],
+    info: JobInfo,
+    control: Control,
+    stop: Stop,
+) -> Any:
+    """Run the handler inside the middleware of those names. All that blocks runs on this thread, the main one."""
+    from .functions import is_async
+    from .middleware import Crossing, context_of, wrap
+
+    layers = _layers(task, names)
+    colours = {task.is_async, *map(is_async, layers)}
+
+    def watch(running: asyncio.Task[Any] | None) -> None:
+        stop.task = running or stop.task
+        control.watch(running)
+
+    crossing = Crossing(_other_loop, stop, watch=watch)
+    call = wrap(layers, handler, crossing, context_of(info, task.app, stop), handler_is_async=task.is_async)
+    if not is_async(layers[0]):
+        return call()
+    return control.run(_awaited(stop, call())) if len(colours) == 1 else crossing.on_loop(call)
+
+
+def _claimed(data: dict[str, Any] | None) -> Any:
+    if data is None:
+        return None
+    from ..model.jobs import Claimed
+
+    return msgspec.convert(data, Claimed)
+
+
+def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:
+    """The worker's middleware, in its order. What the task's module does not import is imported by its own module."""
+    import importlib
+
+    from .middleware import find_layers, names_of
+
+    registered: list[Middleware] = task.app._middleware  # type: ignore[attr-defined]
+    for name in names:
+        module = name.partition(":")[0]
+        if name not in names_of(registered) and module != "__main__":
+            importlib.import_module(module)
+    return find_layers(names, registered, "the child process that runs the job")
+
+
+@functools.cache
+def _other_loop() -> asyncio.AbstractEventLoop:
+    """An event loop on a thread of its own, for runs that are half async: their blocking half has the main thread."""
+    import asyncio
+    import threading
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="holdfast-loop", daemon=True).start()
+    return loop
+
+
+def _failed(failure: Failure, *, on_purpose: bool = False) -> dict[str, Any]:
+    return {
+        "kind": failure.kind,
+        "error": failure.error,
+        "after": failure.after,
+        "reason": failure.reason,
+        "cools": failure.cools,
+        "on_purpose": on_purpose,
+    }
+
+
+async def _awaited(stop: Stop, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    stop.task = asyncio.current_task()
+    return await coroutine
+
+
+def _decided(outcome: Outcome) -> dict[str, Any]:
+    """The run was suspended, or went astray, whatever its handler did then."""
+    return {"kind": "decided", "as": type(outcome).__name__, "outcome": msgspec.to_builtins(outcome)}
+
+
+def decode_decided(answer: dict[str, Any]) -> Outcome:
+    from ..model import outcomes
+
+    decided: Outcome = msgspec.convert(answer["outcome"], getattr(outcomes, answer["as"]))
+    return decided

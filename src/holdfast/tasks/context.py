@@ -1,0 +1,237 @@
+"""What a running handler may ask about its own job, and do for it.
+
+An `async def` task receives a `Context`, a `def` task a `SyncContext`; the parameter is found by its annotation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..durable.awaiting import AwaitingCalls
+from ..durable.blocking import BlockingCalls
+from ..durable.shared import SharedCalls
+from ..errors import NoCurrentJob, NotAwaited
+from ..names import check_affinity
+from ..outcomes import Throttle
+from ..streams.calls import AwaitingStream, BlockingStream, tracked
+from ..telemetry import current_run
+
+if TYPE_CHECKING:
+    from ..durable.calls import Durable
+    from ..flows.flow import Extension
+    from ..model.outcomes import Outcome
+
+logger: Final = logging.getLogger("holdfast.job")
+
+_MOST_CALLS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """The facts about a run that do not change while it lasts."""
+
+    id: str
+    task: str
+    queue: str
+    tenant: str
+    attempt: int
+    max_attempts: int
+    generation: int
+    epoch: int
+    created_at: int
+    worker: str = ""
+    """Who runs it; "" inline."""
+    flow: str | None = None
+    """The flow that it is a member of."""
+
+
+class Stop:
+    """Why a run should end, and a way to wait for that from a thread."""
+
+    __slots__ = ("_event", "calls", "loaded", "outcome", "outlet", "reason", "task")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.outcome: Outcome | None = None
+        """How the run ends, whatever its handler does from now on: it is suspended, or went astray."""
+        self.task: Any = None
+        """The asyncio task that runs the handler, where it is one."""
+        self.outlet: Any = None
+        """Where the run says something for its stream, once it has."""
+        self._event: threading.Event | None = None
+        self.loaded: tuple[str, ...] | None = None
+        """The affinities that the handler says are loaded now."""
+        self.calls: list[tuple[str, Coroutine[Any, Any, Any]]] | None = None
+        """Calls of the context that are perhaps not awaited yet."""
+
+    def request(self, reason: str) -> None:
+        """Ask the run to end; the first reason stays."""
+        self.reason = self.reason or reason
+        if self._event is not None:
+            self._event.set()
+
+    def remember(self, call: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Keep a call of an async context, to see at the end of the run whether it was awaited."""
+        if self.calls is None or len(self.calls) >= _MOST_CALLS:
+            self.calls = list(self._unawaited())
+        self.calls.append((call, coroutine))
+
+    def require_awaited(self) -> None:
+        """Raise NotAwaited for a call that the handler made and never awaited: it was not done."""
+        if self.calls is None:
+            return
+        forgotten = [call for call, coroutine in self._unawaited() if coroutine.close() is None]
+        if forgotten:
+            raise NotAwaited(forgotten[0])
+
+    def _unawaited(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
+        for call, coroutine in self.calls or ():
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                yield call, coroutine
+
+    @property
+    def requested(self) -> bool:
+        return self.reason is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a thread until the run is asked to end; True if it was."""
+        if self._event is None:
+            self._event = threading.Event()
+        if self.reason is None:
+            self._event.wait(timeout)
+        return self.reason is not None
+
+
+class Suspension(BaseException):
+    """Leaves the handler of a `def` task whose run pauses here. Not an error, and not to be caught."""
+
+
+class _BaseContext(SharedCalls):
+    """Shared by both colours."""
+
+    _scope = ""
+    """Keeps the durable calls of middleware apart from those of the handler."""
+
+    def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
+        self.job: Final = info
+        self._app = app
+        self._stop = stop
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is; the first is 1."""
+        return self.job.attempt
+
+    @property
+    def tenant(self) -> str:
+        """For whom the job runs; "" where it was enqueued for nobody in particular."""
+        return self.job.tenant
+
+    @property
+    def fence(self) -> str:
+        """A token that only grows with each owner of this job: give it to systems that must refuse a stale run."""
+        return f"{self.job.id}:{self.job.epoch}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run should end: it was cancelled, timed out, lost its lease, or the worker stops."""
+        return self._stop.requested
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the handler is being left because its job waits: for a signal, a job, a budget, or a sleep."""
+        from ..model.outcomes import Parked, Snoozed, Suspended
+
+        return isinstance(self._stop.outcome, (Parked, Suspended, Snoozed))
+
+    def loaded(self, *affinities: str) -> None:
+        """Tell the worker which affinities are loaded when this job ends, the last used first; none is fine too.
+
+        Without it, a worker takes the affinities of the jobs that it ran last for loaded.
+        """
+        self._stop.loaded = tuple(check_affinity(affinity) for affinity in affinities)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that names the job in each record."""
+        return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
+
+    def flow(self) -> Extension:
+        """More members for the flow of this job: `async with ctx.flow() as flow:`, or `with` in a `def` task.
+
+        They are stored at the end of the block. A job that runs again adds nothing twice.
+        """
+        from ..flows.flow import extension_of
+
+        self._check()
+        return extension_of(self._app.flows, self.job, lambda: self._calls().number("flow", "", ""))
+
+
+class Context(AwaitingStream, AwaitingCalls, _BaseContext):
+    """The context of an `async def` task."""
+
+    def _calls(self) -> Durable:
+        if self._durable is None:
+            from ..durable.making import awaiting
+
+            self._durable = awaiting(self.job, self._app, self._stop, self._scope)
+        return self._durable
+
+    @tracked
+    async def acquire(self, scope: str) -> None:
+        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        self._check()
+        if wait := await self._app.limits.aacquire(scope):
+            raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
+
+    @tracked
+    async def drain(self, scope: str) -> None:
+        """Empty the bucket of a rate: the other side has just refused."""
+        await self._app.limits.adrain(scope, actor=None)
+
+
+class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
+    """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
+
+    def _calls(self) -> Durable:
+        if self._durable is None:
+            from ..durable.making import blocking
+
+            self._durable = blocking(self.job, self._app, self._stop, self._scope)
+        return self._durable
+
+    def acquire(self, scope: str) -> None:
+        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        self._check()
+        if wait := self._app.limits.acquire(scope):
+            raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
+
+    def drain(self, scope: str) -> None:
+        """Empty the bucket of a rate: the other side has just refused."""
+        self._app.limits.drain(scope, actor=None)
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""
+        return self._stop.wait(timeout)
+
+
+def current() -> Context | SyncContext:
+    """Return the context of the job that runs here, as its handler gets it; NoCurrentJob outside of a run.
+
+    It is found in everything that the handler calls, in the asyncio tasks that it starts and in `asyncio.to_thread`.
+    """
+    run = current_run.get()
+    context: Context | SyncContext | None = None if run is None else run.context
+    if context is None:
+        raise NoCurrentJob(ended=run is not None)
+    return context

@@ -1,0 +1,44 @@
+"""The exact types of `@app.task`: each kind of function gives a task with its own parameters and result.
+
+The order matters to type checkers: with a context before without, async before sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from .context import Context, SyncContext
+from .task import AsyncTask, SyncTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+TaskT = TypeVar("TaskT", bound=Task[Any, Any])
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(…)` is before it meets its function."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class ScheduleDecorator(Protocol):
+    """What `@app.cron(…)` and `@app.every(…)` are: a task stays what it is, a function becomes one."""
+
+    @overload
+    def __call__(self, fn: TaskT, /) -> TaskT: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...

@@ -1,0 +1,207 @@
+"""What exists elsewhere: models on a server, say. A task may have it checked when a job is enqueued.
+
+It is asked for lazily and kept for a while; a miss asks once more. While the other side cannot be reached, what was
+known last is kept and everything is accepted: a source that is down must not stop the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Final, TypeAlias
+
+from ..clock import SECOND, SYSTEM_CLOCK, Clock
+from ..errors import InvalidInput, NotInInventory
+from ..names import check_duration, check_name
+
+logger: Final = logging.getLogger("holdfast")
+
+Fetch: TypeAlias = "Callable[[], Iterable[str] | Awaitable[Iterable[str]]]"
+"""Gives the names of what exists now; it raises where it cannot be known."""
+
+_TIMEOUT: Final = 10.0
+_SHORTEST_PAUSE: Final = 5.0
+_SHOWN: Final = 3
+
+
+class Inventory:
+    """Names that a source knows. Made by `app.inventory`; safe to use from any thread and any event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        fetch: Fetch,
+        *,
+        every: float | timedelta = 30.0,
+        timeout: float | timedelta = _TIMEOUT,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if not callable(fetch):
+            raise InvalidInput(f"inventory {name!r} needs a function that returns names, not {fetch!r}")
+        self.name = check_name("the inventory's name", name)
+        self._fetch = fetch
+        self._every = check_duration("every", every) / SECOND
+        self._timeout = check_duration("timeout", timeout) / SECOND
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: frozenset[str] = frozenset()
+        self._asked_at: float | None = None
+        self._flight: concurrent.futures.Future[None] | None = None
+        self._is_degraded = False
+        self._answered_at: int | None = None
+
+    @property
+    def last_poll(self) -> datetime | None:
+        """When the source last answered this process; None where it never has."""
+        return None if self._answered_at is None else datetime.fromtimestamp(self._answered_at / SECOND, UTC)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the source could not be reached when it was last asked."""
+        return self._is_degraded
+
+    def names(self) -> frozenset[str]:
+        """What was known last; asks where that is old."""
+        if self._is_old():
+            self._refresh()
+        return self._known
+
+    async def anames(self) -> frozenset[str]:
+        if self._is_old():
+            await self._arefresh()
+        return self._known
+
+    def check(self, name: str) -> None:
+        """NotInInventory if the source does not know the name, not even when it is asked anew."""
+        fresh = self._is_old() and self._refresh()
+        # Somebody else's answer may be from before the name was there: only an own question settles it.
+        while not self._accepts(name):
+            if fresh:
+                raise self._unknown(name)
+            fresh = self._refresh()
+
+    async def acheck(self, name: str) -> None:
+        """The awaiting twin of `check`."""
+        fresh = self._is_old() and await self._arefresh()
+        while not self._accepts(name):
+            if fresh:
+                raise self._unknown(name)
+            fresh = await self._arefresh()
+
+    def _accepts(self, name: str) -> bool:
+        return self._is_degraded or name in self._known
+
+    def _is_old(self) -> bool:
+        if self._asked_at is None:
+            return True
+        pause = min(self._every, _SHORTEST_PAUSE) if self._is_degraded else self._every
+        return self._clock.monotonic() - self._asked_at >= pause
+
+    def _unknown(self, name: str) -> NotInInventory:
+        return NotInInventory(self.name, name, get_close_matches(name, sorted(self._known), n=_SHOWN))
+
+    # -- asking: one at a time, and those who come meanwhile wait for its answer
+
+    def _refresh(self) -> bool:
+        """Ask, or wait for who does; True if the answer is to our own question."""
+        flight, is_ours = self._take_off()
+        if not is_ours:
+            concurrent.futures.wait([flight], self._timeout)
+            return self._heard(flight)
+        try:
+            self._land(flight, self._answer_blocking())
+        except BaseException as error:
+            self._land(flight, error)
+            if not isinstance(error, Exception):
+                raise
+        return True
+
+    async def _arefresh(self) -> bool:
+        flight, is_ours = self._take_off()
+        if not is_ours:
+            await asyncio.wait([asyncio.wrap_future(flight)], timeout=self._timeout)
+            return self._heard(flight)
+        try:
+            async with asyncio.timeout(self._timeout):
+                self._land(flight, await self._answer())
+        except BaseException as error:
+            self._land(flight, error)
+            if not isinstance(error, Exception):
+                raise
+        return True
+
+    def _heard(self, flight: concurrent.futures.Future[None]) -> bool:
+        if not flight.done():
+            self._fail(TimeoutError(f"no answer within {self._timeout:g} s"))
+        return False
+
+    def _take_off(self) -> tuple[concurrent.futures.Future[None], bool]:
+        with self._lock:
+            if self._flight is not None:
+                return self._flight, False
+            self._flight = concurrent.futures.Future()
+            return self._flight, True
+
+    def _land(self, flight: concurrent.futures.Future[None], answer: Iterable[str] | BaseException) -> None:
+        with self._lock:
+            self._flight = None
+            if isinstance(answer, Exception) or not isinstance(answer, BaseException):
+                self._asked_at = self._clock.monotonic()
+            if isinstance(answer, BaseException):
+                self._fail(answer)
+            else:
+                self._learn(answer)
+        flight.set_result(None)
+
+    def _learn(self, names: Iterable[str]) -> None:
+        if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+            self._fail(TypeError(f"it gave {type(names).__qualname__} and not a list of names"))
+            return
+        self._known = frozenset(str(name) for name in names)
+        self._answered_at = self._clock.now()
+        if self._is_degraded:
+            self._is_degraded = False
+            logger.info("inventory %r can be reached again; it has %d names", self.name, len(self._known))
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            return  # who asked was interrupted, which says nothing about the source
+        if not self._is_degraded:
+            kept = f"the {len(self._known)} names known last are kept, and everything is accepted"
+            logger.warning("inventory %r cannot be reached (%s: %s); %s", self.name, type(error).__name__, error, kept)
+        self._is_degraded = True
+
+    def _answer_blocking(self) -> Any:
+        """On a thread, so that a source that hangs holds nobody for longer than the timeout; async ones on a loop."""
+        box: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                found = self._fetch()
+                box.set_result(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else _listed(found))
+            except BaseException as error:
+                box.set_exception(error)
+
+        threading.Thread(target=run, name=f"holdfast-inventory-{self.name}", daemon=True).start()
+        return box.result(self._timeout)
+
+    async def _answer(self) -> Any:
+        if inspect.iscoroutinefunction(self._fetch):
+            return _listed(await self._fetch())
+        found = await asyncio.to_thread(self._fetch)
+        return _listed(await found if inspect.isawaitable(found) else found)
+
+
+async def _awaited(found: Awaitable[Any]) -> Any:
+    return _listed(await found)
+
+
+def _listed(names: Any) -> Any:
+    """Read once, and here: what comes page by page may fail on the way."""
+    return names if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)

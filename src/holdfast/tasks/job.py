@@ -1,0 +1,191 @@
+"""The handle of a job: what `enqueue` returns, and what waits, cancels and reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Generator, Iterator
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from ..errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
+from ..model.answers import CancelResult
+from ..model.jobs import Ended, JobRecord, JobState
+
+if TYPE_CHECKING:
+    from ..model.signals import Sent
+    from ..model.streams import Frame
+    from ..rules.explain import Explanation
+    from .options import Seconds
+
+R = TypeVar("R")
+
+_ERRORS: Final[dict[JobState, type[JobNotSucceeded]]] = {
+    JobState.FAILED: JobFailed,
+    JobState.CANCELLED: JobCancelled,
+    JobState.EXPIRED: JobExpired,
+    JobState.SKIPPED: JobSkipped,
+}
+
+
+class Jobs(Protocol):
+    """What a handle needs of its app, in both colours."""
+
+    def get(self, job_id: str) -> JobRecord: ...
+    async def aget(self, job_id: str) -> JobRecord: ...
+    def wait(self, job_id: str, timeout: float | None) -> Ended: ...
+    async def await_(self, job_id: str, timeout: float | None) -> Ended: ...
+    def cancel(self, job_id: str, *, reason: str = ..., force: bool = ..., actor: str = ...) -> CancelResult: ...
+    async def acancel(self, job_id: str, *, reason: str = ..., force: bool = ..., actor: str = ...) -> CancelResult: ...
+    def retry(self, job_id: str, *, fresh: bool = ..., actor: str = ..., reason: str = ...) -> bool: ...
+    async def aretry(self, job_id: str, *, fresh: bool = ..., actor: str = ..., reason: str = ...) -> bool: ...
+    def explain(self, job_id: str) -> Explanation: ...
+    async def aexplain(self, job_id: str) -> Explanation: ...
+    def decode_result(self, ended: Ended, task: str | None) -> Any: ...
+    def result_key(self, job_id: str) -> str: ...
+    async def aresult_key(self, job_id: str) -> str: ...
+    def pickled_by(self, task: str | None) -> Any: ...
+    @property
+    def _signals(self) -> Any: ...
+    @property
+    def _streams(self) -> Any: ...
+
+
+class Job(Generic[R]):
+    """A job that was enqueued. `created` is False where an earlier job already held its id or dedupe key."""
+
+    def __init__(self, jobs: Jobs, id: str, *, created: bool = True, task: str | None = None) -> None:
+        self.id: Final = id
+        self.created: Final = created
+        self._jobs = jobs
+        self._task = task
+        self._record: JobRecord | None = None
+
+    @property
+    def state(self) -> JobState:
+        """The state at the last `refresh`; reads it the first time."""
+        return (self._record or self.refresh()._record).state  # type: ignore[union-attr]
+
+    def refresh(self) -> Job[R]:
+        """Read the job again."""
+        self._record = self._jobs.get(self.id)
+        return self
+
+    async def arefresh(self) -> Job[R]:
+        self._record = await self._jobs.aget(self.id)
+        return self
+
+    def status(self) -> JobRecord:
+        """Everything the store knows about the job, read now."""
+        return self._jobs.get(self.id)
+
+    async def astatus(self) -> JobRecord:
+        return await self._jobs.aget(self.id)
+
+    def wait(self, timeout: float | None = None) -> JobState:
+        """Block until the job has ended, however it ended. ResultTimeout if it has not by then."""
+        return self._jobs.wait(self.id, timeout).state
+
+    async def await_(self, timeout: float | None = None) -> JobState:
+        """The awaiting twin of `wait`."""
+        return (await self._jobs.await_(self.id, timeout)).state
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the result. Raises JobFailed, JobCancelled or JobExpired if there is none."""
+        return self._result(self._jobs.wait(self.id, timeout))
+
+    async def aresult(self, timeout: float | None = None) -> R:
+        """The awaiting twin of `result`."""
+        return self._result(await self._jobs.await_(self.id, timeout))
+
+    def result_key(self) -> str:
+        """An unguessable key for a client that has no token: over HTTP it gets this job's result, and nothing else."""
+        return self._jobs.result_key(self.id)
+
+    async def aresult_key(self) -> str:
+        """The async version of `result_key`."""
+        return await self._jobs.aresult_key(self.id)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Wait for the result: `await job` is `await job.aresult()`."""
+        return self.aresult().__await__()
+
+    def cancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> CancelResult:
+        """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
+        return self._jobs.cancel(self.id, reason=reason, force=force, actor=actor)
+
+    async def acancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> CancelResult:
+        return await self._jobs.acancel(self.id, reason=reason, force=force, actor=actor)
+
+    def retry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+        """Run it again after it ended, as `app.jobs.retry` does. False where a live twin holds its dedupe key."""
+        return self._jobs.retry(self.id, fresh=fresh, actor=actor, reason=reason)
+
+    async def aretry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+        return await self._jobs.aretry(self.id, fresh=fresh, actor=actor, reason=reason)
+
+    def explain(self) -> Explanation:
+        """Say why it is where it is, and what would move it."""
+        return self._jobs.explain(self.id)
+
+    async def aexplain(self) -> Explanation:
+        return await self._jobs.aexplain(self.id)
+
+    def signal(
+        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
+    ) -> Sent:
+        """Send it a signal, as `app.signal` does. A second one with the same `key` is the same signal."""
+        sent: Sent = self._jobs._signals.send(self.id, name, payload, key=key, source=source, connection=connection)
+        return sent
+
+    async def asignal(
+        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
+    ) -> Sent:
+        send = self._jobs._signals.asend
+        sent: Sent = await send(self.id, name, payload, key=key, source=source, connection=connection)
+        return sent
+
+    def stream(
+        self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
+    ) -> Iterator[Frame]:
+        """Read what it says until it has ended, as `app.stream` does: `for frame in job.stream(): …`."""
+        frames: Iterator[Frame] = self._jobs._streams.follow(
+            self.id, after=after, timeout=timeout, best_effort=best_effort
+        )
+        return frames
+
+    def astream(
+        self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
+    ) -> AsyncIterator[Frame]:
+        """The async version of `stream`: `async for frame in job.astream(): …`."""
+        frames: AsyncIterator[Frame] = self._jobs._streams.afollow(
+            self.id, after=after, timeout=timeout, best_effort=best_effort
+        )
+        return frames
+
+    def _result(self, ended: Ended) -> R:
+        if ended.state is JobState.SUCCEEDED:
+            value: R = self._jobs.decode_result(ended, self._task)
+            return value
+        raise _ERRORS[ended.state](ended.id, ended.state, explain_end(ended))
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the task, which the other process imports; its app opens the store there."""
+        task = self._jobs.pickled_by(self._task)
+        if task is None:
+            raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.handle(id) where it arrives")
+        return _unpickled, (task, self.id, self.created)
+
+
+def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:
+    return Job(task.handle(id)._jobs, id, created=created, task=task.name)
+
+
+def explain_end(ended: Ended) -> str | None:
+    """One line on why a job did not succeed."""
+    if not ended.error:
+        return ended.reason
+    error = json.loads(ended.error)
+    return f"{ended.reason or 'failed'}: {error.get('type', 'error')}: {error.get('message', '')}"

@@ -1,0 +1,195 @@
+"""How jobs run: what a task says for all of them, and what one call says for its own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from ..errors import ConfigError, UnknownOption
+from ..model.jobs import OnDuplicate
+from ..names import (
+    check_affinity,
+    check_attempts,
+    check_capabilities,
+    check_duration,
+    check_limit,
+    check_name,
+    check_priority,
+    check_queue,
+)
+from ..rules.budgets import Amounts, check_reserve
+from ..rules.retry import RetryPolicy, check_policy
+from ..rules.versions import check_version
+
+if TYPE_CHECKING:
+    from .inventory import Inventory
+    from .task import Task
+
+Hooks: TypeAlias = "Task[Any, Any] | Sequence[Task[Any, Any]]"
+Seconds: TypeAlias = "float | timedelta"
+Tags: TypeAlias = "Sequence[str] | Mapping[str, str | int]"
+"""Texts, or values by key, which are kept as "key=value"."""
+Isolate: TypeAlias = Literal["process"]
+Captured: TypeAlias = Literal["stdout", "stderr", "logs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """How a task's jobs run, unless a call says otherwise."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int | None = 5
+    """Total runs, the first included; None is without limit."""
+    retry: RetryPolicy | None = None
+    timeout: Seconds | None = None
+    """For one run. A coroutine is cancelled, a thread is asked, a process is killed."""
+    isolate: Isolate | None = None
+    capture: Sequence[Captured] = ()
+    """What of a run's output becomes frames of its stream: "stdout", "stderr", "logs"."""
+    concurrency: int | None = None
+    """Jobs of this task that run at once, in the whole cluster."""
+    rate: str | None = None
+    """The scope of a token bucket made by `app.rate`; each run takes a token of it."""
+    breaker: str | None = None
+    """The scope of a circuit breaker made by `app.breaker`; while that is open, no job runs."""
+    reserve: Mapping[str, Amounts] | None = None
+    """What each run sets aside before it starts: amounts by budget and dimension."""
+    quota: str | None = None
+    """The quota that must let each run in."""
+    requires: frozenset[str] = frozenset()
+    """Capabilities that a worker must have."""
+    affinity: str | None = None
+    """What its jobs would like to find loaded: a worker that has it drains them before others."""
+    version: str | None = None
+    """The version of this code, such as "2.1": jobs may ask for a range of them."""
+    inventory: Inventory | None = None
+    """Where the affinity of each job is looked up when it is enqueued."""
+    permanent_on: tuple[type[BaseException], ...] = ()
+    """Exceptions that no retry can mend."""
+    on_success: Hooks = ()
+    """Tasks that are enqueued with the id of a job that has succeeded, in the commit that records it."""
+    on_failure: Hooks = ()
+    """The same for a job that has failed for good, or expired."""
+    on_end: Hooks = ()
+    """The same for every end, cancelled and skipped jobs included."""
+
+    def __post_init__(self) -> None:
+        check_queue(self.queue)
+        check_priority(self.priority)
+        check_attempts(self.max_attempts)
+        check_policy(self.retry)
+        if self.timeout is not None and check_duration("timeout", self.timeout) <= 0:
+            raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
+        if self.concurrency is not None:
+            check_limit("concurrency", self.concurrency)
+        for what, name in (("rate", self.rate), ("breaker", self.breaker), ("quota", self.quota)):
+            if name is not None:
+                check_name(what, name)
+        _check_exceptions(self.permanent_on)
+        check_reserve(self.reserve)
+        check_capabilities("requires", self.requires)
+        if self.affinity is not None:
+            check_affinity(self.affinity)
+        if self.version is not None:
+            check_version(self.version)
+        if isinstance(self.capture, str) or not set(self.capture) <= {"stdout", "stderr", "logs"}:
+            raise ConfigError(f"capture is {self.capture!r}; use any of ('stdout', 'stderr', 'logs')")
+        if self.isolate not in (None, "process"):
+            raise ConfigError(f"isolate is {self.isolate!r}; use 'process', or leave it out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """What one call asks for beyond its task's own options.
+
+    `...` leaves the task's; None is without: attempts without limit, no timeout, no rate.
+    """
+
+    id: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    delay: Seconds | None = None
+    at: datetime | None = None
+    max_attempts: int | EllipsisType | None = ...
+    timeout: Seconds | EllipsisType | None = ...
+    deadline: Seconds | datetime | None = None
+    retry: RetryPolicy | EllipsisType | None = ...
+    dedupe_key: str | None = None
+    dedupe_scope: str | None = None
+    dedupe_until: Literal["start", "failure", "finish"] | Seconds = "finish"
+    on_duplicate: OnDuplicate = "existing"
+    tenant: str | None = None
+    tags: Tags = ()
+    concurrency_key: str | None = None
+    concurrency: int | None = None
+    fair_key: str | None = None
+    weight: float = 1.0
+    rate: str | EllipsisType | None = ...
+    rate_key: str | None = None
+    breaker: str | EllipsisType | None = ...
+    limits_tenant: str = ""
+    """Where the caller is confined to a tenant: whose own rate, breaker, budgets and quota the call names."""
+    reserve: Mapping[str, Amounts] | EllipsisType | None = ...
+    quota: str | EllipsisType | None = ...
+    requires: Sequence[str] | None = None
+    affinity: str | EllipsisType | None = ...
+    version: str | None = None
+    webhook: str | None = None
+    webhook_events: Sequence[str] = ()
+    created_by: str | None = None
+    """Who enqueues it, as the job keeps it; None is the job that runs here, the caller of a request, or `code`."""
+    connection: object | None = None
+
+
+def _check_exceptions(given: object) -> None:
+    kinds = given if isinstance(given, (tuple, list)) else (None,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise ConfigError(f"permanent_on is {given!r}; give a tuple of exceptions, such as (ValueError,)")
+
+
+CALL_OPTIONS: Final = tuple(field.name for field in fields(CallOptions))
+TASK_OPTIONS: Final = ("name", *(field.name for field in fields(TaskOptions)))
+
+_CALLED_ELSEWHERE: Final = {
+    **dict.fromkeys(("retries", "max_retries", "max_tries"), "max_attempts, which counts the first run too"),
+    **dict.fromkeys(
+        ("retry_backoff", "retry_delay", "default_retry_delay", "backoff"),
+        "retry=holdfast.fixed(…) or holdfast.exponential(…)",
+    ),
+    **dict.fromkeys(
+        ("autoretry_for", "retry_on", "retry_for"), "permanent_on for what is not retried; any other exception is"
+    ),
+    **dict.fromkeys(("dont_autoretry_for", "throws", "no_retry_on"), "permanent_on"),
+    **dict.fromkeys(("bind", "pass_context"), "a first parameter with the annotation holdfast.Context or SyncContext"),
+    **dict.fromkeys(("queue_name", "routing_key"), "queue"),
+    **dict.fromkeys(("countdown", "wait", "defer_by", "schedule_in"), "delay"),
+    **dict.fromkeys(("eta", "run_at", "schedule_at", "scheduled_at", "when"), "at"),
+    **dict.fromkeys(("expires", "expiry", "expire", "ttl"), "deadline"),
+    **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_age"), "timeout"),
+    **dict.fromkeys(("rate_limit", "throttle"), 'rate, such as rate="10/s"'),
+    **dict.fromkeys(("unique", "unique_key", "lock", "singleton", "queueing_lock", "job_key"), "dedupe_key"),
+    **dict.fromkeys(("task_id", "job_id", "key"), "id"),
+    **dict.fromkeys(("max_concurrency", "max_instances"), "concurrency"),
+    **dict.fromkeys(("metadata", "meta", "labels", "headers"), "tags"),
+}
+
+
+def unknown_option(where: str, given: Iterable[str], known: Sequence[str]) -> UnknownOption:
+    """Return the error for options that `where` does not have, with what the first of them is called here."""
+    name = next(iter(given))
+    if name in _CALLED_ELSEWHERE:
+        hint = f"it is called {_CALLED_ELSEWHERE[name]} here"
+    elif name in CALL_OPTIONS and known is not CALL_OPTIONS:
+        hint = f"it is an option of one call: task.options({name}=…).enqueue(…)"
+    elif name in TASK_OPTIONS and known is not TASK_OPTIONS:
+        hint = f"it is an option of the task: @app.task({name}=…)"
+    elif close := difflib.get_close_matches(name, known, 1):
+        hint = f"is {close[0]} meant?"
+    else:
+        hint = f"it has {', '.join(known)}"
+    return UnknownOption(f"{where} has no option {name!r}; {hint}")

@@ -1,0 +1,205 @@
+"""What the engine does for a worker that is elsewhere: the same claim and the same admission as for its own.
+
+Nothing is kept here between two calls: whom a worker serves, what it holds and has loaded is read from its row, so any
+process may answer for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ...errors import HoldfastError, LeaseLost, StorageError
+from ...model.jobs import Claimed, JobRecord
+from ...model.outcomes import Cancelled, Expired, Failed, Finish, Outcome, Released, Rerouted, Snoozed
+from ...model.values import is_reference
+from ...model.workers import Worker
+from ...rules import retry
+from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
+from ...rules.remote import decided
+from ...rules.routing import Hold, worker_capability
+from ...storage.ops.jobs import claims
+from ...storage.ops.jobs.claims import ClaimRequest
+from ...storage.ops.jobs.queries import clock, get_job
+from ...storage.ops.queues import get_queue
+from ...storage.ops.routing.affinities import Routing
+from ...storage.ops.routing.routes import special_routes
+from ...storage.ops.workers import remote
+from ...storage.ops.workers.lookout import Lookout, look
+from ...storage.ops.workers.remote import Holding, Overdue
+from ...storage.ops.workers.workers import beat
+from ...storage.port import Reads, Tx, Writes
+from ...tasks.task import Task
+from ..running.admission import Doorkeeper, is_limited
+from ..running.inputs import Inputs, UnfitInputs
+from .queue_defaults import QueueDefaults
+from .routes import ServedRoutes
+
+Tasks = Mapping[str, Task[Any, Any]]
+_NO_HANDLER: Final = "no_handler"
+
+
+class Stored(Reads, Writes, Protocol):
+    """A store that may be awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a claim brought: jobs to be prepared, and those that end before they have begun. `now` is the store's."""
+
+    jobs: Sequence[Claimed]
+    ended: Sequence[Finish]
+    now: int = 0
+    parked: int = 0
+    """Jobs that were next in line but over a limit; there may be others behind them."""
+
+
+def routes_of(worker: Worker) -> ServedRoutes:
+    """What a worker may claim, by its own words: its queues in strict order."""
+    own = (f"task:{name}" for name in worker.tasks)
+    able = [*worker.capabilities, *own, worker_capability(worker.name)]
+    return ServedRoutes(worker.queues, able, versions=worker.versions)
+
+
+async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> Lent:
+    """Claim for a worker; what its claim under the same token took before, where there is something."""
+    worker = await remote.lock_worker(tx, worker_id)
+    if renew:
+        await beat(tx, worker_id)
+    routes = routes_of(worker)
+    routes.learn(await special_routes(tx))
+    view = await look(tx, worker_id, routes.numbers)
+    claimed, parked = await claims.claimed_under(tx, worker_id, token), 0
+    if not claimed:
+        request = _request(worker, await remote.holdings(tx, worker_id), routes, view, limit, token)
+        turn = await claims.turn(tx, worker_id, [], request)
+        claimed, parked = turn.claimed, turn.parked
+    if not claimed:
+        return Lent((), (), parked=parked)
+    now = await clock(tx)
+    ended = {job.id: end for job in claimed if (end := _unfit(worker, routes, job, now)) is not None}
+    defaults = QueueDefaults()
+    defaults.learn(view.queues)
+    return Lent(
+        [defaults.fill(job, tasks.get(job.task)) for job in claimed if job.id not in ended],
+        [Finish(job.id, job.epoch, ended[job.id]) for job in claimed if job.id in ended],
+        now,
+    )
+
+
+def _request(
+    worker: Worker, held: Sequence[Holding], routes: ServedRoutes, view: Lookout, limit: int, token: str
+) -> ClaimRequest | None:
+    """Ask for what there is room for; None if nothing. A suspect goes to an idle worker, and nothing joins it there."""
+    free = min(limit, worker.concurrency - len(held))
+    if free <= 0 or any(job.alone for job in held):
+        return None
+    # A worker that holds others leaves the suspects to idle ones, and to those that run them in a process of their own.
+    alone = view.suspects_wait and not held
+    running = Counter(job.queue for job in held)
+    served, parts = routes.beside(running, view.shares, free) if view.shares else (routes.current(), ())
+    if served is None:
+        return None
+    return ClaimRequest(
+        owner=worker.id,
+        token=token,
+        routes=served,
+        n=1 if alone else free,
+        suspects=int(alone),
+        alone=alone,
+        standing=view.standing,
+        parts=parts,
+        routing=_routing(worker, held, routes),
+    )
+
+
+def _routing(worker: Worker, held: Sequence[Holding], routes: ServedRoutes) -> Routing | None:
+    if not routes.affinities and not routes.own:
+        return None
+    in_use = frozenset(routes.affinities[job.route] for job in held if job.route in routes.affinities)
+    # It has room for as many as it named when it registered.
+    hold = Hold(worker.resident, in_use, max(1, len(worker.resident)))
+    return Routing(hold, routes.affinities, routes.own, worker.resident)
+
+
+def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outcome | None:
+    """What becomes of a job that need not start, or that the worker cannot run."""
+    if job.time_left is not None and job.time_left <= 0:
+        return Expired()
+    if job.task in worker.tasks:
+        return None
+    route = routes.find(job.route, job.queue).requiring(f"task:{job.task}")
+    limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, now)
+    return Rerouted(route, _NO_HANDLER, limit)
+
+
+class Preparing:
+    """Completes the arguments of claimed jobs, and lets them into their quotas and budgets."""
+
+    def __init__(self, store: Stored, tasks: Tasks, random: Callable[[], float]) -> None:
+        self._inputs = Inputs(store)
+        self._doorkeeper = Doorkeeper(store, random)
+        self._random = random
+        self._tasks = tasks
+
+    async def prepare(self, owner: str, job: Claimed, now: int) -> Claimed | Outcome:
+        """The job as it may start, or what becomes of it instead."""
+        if job.inputs is None and not is_reference(job.payload) and not is_limited(job):
+            return job
+        try:
+            job = await self._inputs.fill(job)
+            refused = await self._doorkeeper.let_in(owner, job) if is_limited(job) else None
+        except UnfitInputs as unfit:
+            return Failed(unfit.kind, error_text(unfit))
+        except LeaseLost:
+            # Taken away already; the store refuses this.
+            return Released("orphan")
+        except StorageError:
+            raise
+        except HoldfastError as error:
+            return self._failed(job, error, now)
+        return job if refused is None else refused
+
+    def _failed(self, job: Claimed, error: HoldfastError, now: int) -> Outcome:
+        failure = classify(error)
+        if isinstance(failure, Snoozed | Cancelled):
+            return failure
+        return decide(failure, job, policy_of(job, self._tasks.get(job.task)), now=now, u=self._random())
+
+
+async def end_overdue(tx: Tx, runs: Sequence[Overdue], tasks: Tasks, u: float) -> None:
+    """End runs that have taken too long, as a worker of ours ends its own. Their workers lose them at the next beat."""
+    for run in runs:
+        if not await remote.owns(tx, run.owner, run.job_id, run.epoch):
+            continue
+        outcome: Outcome = Expired() if run.why == "expired" else Cancelled("cancelled")
+        if run.why == "timeout":
+            job = await get_job(tx, run.job_id)
+            failure = Failure(FailureClass.TIMEOUT, error_json("Timeout", "the run took longer than its timeout"))
+            outcome = await decide_failure(tx, job, failure, tasks, u)
+        await remote.finish(tx, run.owner, [Finish(run.job_id, run.epoch, outcome)])
+
+
+async def decide_failure(tx: Tx, job: JobRecord, failure: Failure, tasks: Tasks, u: float) -> Outcome:
+    """What becomes of a job whose run elsewhere failed."""
+    policy = policy_of(job, tasks.get(job.task), (await get_queue(tx, job.queue)).retry)
+    tried = _Tried(job.attempts, job.max_attempts, job.crashes, job.created_at)
+    return decided(failure, tried, policy, now=await clock(tx), u=u)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    attempt: int
+    max_attempts: int
+    crashes: int
+    created_at: int
+
+
+def policy_of(job: Claimed | JobRecord, task: Task[Any, Any] | None, of_queue: str | None = None) -> retry.RetryPolicy:
+    """When the job is tried again: by its own word, its task's, its queue's."""
+    if job.retry:
+        return retry.decode(job.retry)
+    own = None if task is None else task.task_options.retry
+    return own or retry.decode(of_queue)

@@ -1,0 +1,108 @@
+"""Which routes a worker serves: the plain route of each of its queues, and the special ones it is able to."""
+
+from __future__ import annotations
+
+import random as _random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ...model.routing import Route
+from ...rules.routing import is_for_one
+from ...rules.versions import fits
+from ...storage.ops.jobs.claims import encode_routes
+
+
+class ServedRoutes:
+    """The routes in the order of the worker's queues, encoded once and again when new ones appear."""
+
+    def __init__(
+        self,
+        queues: Sequence[str],
+        capabilities: Iterable[str],
+        *,
+        strict: bool = True,
+        versions: Mapping[str, str] | None = None,
+        weights: Mapping[str, float] | None = None,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        """`strict` takes from a queue only when those before it are empty; otherwise they count as one.
+
+        With `weights` the order is drawn anew for each claim: a queue comes first as often as its weight says.
+        """
+        self.queues = tuple(queues)
+        self._strict = strict
+        self._weights = weights or {}
+        self._random = random
+        self.capabilities = frozenset(capabilities)
+        self._versions = versions or {}
+        self.affinities: dict[int, str] = {}
+        """Of the routes that it serves, those with an affinity, by number."""
+        self.own: frozenset[int] = frozenset()
+        """Those that only workers of its name serve."""
+        self.numbers: frozenset[int] = frozenset()
+        self._special: frozenset[Route] = frozenset()
+        self.encoded = self._encode()
+
+    def learn(self, routes: Iterable[Route]) -> bool:
+        """Take note of the special routes that exist; True if that changed what is served."""
+        served = frozenset(route for route in routes if self._serves(route))
+        if served == self._special:
+            return False
+        self._special = served
+        self.affinities = {route.number: route.affinity for route in served if route.affinity}
+        self.own = frozenset(route.number for route in served if is_for_one(route))
+        self.encoded = self._encode()
+        return True
+
+    def _serves(self, route: Route) -> bool:
+        return route.is_served_by(frozenset(self.queues), self.capabilities) and fits(route.version, self._versions)
+
+    def find(self, number: int, queue: str) -> Route:
+        """The route of that number, which this worker serves."""
+        return next((r for r in self._special if r.number == number), Route(queue))
+
+    def current(self) -> str:
+        """The routes for the next claim."""
+        return self._routes(self._order()) if self._weights else self.encoded
+
+    def beside(
+        self, running: Counter[str], shares: Mapping[str, int], free: int
+    ) -> tuple[str | None, tuple[tuple[str, int], ...]]:
+        """The routes of queues of which more may run here than do; None if every queue's share is used up."""
+        room = {queue: slots - running[queue] for queue, slots in shares.items()}
+        routes, parts = self.within(room, free)
+        return (routes, parts) if parts else (None, ())
+
+    def within(self, room: Mapping[str, int], free: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+        """The routes of queues that have room, and the same in parts where a queue has less room than the worker."""
+        open_queues = [queue for queue in self._order() if room.get(queue, free) > 0]
+        parts: list[tuple[list[str], int]] = []
+        for queue in open_queues:
+            most = min(room.get(queue, free), free)
+            if parts and most == free == parts[-1][1]:
+                parts[-1][0].append(queue)
+            else:
+                parts.append(([queue], most))
+        return self._routes(open_queues), tuple((self._routes(queues), most) for queues, most in parts)
+
+    def _order(self) -> Sequence[str]:
+        if not self._weights:
+            return self.queues
+        # The largest of u^(1/weight) is each queue's with the chance of its weight, and so on for the rest.
+        drawn = {queue: self._random() ** (1 / self._weights.get(queue, 1.0)) for queue in self.queues}
+        return sorted(self.queues, key=drawn.__getitem__, reverse=True)
+
+    def _routes(self, queues: Sequence[str]) -> str:
+        return encode_routes(self._tiers(queues))
+
+    def _encode(self) -> str:
+        tiers = self._tiers(self.queues)
+        self.numbers = frozenset(route.number for tier in tiers for route in tier)
+        return encode_routes(tiers)
+
+    def _tiers(self, queues: Sequence[str]) -> list[list[Route]]:
+        tiers = [[Route(queue), *self._of(queue)] for queue in queues]
+        return tiers if self._strict else [[route for tier in tiers for route in tier]]
+
+    def _of(self, queue: str) -> list[Route]:
+        return sorted((r for r in self._special if r.queue == queue), key=lambda r: r.number)

@@ -1,0 +1,118 @@
+"""The lease of a worker without loops: of one that drains.
+
+Where real time passes, a heartbeat keeps it, as that of a worker. Where somebody moves the clock by hand no thread can
+know when: it is renewed between two turns then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from ..clock import Clock, SystemClock
+from ..errors import LeaseLost
+from ..ids import token
+from ..model.workers import Owned
+from ..storage.ops.workers import workers
+from ..storage.port import Op, Store
+from .lease import Heartbeat
+from .running.runner import Floor
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+
+class Tenure:
+    """`register` makes the worker known under the id that the floor has then."""
+
+    def __init__(
+        self, store: Store, floor: Floor, lease: float, clock: Clock, register: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._store = store
+        self._floor = floor
+        self._lease = lease
+        self._clock = clock
+        self._register = register
+        self._loop = asyncio.get_running_loop()
+        self._renewed_at = clock.monotonic()
+        self._is_lost = False
+        self._heartbeat: Heartbeat | None = None
+
+    async def begin(self) -> None:
+        """Register, and keep the lease from now on."""
+        self._renewed_at = self._clock.monotonic()
+        await self._register()
+        self._is_lost = False
+        if isinstance(self._clock, SystemClock):
+            self._heartbeat = Heartbeat(self._store, self._floor.id, self._lease, self, self._clock)
+            self._heartbeat.start(self._renewed_at)
+
+    async def keep(self) -> None:
+        """Renew it if it is time, and nobody else does; begin anew, under another identity, where it was lost."""
+        if self._heartbeat is None and self._clock.monotonic() - self._renewed_at >= self._lease / 3:
+            await self._beat()
+        if self._is_lost:
+            self._floor.id = token()
+            await self.begin()
+            self._go_on()
+
+    async def end(self) -> None:
+        """Let it run out; no beat is under way afterwards."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            await asyncio.to_thread(self._heartbeat.join)
+
+    async def _beat(self) -> None:
+        me, asked_at = self._floor.id, self._clock.monotonic()
+        try:
+            owned = await self._store.awrite(Op(lambda tx: workers.beat(tx, me), name="heartbeat"))
+        except LeaseLost as lost:
+            self._lose(me, str(lost))
+        else:
+            self._renewed_at = asked_at
+            self._floor.reconcile(owned, asked_at)
+
+    # -- told on the heartbeat's thread
+
+    def heard(self, owned: list[Owned], asked_at: float) -> None:
+        self._post(self._hear, owned, asked_at)
+
+    def fence(self, why: str) -> None:
+        self._post(self._fence, why)
+
+    def buried(self, worker_id: str, why: str) -> None:
+        self._post(self._lose, worker_id, why)
+
+    def _post(self, call: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            # The loop is closed: nobody runs anything here any more, and the lease must not say otherwise.
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+
+    # -- heard on the loop
+
+    def _hear(self, owned: list[Owned], asked_at: float) -> None:
+        if self._floor.fenced and not self._is_lost:
+            self._go_on()
+        self._floor.reconcile(owned, asked_at)
+
+    def _go_on(self) -> None:
+        self._floor.fenced = False
+        self._floor.turns.feed()
+
+    def _fence(self, why: str) -> None:
+        logger.error("%s: every handler is stopped and its job handed back", why)
+        self._floor.fenced = True
+        self._floor.stop_all("fenced")
+
+    def _lose(self, worker_id: str, why: str) -> None:
+        if worker_id != self._floor.id:
+            return
+        logger.error("%s; what runs is stopped", why)
+        self._is_lost = self._floor.fenced = True
+        self._floor.stop_all("lost")
+        self._floor.turns.forget()
+        self._floor.turns.wake.set()

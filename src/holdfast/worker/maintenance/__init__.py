@@ -1,0 +1,1 @@
+"""Services beside the jobs: schedules, rescue, retention, statistics, flows and webhooks."""

@@ -1,0 +1,63 @@
+"""Removes the bytes of artifacts that are gone, and of those that never came to be.
+
+It only touches what nobody can want any more: blobs that a committed transaction has doomed, those whose writer's epoch
+is over, and files of which the database has never heard. One worker does it at a time, but two would do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...clock import SECOND, SYSTEM_CLOCK
+from ...storage.blobs import PATIENCE, Awaiting, remove_all
+from ...storage.ops import verifying
+from ...storage.ops.artifacts import blobs
+from ...storage.port import Op, Store
+
+STRAY_AGE: Final = 86_400.0
+"""Files without a row are left alone for so many seconds: theirs may be a database that is put back later."""
+_ROUNDS_BETWEEN_LOOKS: Final = 60
+
+
+class Sweeper:
+    """`leads` says whether this worker is the one that sweeps."""
+
+    def __init__(self, store: Store, leads: Callable[[], bool]) -> None:
+        self._store = store
+        self._reach = Awaiting(lambda: store)
+        self._leads = leads
+        self._rounds = 0
+
+    async def run_once(self) -> float | None:
+        """Remove a page of what is over; 0 if there is more to do, unless another worker does it."""
+        if not self._leads():
+            return None
+        # Looks first: a write would take the lock of a SQLite file from those who have work for it.
+        if given_up := await self._store.aread(Op(blobs.abandoned, single=True, slow=True)):
+            await self._store.awrite(Op(lambda tx: blobs.doom(tx, given_up), patience=PATIENCE))
+        doomed = await self._store.aread(Op(blobs.doomed, single=True))
+        await remove_all(self._reach, doomed)
+        if self._rounds % _ROUNDS_BETWEEN_LOOKS == 0:
+            await self._remove_strays()
+        self._rounds += 1
+        return 0.0 if len(doomed) == blobs.PAGE else None
+
+    async def _remove_strays(self) -> None:
+        """Files whose rows a loss of power, or a restored backup, has undone. Listed before the rows are read.
+
+        Those that are older than the database are another's, which may be lost and come back.
+        """
+        applied = await self._store.aread(Op(verifying.applied_migrations))
+        born = min((migration.at for migration in applied), default=0) / SECOND
+        files = await self._reach.run(self._store.blobs.strays, born, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
+        for start in range(0, len(files), blobs.PAGE):
+            page = files[start : start + blobs.PAGE]
+            known = await self._store.aread(_known(page))
+            for blob in page:
+                if blob not in known:
+                    await self._store.blobs.remove(self._reach, blob)
+
+
+def _known(page: Sequence[str]) -> Op[set[str]]:
+    return Op(lambda tx: blobs.known(tx, page), single=True)

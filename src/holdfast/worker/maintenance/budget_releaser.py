@@ -1,0 +1,70 @@
+"""Lets jobs go on that wait for a budget or a quota, begins budgets anew when it is time, and forgets what has expired.
+
+Every release, raise and reset lets go what it can at once. This is for what they miss: a run that was lost, a job that
+was being blocked at that very moment. It reads each budget once, however many jobs wait for it; where that fails, they
+stay blocked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ...errors import HoldfastError
+from ...storage.ops.budgets import budgets, shortages
+from ...storage.ops.limits import quotas
+from ...storage.port import Op, Store, Tx
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+_PAGE: Final = 200
+
+
+class Accountant:
+    """The leader does it, and the others now and then."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def run_once(self) -> float | None:
+        for key in await self._store.aread(Op(budgets.due_resets, single=True)):
+            await self._each(key, self._begin_anew)
+        for key in await self._store.aread(Op(shortages.what_is_short, single=True)):
+            await self._each(key, self._let_go)
+        await self._clean()
+        return None
+
+    async def _begin_anew(self, key: str) -> None:
+        await self._store.awrite(Op(lambda tx: budgets.reset_due(tx, key)))
+
+    async def _let_go(self, key: str) -> None:
+        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        ids = await self._store.aread(Op(lambda tx: shortages.who_fits(tx, key)))
+        if ids:
+            await self._store.awrite(Op(lambda tx: shortages.let_go(tx, ids)))
+
+    async def _each(self, key: str, work: Callable[[str], Awaitable[None]]) -> None:
+        """One that cannot be read must not keep the others waiting."""
+        try:
+            await work(key)
+        except HoldfastError as error:
+            name = key.partition("\x1f")[2]
+            if not self._store.outage.covers(f"budget or quota {name}", error):
+                logger.error("budget or quota %r could not be read (%s); jobs waiting for it keep waiting", name, error)
+
+    async def _clean(self) -> None:
+        if await self._store.aread(Op(shortages.has_leftovers, single=True)):
+            await self._store.awrite(Op(shortages.drop_leftovers))
+        spends, admissions = await self._store.aread(Op(shortages.what_has_expired, single=True))
+        if spends:
+            await self._until_none(budgets.prune_spends)
+        if admissions:
+            await self._until_none(quotas.prune_admissions)
+
+    async def _until_none(self, prune: Callable[[Tx, int], Awaitable[int]]) -> None:
+        async def page(tx: Tx) -> int:
+            return await prune(tx, _PAGE)
+
+        while await self._store.awrite(Op(page)) >= _PAGE:
+            pass

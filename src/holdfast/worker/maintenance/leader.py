@@ -1,0 +1,103 @@
+"""Takes part in the election of those who do what one worker is enough for: `leader.holds("schedules")`.
+
+A role is a lease of 10 s, renewed every third. It is judged by this process's monotonic clock from before the renewal
+was asked for, so a leader stops before another may start; still, everything done under it is safe when two do it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from random import random
+from typing import Final
+
+from ...clock import SECOND, Clock
+from ...errors import HoldfastError
+from ...storage.ops.workers import leadership
+from ...storage.port import Op, Store
+from .service import wake_on_ring
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+LEASE: Final = 10.0
+"""Another takes over within a lease and a tenth of one after a leader's death."""
+ROLES: Final = ("schedules", "totals", "retention", "numbers", "upkeep", "webhooks")
+"""Every loop that one worker is enough for has its role here."""
+
+_MARGIN: Final = 0.1
+_SPREAD: Final = 0.1
+
+
+class Leader:
+    """`own_id` names the worker, which may be born again under another name."""
+
+    def __init__(
+        self,
+        store: Store,
+        own_id: Callable[[], str],
+        clock: Clock,
+        roles: Sequence[str] = ROLES,
+        lease: float = LEASE,
+        random: Callable[[], float] = random,
+    ) -> None:
+        self._random = random
+        self._store = store
+        self._own_id = own_id
+        self._clock = clock
+        self._lease = lease
+        self._until = dict.fromkeys(roles, float("-inf"))
+        self._on_gain: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+
+    def holds(self, role: str) -> bool:
+        """Whether this worker leads in that role for certain."""
+        if role not in self._until:
+            raise ValueError(f"there is no role {role!r}; add it to engine.leader.ROLES")
+        return self._clock.monotonic() < self._until[role]
+
+    def on_gain(self, role: str, call: Callable[[], None]) -> None:
+        """Call this on the event loop whenever the role is gained, to begin at once."""
+        self._on_gain[role].append(call)
+
+    async def hear(self, wake: Callable[[], None]) -> None:
+        """Wake at once when a leader resigns."""
+        await wake_on_ring(self._store.bell, [leadership.RESIGNED], wake)
+
+    async def run_once(self) -> float | None:
+        """Renew what is led, take what is free. Where all is led by others, the seconds until the first lease ends."""
+        holder, lease = self._own_id(), round(self._lease * SECOND)
+        roles = tuple(self._until)
+        # Followers only read: a write would take the lock of a SQLite file from those who have work for it.
+        free, left = await self._store.aread(
+            Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True)
+        )
+        asked_at = self._clock.monotonic()
+        held: set[str] = set()
+        if free:
+            held = await self._store.awrite(Op(lambda tx: leadership.lead(tx, free, holder, lease)))
+        for role in roles:
+            self._learn(role, asked_at + self._lease * (1 - _MARGIN) if role in held else float("-inf"))
+        # Not all at once: who comes first takes everything.
+        return None if free else min(left / SECOND, self._lease) + self._lease * _SPREAD * self._random()
+
+    async def resign(self) -> None:
+        """Let others lead at once."""
+        held = [role for role in self._until if self.holds(role)]
+        self._until = dict.fromkeys(self._until, float("-inf"))
+        if held:
+            await self._leave(self._own_id())
+
+    async def _leave(self, holder: str) -> None:
+        try:
+            await self._store.awrite(Op(lambda tx: leadership.resign(tx, holder)))
+        except HoldfastError as error:
+            if not self._store.outage.covers("the leader's farewell", error):
+                logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)
+
+    def _learn(self, role: str, until: float) -> None:
+        held = self.holds(role)
+        self._until[role] = until
+        if self.holds(role) and not held:
+            logger.debug("this worker leads: %s", role)
+            for call in self._on_gain[role]:
+                call()

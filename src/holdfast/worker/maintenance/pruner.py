@@ -1,0 +1,194 @@
+"""Removes what is over, in small steps beside the work. One worker does it at a time, but two would do no harm.
+
+For every duration that something is kept, a cursor walks along the ends of jobs. What it passes is looked at once;
+what had to stay, such as a job that a dedupe window still names, is met again when the walk starts over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from ...rules.retention import Retention
+from ...storage.ops import access, events
+from ...storage.ops.jobs import counting
+from ...storage.ops.jobs import retention as ops
+from ...storage.ops.limits import lanes
+from ...storage.ops.routing import routes
+from ...storage.port import Op, Row, Store
+from ..settings import WorkerSettings
+from .queue_caps import PAUSE, Caps
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+_WALKS_UNTIL_AFRESH: Final = 500
+
+Span = tuple[str, int]
+"""What is pruned, jobs or results, and how long it was kept."""
+
+
+class Pruner:
+    """`leads` says whether this worker is the one that prunes; `rest` lets others have the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        leads: Callable[[], bool],
+        rest: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._base = settings.retention
+        self._keep_events = settings.kept_events
+        self._leads = leads
+        self._rest = rest
+        self._cursors: dict[Span, int] = {}
+        self._known: Retention | None = None
+        self._walks = 0
+        self._caps = Caps(store, leads, rest)
+
+    async def run_once(self) -> None:
+        """Remove everything that is over now, unless another worker does."""
+        if not self._leads():
+            return
+        rules = await self._store.aread(Op(lambda tx: ops.retention(tx, self._base)))
+        self._start_over(rules)
+        pruned = 0
+        # A job that goes as soon as it has ended would be missing in its minute's numbers.
+        uncounted = await self._store.aread(Op(ops.uncounted, slow=True))
+        for kept in rules.spans:
+            pruned += await self._walk(("jobs", kept), rules, at_least=uncounted)
+        for kept in sorted(set(rules.results.values())):
+            await self._walk(("results", kept), rules)
+        pruned += await self._caps.enforce(rules.caps)
+        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        windows, records = await self._store.aread(
+            Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True, slow=True)
+        )
+        if windows:
+            await self._until_none(ops.prune_windows)
+        if records:
+            await self._until_none(lambda tx: ops.prune_audit(tx, rules.audit))
+        if await self._store.aread(Op(ops.flows_are_over, single=True)):
+            await self._until_none(ops.prune_flows)
+        if await self._store.aread(Op(lambda tx: access.is_over(tx, rules.audit), single=True)):
+            await self._until_none(lambda tx: access.prune(tx, rules.audit))
+        if self._walks == 0:
+            await self._names()
+        await self._events()
+        await self._shrink()
+        await self._tally()
+        if pruned:
+            logger.info("%d finished jobs were kept long enough and are deleted", pruned)
+
+    def _start_over(self, rules: Retention) -> None:
+        """Walk from the beginning where the rules have changed, and now and then for what had to stay."""
+        self._walks += 1
+        if rules != self._known or self._walks >= _WALKS_UNTIL_AFRESH:
+            self._known, self._walks = rules, 0
+            self._cursors.clear()
+            self._caps.start_over()
+
+    async def _walk(self, span: Span, rules: Retention, *, at_least: int = 0) -> int:
+        what, kept = span
+        age = max(kept, at_least)
+        pruned = skip = 0
+        while self._leads():
+            after = self._cursors.get(span, 0)
+            page = await self._page(after, age, skip)
+            whole, upto = _whole(page)
+            ids = [id for id, queue, state, _ in whole if _is_due(what, kept, queue, state, rules)]
+            deleted = await self._delete(what, ids, age)
+            pruned += deleted
+            if _is_one_instant(page):
+                # More ends of this instant may lie beyond the page: past those that stay, and no further.
+                skip += len(page) - (deleted if what == "jobs" else 0)
+                continue
+            self._cursors[span], skip = max(after, upto), 0
+            if len(page) < ops.PAGE:
+                break
+        return pruned
+
+    async def _page(self, after: int, kept: int, skip: int) -> list[Row]:
+        return await self._store.aread(Op(lambda tx: ops.page_of_ended(tx, after, kept, skip), single=True, slow=True))
+
+    async def _delete(self, what: str, ids: Sequence[str], kept: int) -> int:
+        prune = ops.prune_jobs if what == "jobs" else ops.prune_results
+        time = asyncio.get_running_loop().time
+        pruned = 0
+        for batch in _batches(ids):
+            op = Op(lambda tx, batch=batch: prune(tx, batch, kept), slow=True, name="prune")  # type: ignore[misc]
+            start = time()
+            pruned += await self._store.awrite(op)
+            # As long as it took, at least: a store that is busy is left to others half of the time.
+            await self._rest(max(PAUSE, time() - start))
+        return pruned
+
+    async def _names(self) -> None:
+        """Remove lanes and routes that were made for keys and requirements which no job has any more."""
+        usage = await self._store.aread(Op(routes.usage))
+        if usage.left or usage.used or usage.over:
+            await self._store.awrite(Op(lambda tx: routes.note_usage(tx, usage)))
+        after = ""
+        while self._leads():
+            unused = await self._store.aread(Op(lambda tx, a=after: lanes.unused_lanes(tx, a, ops.BATCH)))  # type: ignore[misc]
+            if not unused:
+                break
+            await self._store.awrite(Op(lambda tx, keys=unused: lanes.delete_unused(tx, keys)))  # type: ignore[misc]
+            after = unused[-1]
+            await self._rest(PAUSE)
+
+    async def _events(self) -> None:
+        """Move what waits into the event log, and remove what was kept there long enough."""
+        while self._leads() and await self._store.aread(Op(events.waits, single=True)):
+            if not await self._store.awrite(Op(events.relay)):
+                # Another moves them just now.
+                break
+        kept = self._keep_events
+        old = Op(lambda tx: events.old(tx, kept), single=True)
+        while self._leads() and await self._store.aread(old) is not None:
+            await self._store.awrite(Op(lambda tx: events.prune(tx, kept), slow=True))
+            await self._rest(PAUSE)
+
+    async def _tally(self) -> None:
+        """Count what has ended, all of it when a walk starts over."""
+        afresh = self._walks == 0
+        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh), slow=True))
+        if tallies:
+            await self._store.awrite(Op(lambda tx: counting.write_tallies(tx, tallies)))
+
+    async def _shrink(self) -> None:
+        while self._leads() and await self._store.aread(Op(ops.wastes_space, single=True)):
+            await self._store.awrite(Op(ops.give_back_space))
+            await self._rest(PAUSE)
+
+    async def _until_none(self, prune: Callable[..., Awaitable[int]]) -> None:
+        while self._leads() and await self._store.awrite(Op(prune, slow=True)) >= ops.BATCH:  # type: ignore[arg-type]
+            await self._rest(PAUSE)
+
+
+def _is_due(what: str, kept: int, queue: str, state: str, rules: Retention) -> bool:
+    if what == "jobs":
+        return rules.kept(queue, state) == kept
+    return state == "succeeded" and rules.results.get(queue) == kept < rules.kept(queue, state)
+
+
+def _whole(page: Sequence[Row]) -> tuple[Sequence[Row], int]:
+    """The part of a page after which the walk can go on: ends of one instant may be on both sides of its edge."""
+    if not page:
+        return page, 0
+    last = page[-1][3]
+    if len(page) < ops.PAGE or page[0][3] == last:
+        return page, last
+    before = [row for row in page if row[3] < last]
+    return before, before[-1][3]
+
+
+def _is_one_instant(page: Sequence[Row]) -> bool:
+    return len(page) == ops.PAGE and page[0][3] == page[-1][3]
+
+
+def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + ops.BATCH] for start in range(0, len(ids), ops.BATCH))

@@ -1,0 +1,125 @@
+"""Takes the jobs of lost workers. Every worker runs it; whoever is first wins, the others change nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ...clock import SECOND, SYSTEM_CLOCK, Clock
+from ...model.workers import Worker
+from ...storage.ops.jobs import queries
+from ...storage.ops.workers import workers
+from ...storage.port import Op, Store, Tx
+from ..processes.identity import is_gone
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+# The store's clock may differ by so many seconds from what has passed since the last look.
+_CLOCK_STEP: Final = 2.0
+# For what others have locked: the next look comes soon, and the jobs of other workers wait for this one to end.
+_PATIENCE: Final = 1.0
+# After the end of a lease, so that a look at that moment finds it over.
+_JUST_AFTER: Final = 0.01
+
+
+class Steady(Protocol):
+    @property
+    def steady_for(self) -> float: ...
+
+
+class Rescuer:
+    """Judges the silence of others only by a silence it has itself stayed awake through."""
+
+    def __init__(
+        self,
+        store: Store,
+        own_id: Callable[[], str],
+        pulse: Steady,
+        random: Callable[[], float],
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        interval: float,
+    ) -> None:
+        """`interval`: seconds between two looks, unless a lease ends before."""
+        self.interval = interval
+        self._store = store
+        self._own_id = own_id
+        self._pulse = pulse
+        self._random = random
+        self._clock = clock
+        self._last_look: tuple[int, float, float] | None = None
+        self._stepped_at = float("-inf")
+
+    async def run_once(self) -> float | None:
+        """Rescue from every worker that is certainly or long enough gone; seconds to the next lease to end, if few."""
+        failure: Exception | None = None
+        asked_at = self._clock.monotonic()
+        now, found = await self._store.aread(Op(_look))
+        self._watch_clock(now, asked_at)
+        for worker in found:
+            try:
+                await self._look_after(worker)
+            except Exception as error:
+                # The others' jobs must not wait for what one worker left behind.
+                failure = error
+        if failure is not None:
+            raise failure
+        return self._rest(now, found)
+
+    def _rest(self, now: int, found: list[Worker]) -> float | None:
+        """Those who beat never come so close to the end of their lease that this is less than the interval."""
+        ends = [worker.lease_until - now for worker in found if worker.state != "dead" and not worker.is_expired]
+        rest = min(ends, default=now) / SECOND + _JUST_AFTER
+        return rest if rest < self.interval else None
+
+    async def _look_after(self, worker: Worker) -> None:
+        if worker.id == self._own_id():
+            return
+        if is_gone(worker.process_key):
+            await self._rescue(worker, certain=True)
+        elif self._has_been_silent(worker) and (worker.state == "dead" or not self._clock_is_doubtful(worker)):
+            await self._rescue(worker, certain=False)
+
+    def _has_been_silent(self, worker: Worker) -> bool:
+        # After an outage of the store every lease has run out: nobody is dead until one has passed with it up.
+        return worker.state == "dead" or (worker.is_expired and self._pulse.steady_for >= worker.lease / SECOND)
+
+    def _clock_is_doubtful(self, worker: Worker) -> bool:
+        return self._clock.monotonic() - self._stepped_at < worker.lease / SECOND
+
+    def _watch_clock(self, now: int, asked_at: float) -> None:
+        """Leases are kept by the store's clock: when it is set forward they all seem over, before anybody can beat."""
+        heard_at = self._clock.monotonic()
+        if self._last_look is not None:
+            then, asked_then, heard_then = self._last_look
+            passed = (now - then) / SECOND
+            if not asked_at - heard_then - _CLOCK_STEP <= passed <= heard_at - asked_then + _CLOCK_STEP:
+                stepped = passed - (asked_at - asked_then)
+                logger.warning("the store's clock stepped by %.1f s; nobody is rescued for one lease", stepped)
+                self._stepped_at = heard_at
+        self._last_look = (now, asked_at, heard_at)
+
+    async def _rescue(self, worker: Worker, *, certain: bool) -> None:
+        count = await rescue_all(self._store, worker.id, certain=certain, spread=self._random())
+        if count:
+            logger.warning("worker %s (%s) is lost; %d of its jobs are ready again", worker.id, worker.name, count)
+
+
+async def _look(tx: Tx) -> tuple[int, list[Worker]]:
+    return await queries.clock(tx), await workers.list_workers(tx)
+
+
+async def rescue_all(store: Store, worker_id: str, *, certain: bool, spread: float = 0.0) -> int:
+    """Rescue a worker's jobs page by page; how many."""
+    count = 0
+    while True:
+        page = await store.awrite(
+            Op(
+                lambda tx: workers.rescue(tx, worker_id, certain=certain, spread=spread, waits=False),
+                patience=_PATIENCE,
+            )
+        )
+        count += len(page.rescued)
+        if not page.more:
+            return count

@@ -1,0 +1,140 @@
+"""The loops beside the work itself: each a service, some for every worker, some for whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from ...clock import SECOND, Clock
+from ...storage.ops.jobs import deadlines
+from ...storage.ops.limits import lanes, rates
+from ...storage.ops.workers.remote import overdue
+from ...storage.port import Op, Store
+from ..claiming.remote import Tasks, end_overdue
+from ..outbox.relays import roles_of
+from ..settings import WorkerSettings
+from .artifact_gc import Sweeper
+from .budget_releaser import Accountant
+from .flow_resolver import Resolver
+from .leader import ROLES, Leader
+from .pruner import Pruner
+from .queue_totals import Splitter
+from .rescuer import Rescuer, Steady
+from .scheduler import ROLE as SCHEDULES
+from .scheduler import Scheduler
+from .service import Pace, Service, Work, spread
+from .stats_roller import Meter
+from .timeout_waker import Waker
+from .webhook_fanout import ROLE as WEBHOOKS
+from .webhook_fanout import Fanout
+
+_UPKEEP: Final = "upkeep"
+# Those who do not lead look so much more seldom. With 5, fifty idle workers asked 28 times a second for these alone.
+_SELDOM: Final = 15
+
+
+class Chores:
+    """`own_id` names the worker, which may be born again under another name; `pulse` is its heartbeat."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        own_id: Callable[[], str],
+        pulse: Steady,
+        clock: Clock,
+        random: Callable[[], float],
+        tasks: Tasks,
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._settings = settings
+        self._random = random
+        rescue = settings.lease / 3 if settings.rescue_interval is None else settings.rescue_interval
+        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock, interval=rescue)
+        self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles_of(tasks)))
+        leads = self.leader.holds
+        self.scheduler: Final = Scheduler(
+            store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
+        )
+        self.splitter: Final = Splitter(store, partial(leads, "totals"))
+        self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
+        self.sweeper: Final = Sweeper(store, partial(leads, "retention"))
+        self.meter: Final = Meter(store, partial(leads, "numbers"), clock)
+        self.resolver: Final = Resolver(store)
+        self.accountant: Final = Accountant(store)
+        self.waker: Final = Waker(store, settings.wake_interval)
+        self.fanout: Final = Fanout(store, partial(leads, WEBHOOKS), clock)
+
+    def start(self) -> list[Awaitable[None]]:
+        """What to run until the worker leaves."""
+        its = self._settings
+        scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
+        self.leader.on_gain(SCHEDULES, scheduling.wake)
+        leading = self._service("leader", self.leader.run_once, its.lead_interval)
+        resolving = self._led("resolver", self.resolver.run_once, its.resolve_interval)
+        telling = self._service("fanout", self.fanout.run_once, its.webhook_interval)
+        self.leader.on_gain(WEBHOOKS, telling.wake)
+        services = [
+            self._service("rescuer", self.rescuer.run_once, self.rescuer.interval),
+            self._led("expirer", self.expire, its.expire_interval),
+            self._led("lease_deadlines", self.end_overdue_leases, its.expire_interval),
+            self._led("unparker", self.unpark, its.unpark_interval),
+            leading,
+            self._service("splitter", self.splitter.run_once, its.split_interval),
+            self._service("pruner", self.pruner.run_once, its.prune_interval),
+            self._service("sweeper", self.sweeper.run_once, its.sweep_interval),
+            self._service("meter", self.meter.run_once, its.meter_interval),
+            self._led("accountant", self.accountant.run_once, its.budget_interval),
+            self._led("waker", self.waker.run_once, its.wake_interval),
+            scheduling,
+            resolving,
+            telling,
+        ]
+        hearing = [
+            self.leader.hear(leading.wake),
+            self.scheduler.hear(scheduling.wake),
+            self.resolver.hear(resolving.wake),
+            self.fanout.hear(telling.wake),
+        ]
+        return [*hearing, *(service.run() for service in services)]
+
+    async def expire(self) -> float | None:
+        """End the jobs whose deadline has passed and that nobody runs."""
+        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        if not await self._store.aread(Op(deadlines.is_overdue, single=True)):
+            return None
+        ended = await self._store.awrite(Op(deadlines.expire_jobs))
+        return None if len(ended) < deadlines.PAGE else 0.0
+
+    async def end_overdue_leases(self) -> None:
+        """End the runs of workers over the lease API that overstay their timeout, their deadline or a cancel."""
+        grace = round(self._settings.cancel_grace * SECOND)
+        runs = await self._store.aread(Op(lambda tx: overdue(tx, grace), single=True))
+        if runs:
+            await self._store.awrite(Op(lambda tx: end_overdue(tx, runs, self._tasks, self._random())))
+
+    async def unpark(self) -> None:
+        """Let go what is parked in lanes that have room, and remove rates of keys that nobody uses any more."""
+        if await self._store.aread(Op(lanes.anyone_parked, single=True)):
+            await self._store.awrite(Op(lanes.unpark_stalled))
+        if await self._store.aread(Op(rates.is_idle, single=True)):
+            await self._store.awrite(Op(rates.prune_idle))
+
+    def _led(self, name: str, work: Work, interval: float) -> Service:
+        """What the leader does at every interval, and the others now and then, should there be none."""
+
+        async def work_and_rest() -> float | None:
+            rest = await work()
+            if rest == 0.0 or self.leader.holds(_UPKEEP):
+                return rest
+            return spread(interval * _SELDOM, service.pace.jitter, self._random())
+
+        service = self._service(name, work_and_rest, interval)
+        self.leader.on_gain(_UPKEEP, service.wake)
+        return service
+
+    def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
+        return Service(name, work, Pace(interval=interval), random=self._random, outage=self._store.outage)

@@ -1,0 +1,125 @@
+"""Keeps the numbers: rolls the minutes that have closed, counts errors by kind.
+
+One worker does it, but two would do no harm: minutes roll to the same figures, and an error's mark moves only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from ...clock import Clock
+from ...model.stats import MINUTE
+from ...storage.disk import free_space, log_bytes
+from ...storage.ops.jobs import queries
+from ...storage.ops.stats import errors, rollup, stats
+from ...storage.ops.workers import health
+from ...storage.port import Op, Store, Tx
+
+KEPT: Final = 30 * 86_400_000_000
+"""How long minutes and errors are kept, in microseconds."""
+TASKS_KEPT: Final = 7 * 86_400_000_000
+"""How long the minutes of tasks are kept. There are more of them than of queues."""
+
+_SETTLING: Final = 5_000_000
+"""A minute is closed so long after its end: what ended in it is committed by then, but for stragglers."""
+_AGAIN: Final = 2 * MINUTE
+"""Minutes that closed so shortly before the newest one are rolled again, for the sake of stragglers."""
+_MOST: Final = 10 * MINUTE
+_LOST: Final = 1440 * MINUTE
+"""Minutes that closed so long ago are not caught up with."""
+
+
+class Meter:
+    """`leads` says whether this worker is the one that keeps the numbers."""
+
+    def __init__(self, store: Store, leads: Callable[[], bool], clock: Clock) -> None:
+        self._store = store
+        self._leads = leads
+        self._clock = clock
+        self._seen: dict[int, rollup.Signs] = {}
+        """What the minutes looked like when they were rolled here."""
+        self._pruned_at = float("-inf")
+        self._noted = -1
+
+    async def run_once(self) -> float | None:
+        """Do what is due now; 0 if there is more of it."""
+        if not self._leads():
+            return None
+        more = await self._count_errors()
+        more = await self._roll() or more
+        await self._note_health()
+        await self._prune()
+        return 0.0 if more else None
+
+    async def _roll(self) -> bool:
+        """Roll what has closed since the last time, and what has changed since then; whether more is left."""
+        now = await self._store.aread(Op(queries.clock, single=True))
+        mark = before = await self._store.aread(Op(rollup.rolled_to, single=True))
+        closed = (now - _SETTLING) // MINUTE * MINUTE
+        if closed <= mark < closed + _MOST:
+            return False
+        if mark > closed:  # the clock was set back since
+            mark = 0
+        since = max(mark - _AGAIN, closed - _LOST) if mark else closed - _AGAIN - MINUTE
+        until = min(closed, since + _MOST)
+        for minute in range(since, until, MINUTE):
+            await self._roll_minute(minute)
+        await self._store.awrite(Op(lambda tx: rollup.set_rolled(tx, before, until), single=True))
+        self._seen = {minute: signs for minute, signs in self._seen.items() if minute >= until - _MOST}
+        return until < closed
+
+    async def _roll_minute(self, minute: int) -> None:
+        """Roll a minute, unless it is as it was when it was last rolled here."""
+        signs, running = await self._store.aread(Op(lambda tx: rollup.signs_of(tx, minute), single=True))
+        if self._seen.get(minute) == signs or (signs.is_empty and not running):
+            return
+        rolled = await self._store.aread(Op(lambda tx: rollup.roll(tx, minute), slow=True))
+        await self._store.awrite(Op(lambda tx: rollup.put(tx, rolled), slow=True))
+        self._seen[minute] = signs
+
+    async def _note_health(self) -> None:
+        now = await self._store.aread(Op(queries.clock, single=True))
+        if now // MINUTE == self._noted:
+            return
+        seen, file = await self._store.aread(Op(lambda tx: stats.health_now(tx, self._store.backend)))
+        point = msgspec.structs.replace(seen, **_around(self._store, file))
+        await self._store.awrite(Op(lambda tx: stats.put_health(tx, point), single=True))
+        self._noted = now // MINUTE
+
+    async def _count_errors(self) -> bool:
+        page = await self._store.aread(Op(errors.page, slow=True))
+        if not page.rows:
+            return False
+        groups = await asyncio.to_thread(errors.grouped, page)
+        await self._store.awrite(Op(lambda tx: errors.note(tx, page, groups)))
+        return page.is_full
+
+    async def _prune(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._pruned_at + MINUTE / 1e6:
+            return
+        self._pruned_at = now
+        await self._store.awrite(Op(_forget, slow=True))
+
+
+def _around(store: Store, file: str | None) -> dict[str, int | None]:
+    """What this process sees of the store besides what the database says."""
+    pool_peak, pool_size = store.pool_peak() or (None, None)
+    return {
+        "wal_bytes": None if file is None else log_bytes(file),
+        "disk_free": None if file is None else free_space(os.path.dirname(file)),
+        "pool_peak": pool_peak,
+        "pool_size": pool_size,
+    }
+
+
+async def _forget(tx: Tx) -> None:
+    await rollup.prune(tx, KEPT, TASKS_KEPT)
+    await errors.prune(tx, KEPT)
+    await stats.prune_health(tx, KEPT)
+    await health.forget_pulses(tx)

@@ -1,0 +1,1 @@
+"""Delivering outbox events in batches."""

@@ -1,0 +1,154 @@
+"""The relays of a worker: one for each destination that it serves, with one pair of ears for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...clock import SECOND, Clock
+from ...model.outcomes import Outcome
+from ...storage.ops.jobs.claims import encode_routes
+from ...storage.ops.outbox import entries
+from ...storage.port import Op, Store
+from ...tasks.destinations import Destination
+from ...tasks.task import Task
+from ..registration import served_destinations
+from ..settings import WorkerSettings
+from .relay import Home, Relay
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+_OVERDUE: Final = 0.01
+_LONGEST_SILENCE: Final = 60.0
+# A look takes the loop and the store from the claim that the same ring set off.
+_CLAIM_FIRST: Final = 0.01
+# Now and then for what ended elsewhere than in a relay.
+_LOOKS_UNTIL_MENDED: Final = 3
+
+
+class Relays:
+    """What the floor knows as `aside`: jobs that this worker has, and that are not run one by one."""
+
+    def __init__(
+        self,
+        store: Store,
+        home: Home,
+        settings: WorkerSettings,
+        tasks: Mapping[str, Task[Any, Any]],
+        clock: Clock,
+        random: Callable[[], float],
+        leads: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._poll = settings.poll
+        self._random = random
+        self._rang = asyncio.Event()
+        self._looks = 0
+        self.all: Final = tuple(
+            Relay(destination, store, home, clock, random, leads)
+            for destination in served_destinations(settings, tasks)
+        )
+        self._routes = encode_routes([[route for relay in self.all for route in relay.routes]])
+
+    @property
+    def delivering(self) -> bool:
+        """Whether a batch is under way."""
+        return any(relay.delivering for relay in self.all)
+
+    def has(self, job_id: str, epoch: int) -> bool:
+        """Whether an entry is in the hands of a relay."""
+        return any((job_id, epoch) in relay.held for relay in self.all)
+
+    def stop(self, why: str) -> None:
+        for relay in self.all:
+            relay.stop(why)
+
+    def feed(self) -> None:
+        """There may be something to deliver, or to stop for; and a look soon, for what comes due."""
+        for relay in self.all:
+            relay.feed()
+        self._rang.set()
+
+    async def run(self) -> None:
+        """Deliver until the worker leaves."""
+        beside = [asyncio.create_task(work) for work in (self._hear(), self._watch())] if self.all else []
+        try:
+            await asyncio.gather(*(relay.run() for relay in self.all))
+        finally:
+            for task in beside:
+                task.cancel()
+            self.close()
+
+    def close(self) -> None:
+        for relay in self.all:
+            relay.delivery.close()
+
+    async def drain(self) -> list[Outcome]:
+        """Deliver all that is due now, batch by batch; what became of it."""
+        outcomes: list[Outcome] = []
+        for relay in self.all:
+            while (ended := await relay.run_once()) is not None:
+                outcomes += ended
+        return outcomes
+
+    async def _hear(self) -> None:
+        listener = self._store.bell.listen([f"queue:{relay.queue}" for relay in self.all])
+        try:
+            while True:
+                if await listener.await_ring(_LONGEST_SILENCE):
+                    self.feed()
+        finally:
+            listener.close()
+
+    async def _watch(self) -> None:
+        """Look around now and then, and soon after a ring: wake-ups are hints."""
+        while True:
+            try:
+                rest = await self.look()
+            except Exception as error:
+                if not self._store.outage.covers("the look for outbox entries", error):
+                    logger.error("could not look for entries (%s: %s); trying again", type(error).__name__, error)
+                rest = self._poll
+            try:
+                async with asyncio.timeout(rest):
+                    await self._rang.wait()
+                await asyncio.sleep(_CLAIM_FIRST)
+            except TimeoutError:
+                pass
+            self._rang.clear()
+
+    async def look(self) -> float:
+        """Feed the relays that have something to deliver; the longest wait until the next look, in seconds."""
+        signs = await self._store.aread(Op(lambda tx: entries.look(tx, self._routes)))
+        overdue = signs.next_due is not None and signs.next_due <= 0
+        for relay in self.all:
+            relay.parked = relay.parked or relay.queue in signs.parked
+            if overdue or relay.queue in signs.claimable:
+                relay.feed()
+        self._looks += 1
+        if self._looks % _LOOKS_UNTIL_MENDED == 0:
+            await self.mend()
+        return self._patience(signs.next_due)
+
+    async def mend(self) -> None:
+        """Let go what waits for entries that have ended."""
+        for relay in self.all:
+            queue, n = relay.queue, relay.destination.wants.batch
+            if relay.destination.wants.ordered and await self._store.aread(
+                Op(lambda tx, queue=queue: entries.order_stalls(tx, queue))  # type: ignore[misc]
+            ):
+                await self._store.awrite(Op(lambda tx, queue=queue, n=n: entries.mend_order(tx, queue, n)))  # type: ignore[misc]
+
+    def _patience(self, due: int | None) -> float:
+        poll = self._poll * (0.75 + 0.5 * self._random())
+        rests = [rest for relay in self.all if (rest := relay.delivery.rest)]
+        if due is not None:
+            rests.append(due / SECOND if due > 0 else _OVERDUE)
+        return min([poll, *rests])
+
+
+def roles_of(tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
+    """What a worker may lead in, so that one delivers for all."""
+    return [task.role for task in tasks.values() if isinstance(task, Destination) and task.wants.exclusive]

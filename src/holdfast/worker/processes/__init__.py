@@ -1,0 +1,1 @@
+"""Child processes for isolated jobs, and worker processes under a supervisor."""

@@ -1,0 +1,233 @@
+"""A child process that runs isolated jobs, one at a time: `python -m holdfast.worker.processes.child FD PARENT`.
+
+It imports the module that the worker names from its own registry and calls `run_in_child` on the task found there.
+It must start fast: nothing of storage, and asyncio only for a task that needs it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import faulthandler
+import functools
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Coroutine, Iterator
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from .messages import Begin, Begun, Cancel, Frames, Hello, Loaded, Order, Outcome, Ready, Run, frame, orders
+from .parent import die_with_parent
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+
+class RunsInChild(Protocol):
+    """What the child asks of the object it finds: usually a task. It may also be `async def`."""
+
+    def run_in_child(
+        self, header: dict[str, Any], payload: str, control: ChildControl
+    ) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]]:
+        """Run the job and answer its outcome: `kind`, and a result text or an error."""
+        ...
+
+
+class ChildControl:
+    """How a run in the child learns that it should stop."""
+
+    def __init__(self, serial: int) -> None:
+        self.serial = serial
+        self._event = threading.Event()
+        self._told = threading.Event()
+        self._lock = threading.Lock()
+        self._task: asyncio.Task[Any] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Block until the run is cancelled or the time is over; True if it was."""
+        return self._event.wait(timeout)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on this child's event loop; a cancel of the job cancels it."""
+        # The runner's own context would be that of the child's first job, with its tenant.
+        return _runner().run(self._cancellable(coroutine), context=contextvars.copy_context())
+
+    def may_begin(self) -> bool:
+        """Wait for the worker's word; False where it is that the run should stop."""
+        self._told.wait()
+        return not self.cancelled
+
+    def begin(self) -> None:
+        """Let the handler begin. Called on the listening thread."""
+        self._told.set()
+
+    def watch(self, task: asyncio.Task[Any] | None) -> None:
+        """Let a cancel of the job reach that task from now on, or none."""
+        with self._lock:
+            self._task = task
+
+    def cancel(self) -> None:
+        """Ask the run to stop. Called on the listening thread."""
+        with self._lock:
+            self._event.set()
+            self._told.set()
+            if self._task is not None:
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    async def _cancellable(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        import asyncio
+
+        with self._lock:
+            self._task = asyncio.current_task()
+            if self._task is not None and self._event.is_set():
+                self._task.cancel()
+        try:
+            return await coroutine
+        finally:
+            with self._lock:
+                self._task = None
+
+
+class Child:
+    """Listens on a thread and works on the main one, where handlers may expect to be."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._runs: SimpleQueue[tuple[Run, ChildControl] | None] = SimpleQueue()
+        self._current: ChildControl | None = None
+
+    def serve(self) -> None:
+        """Run jobs until the worker hangs up."""
+        messages = self._messages()
+        _greet(next(messages, None))
+        threading.Thread(target=self._listen, args=(messages,), name="holdfast-orders", daemon=True).start()
+        self._channel.sendall(frame(Ready()))
+        while (order := self._runs.get()) is not None:
+            self._channel.sendall(frame(Begun(order[0].serial)))
+            reply = self._perform(*order)
+            self._current = None
+            self._channel.sendall(reply)
+
+    def _perform(self, run: Run, control: ChildControl) -> bytes:
+        """Answer the framed outcome of one run. Whatever a handler raises is an outcome; the child goes on."""
+        try:
+            task = resolve(run.module, run.qualname)
+            # Starting this process and the import take their time: the run may have been cancelled meanwhile.
+            self._channel.sendall(frame(Loaded(run.serial)))
+            if not control.may_begin():
+                return frame(Outcome(run.serial, {"kind": "cancelled"}))
+            outcome = task.run_in_child(run.header, run.payload, control)
+            if isinstance(outcome, Coroutine):
+                outcome = control.run(outcome)
+            return frame(Outcome(run.serial, outcome))
+        except BaseException as error:
+            return frame(Outcome(run.serial, _outcome_of(error, control)))
+
+    def _listen(self, messages: Iterator[Order]) -> None:
+        for message in messages:
+            if isinstance(message, Run):
+                # Made here rather than by the main thread, so that a cancel right behind it is not lost.
+                self._current = ChildControl(message.serial)
+                self._runs.put((message, self._current))
+            elif isinstance(message, Begin | Cancel):
+                control = self._current
+                if control is not None and control.serial == message.serial:
+                    control.begin() if isinstance(message, Begin) else control.cancel()
+        if self._current is not None:
+            _end_group()
+        self._runs.put(None)
+
+    def _messages(self) -> Iterator[Order]:
+        frames = Frames()
+        while data := _receive(self._channel):
+            for body in frames.feed(data):
+                yield orders.decode(body)
+
+
+def resolve(module: str, qualname: str) -> RunsInChild:
+    """The task object of that name. An import that fails does so with its own error."""
+    found = functools.reduce(getattr, qualname.split("."), cast(Any, importlib.import_module(module)))
+    if not hasattr(found, "run_in_child"):
+        raise TypeError(f"{module}:{qualname} is not a task; a task with isolate='process' must keep its own name")
+    return cast(RunsInChild, found)
+
+
+def _outcome_of(error: BaseException, control: ChildControl) -> dict[str, Any]:
+    if control.cancelled and type(error).__name__ == "CancelledError":
+        return {"kind": "cancelled"}
+    return {"kind": "failed", "error": _describe(error)}
+
+
+def _describe(error: BaseException) -> dict[str, str]:
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"<its text could not be made: {type(broken).__name__}>"
+    text = "".join(traceback.format_exception(error))
+    # Lone surrogates cannot travel as JSON.
+    described = {"type": type(error).__qualname__, "message": message, "traceback": text}
+    return {key: value.encode("utf-8", "backslashreplace").decode() for key, value in described.items()}
+
+
+@functools.cache
+def _runner() -> asyncio.Runner:
+    # One loop for all jobs of the child, as in the worker: clients that a handler keeps stay usable.
+    import asyncio
+
+    return asyncio.Runner()
+
+
+def _greet(hello: Order | None) -> None:
+    if not isinstance(hello, Hello):
+        raise SystemExit("the worker hung up before its first word")
+    sys.path[:] = hello.path
+    os.environ.pop("PYTHONPATH", None)
+    if hello.pythonpath is not None:
+        os.environ["PYTHONPATH"] = hello.pythonpath
+
+
+def _receive(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(262_144)
+    except OSError:
+        return b""
+
+
+def _end_group() -> None:
+    """The worker is gone while a handler runs: end it, and all that it started."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _leave_to_the_worker(signum: int, _: object) -> None:
+    """A handler that does nothing; "ignore" itself would be inherited by the programs that a job starts."""
+
+
+def main(argv: list[str]) -> None:
+    """Tie this process to its worker, then serve."""
+    channel = socket.socket(fileno=int(argv[1]))
+    channel.set_inheritable(False)
+    die_with_parent(int(argv[2]), signal.SIGKILL)
+    signal.signal(signal.SIGINT, _leave_to_the_worker)
+    signal.signal(signal.SIGTERM, _leave_to_the_worker)
+    faulthandler.enable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a handler prints must be out before it is killed.
+        sys.stdout.reconfigure(line_buffering=True)
+    Child(channel).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,198 @@
+"""One child process of the worker, and the job that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from socket import socketpair
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from .link import Link
+from .messages import Begin, Begun, Cancel, Hello, Loaded, Ready, Run, frame, replies
+from .orphan_guard import Guard, kill_group
+
+OutcomeDict: TypeAlias = "dict[str, Any]"
+MayBegin: TypeAlias = "Callable[[], Awaitable[bool]]"
+
+
+class ChildDied(Exception):
+    """The child ended before its job: `exitcode`, or the `signal` that killed it; `killed` if we did."""
+
+    def __init__(self, returncode: int, *, killed: bool, begun: bool) -> None:
+        self.exitcode = returncode if returncode >= 0 else None
+        self.signal = -returncode if returncode < 0 else None
+        self.killed = killed
+        self.begun = begun
+        """Whether the job had begun; if not, it is not to blame."""
+        end = f"exit code {returncode}" if self.signal is None else _signal_name(self.signal)
+        super().__init__(f"the child process was killed ({end})" if killed else f"the child process died ({end})")
+
+
+class ChildTicket:
+    """One submitted job. `future` answers with its outcome, ChildDied, or OSError where no child could be started."""
+
+    __slots__ = ("_child", "_frame", "_may_begin", "begun", "future", "serial")
+
+    def __init__(self, future: asyncio.Future[OutcomeDict], run: Run, may_begin: MayBegin | None) -> None:
+        self.future = future
+        self._may_begin = may_begin
+        self.serial = run.serial
+        self.begun = False
+        self._frame = frame(run)
+        self._child: ChildProcess | None = None
+
+
+class ChildProcess:
+    """Started at once. `on_free` comes after each job, `on_end` after its death, with a job that never began."""
+
+    def __init__(
+        self,
+        python: str,
+        guard: Guard,
+        *,
+        on_free: Callable[[ChildProcess], None],
+        on_end: Callable[[ChildProcess, ChildTicket | None], None],
+    ) -> None:
+        self.ticket: ChildTicket | None = None
+        self.ended: Final = asyncio.Event()
+        self._ready = False
+        self._killed = False
+        self._doomed = False
+        """No further job may be given to it."""
+        self._asking: asyncio.Task[None] | None = None
+        self._guard = guard
+        self._on_free = on_free
+        self._on_end = on_end
+        ours, theirs = socketpair()
+        try:
+            self._process = _launch(python, theirs.fileno())
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        guard.watch(self._process.pid)
+        self.link = Link(ours, self._hear, self._hang_up)
+        self.link.send(frame(Hello(list(sys.path), os.environ.get("PYTHONPATH"))))
+        watch_end(self._process, asyncio.get_running_loop(), self._bury)
+
+    def give(self, ticket: ChildTicket) -> None:
+        """Have the child run a job. It has none now."""
+        self.ticket = ticket
+        ticket._child = self
+        self.link.send(ticket._frame)
+
+    def kill(self) -> None:
+        """SIGKILL to the child and all that it started. Safe until it is buried: its number is still its own."""
+        if not self.ended.is_set():
+            self._killed = self._doomed = True
+            kill_group(self._process.pid)
+
+    def dismiss(self) -> None:
+        """End a child: an idle one by hanging up, a busy one at once."""
+        if self.ticket is not None:
+            self.kill()
+        self.link.close()
+
+    def _hear(self, body: bytes) -> None:
+        try:
+            reply = replies.decode(body)
+        except msgspec.MsgspecError as error:
+            raise ValueError("something else wrote into the channel") from error
+        if isinstance(reply, Ready):
+            self._ready = True
+        elif self.ticket is None or self.ticket.serial != reply.serial:
+            return
+        elif isinstance(reply, Begun):
+            self.ticket.begun = True
+        elif isinstance(reply, Loaded):
+            self._asking = asyncio.ensure_future(self._answer(self.ticket))
+        else:
+            self._finish(self.ticket, reply.outcome)
+
+    async def _answer(self, ticket: ChildTicket) -> None:
+        may_begin = ticket._may_begin is None or await ticket._may_begin()
+        self.link.send(frame((Begin if may_begin else Cancel)(ticket.serial)))
+
+    def _finish(self, ticket: ChildTicket, outcome: OutcomeDict) -> None:
+        self.ticket = None
+        if not ticket.future.done():
+            ticket.future.set_result(outcome)
+        if not self._doomed:
+            self._on_free(self)
+
+    def _hang_up(self) -> None:
+        # It is dying, or a handler has closed the channel: no outcome can come any more.
+        self._doomed = True
+        kill_group(self._process.pid)
+
+    def _bury(self) -> None:
+        self._doomed = True
+        if self._asking is not None:
+            self._asking.cancel()
+        # An outcome that was said before death counts.
+        self.link.drain()
+        self.link.close()
+        # Before the reaping: until then the group's number cannot be another's.
+        kill_group(self._process.pid)
+        self._guard.forget(self._process.pid)
+        returncode = self._process.wait()
+        self.ended.set()
+        self._on_end(self, self._lose(returncode))
+
+    def _lose(self, returncode: int) -> ChildTicket | None:
+        """Fail the job that died with the child. One that a child died too early to begin is given back instead."""
+        ticket, self.ticket = self.ticket, None
+        if ticket is None or ticket.future.done():
+            return None
+        if self._ready and not ticket.begun and not self._killed:
+            ticket._child = None
+            return ticket
+        ticket.future.set_exception(ChildDied(returncode, killed=self._killed, begun=ticket.begun))
+        return None
+
+
+def _launch(python: str, channel: int) -> subprocess.Popen[bytes]:
+    # -P and our own path, in our own order: a child must not find other modules than the worker did.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return subprocess.Popen(  # noqa: S603 - our own program
+        [python, "-P", "-m", "holdfast.worker.processes.child", str(channel), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        pass_fds=(channel,),
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+
+
+def watch_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, bury: Callable[[], None]) -> None:
+    """Have `bury` called on the loop when the process has ended. It is not reaped before, where the system can."""
+
+    def wait() -> None:
+        try:
+            if sys.platform == "linux":
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                process.wait()
+        except ChildProcessError:
+            pass  # Somebody else reaped it, or SIGCHLD is ignored here: dead all the same.
+        try:
+            loop.call_soon_threadsafe(bury)
+        except RuntimeError:
+            process.wait()
+
+    threading.Thread(target=wait, name=f"holdfast-child-{process.pid}", daemon=True).start()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,200 @@
+"""Runs N worker processes: starts them, restarts the fallen, passes signals on, and takes them down with itself.
+
+It knows neither the store nor the tasks. A worker that ends with a code other than 0 has not said goodbye, and
+`on_lost` is told its identity, so that its jobs can be rescued at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...clock import SYSTEM_CLOCK, Clock
+from ...ids import token
+from ..stop_signals import Signals
+from .orphan_guard import kill_group
+from .parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE
+
+logger = logging.getLogger("holdfast.worker")
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
+HEALTHY_AFTER: Final = 60.0
+# One stop often arrives twice at once: from a terminal to the whole group and again from what forwards it.
+ONE_STOP: Final = 0.25
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(slots=True)
+class Slot:
+    """One of the N places: a worker that runs, or the time of the next try."""
+
+    number: int
+    due: float
+    process: subprocess.Popen[bytes] | None = None
+    worker_id: str = ""
+    started_at: float = 0.0
+    failures: int = 0
+
+
+class Supervisor:
+    """Starts `count` processes of `argv`. `run` serves the command line; `step` is one turn of it.
+
+    `stop_after` is the time in seconds that the workers get to stop before they are killed; None leaves it to them.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        count: int,
+        *,
+        on_lost: Callable[[str], None],
+        env: Mapping[str, str] | None = None,
+        stop_after: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if count < 1:
+            raise ValueError(f"at least one process is needed, not {count}")
+        self._argv = list(argv)
+        self._on_lost = on_lost
+        self._env = dict(os.environ if env is None else env)
+        self._stop_after = stop_after
+        self._clock = clock
+        self.slots: Final = tuple(Slot(number, clock.monotonic()) for number in range(1, count + 1))
+        self._stopping = False
+        self._told_at: float | None = None
+        self._kill_at: float | None = None
+        self._exit_code = 0
+        self._tellers: list[threading.Thread] = []
+
+    def run(self) -> int:
+        """Supervise until every worker has stopped. 0 if all stopped well. For the main thread: it takes signals."""
+        with Signals((*_STOP_SIGNALS, signal.SIGCHLD)) as signals:
+            while (pause := self.step()) is not None:
+                if set(signals.wait(pause)) & set(_STOP_SIGNALS):
+                    self._told_to_stop()
+        for teller in self._tellers:
+            teller.join(5.0)
+        return self._exit_code
+
+    def step(self) -> float | None:
+        """Bury the dead and start what is due. The seconds to wait at most, or None when all is over."""
+        for slot in self.slots:
+            self._reap(slot)
+        now = self._clock.monotonic()
+        if self._stopping:
+            return self._step_down(now)
+        for slot in self.slots:
+            if slot.process is None and slot.due <= now:
+                self._start(slot)
+        return min([60.0, *(slot.due - now for slot in self.slots if slot.process is None)])
+
+    def stop(self) -> None:
+        """The first time: ask the workers to stop. The second time: kill them."""
+        now = self._clock.monotonic()
+        if self._stopping:
+            logger.warning("second signal: killing the workers; their jobs will be rescued")
+            self._kill_at = now
+            self._kill()
+            return
+        logger.info("stopping: the workers finish what they have; a second signal kills them")
+        self._stopping = True
+        self._kill_at = None if self._stop_after is None else now + self._stop_after
+        for slot in self._alive():
+            if slot.process is not None:
+                slot.process.terminate()
+
+    def _told_to_stop(self) -> None:
+        now = self._clock.monotonic()
+        if self._told_at is None or now - self._told_at > ONE_STOP:
+            self._told_at = now
+            self.stop()
+
+    def _step_down(self, now: float) -> float | None:
+        if not self._alive():
+            return None
+        if self._kill_at is None:
+            return 60.0
+        if self._kill_at <= now:
+            self._kill()
+            return 1.0
+        return self._kill_at - now
+
+    def _alive(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.process is not None]
+
+    def _kill(self) -> None:
+        for slot in self._alive():
+            if slot.process is not None and slot.process.poll() is None:
+                kill_group(slot.process.pid)
+
+    def _start(self, slot: Slot) -> None:
+        slot.worker_id = token()
+        slot.started_at = self._clock.monotonic()
+        try:
+            slot.process = self._launch(slot.worker_id)
+        except OSError as error:
+            self._plan(slot, f"could not be started ({error})")
+        else:
+            logger.info("worker process %d started: pid %d, %s", slot.number, slot.process.pid, slot.worker_id)
+
+    def _launch(self, worker_id: str) -> subprocess.Popen[bytes]:
+        extra = {WORKER_ID_VARIABLE: worker_id, SUPERVISOR_VARIABLE: str(os.getpid())}
+        # A session of its own: Ctrl-C in a terminal must reach a worker once, from us, and not twice.
+        return subprocess.Popen(  # noqa: S603 - the command line of this very program
+            self._argv, env={**self._env, **extra}, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def _reap(self, slot: Slot) -> None:
+        code = slot.process.poll() if slot.process is not None else None
+        if code is None:
+            return
+        slot.process = None
+        if code != 0:
+            self._tell_lost(slot.worker_id)
+        if self._stopping:
+            # By SIGTERM: it was asked to stop before it could listen, and had nothing to lose.
+            self._exit_code = self._exit_code or int(code not in {0, -signal.SIGTERM})
+            logger.info("worker process %d %s", slot.number, describe_exit(code))
+        else:
+            self._plan(slot, describe_exit(code))
+
+    def _plan(self, slot: Slot, what: str) -> None:
+        now = self._clock.monotonic()
+        slot.failures = 1 if now - slot.started_at >= HEALTHY_AFTER else slot.failures + 1
+        pause = pause_before(slot.failures)
+        slot.due = now + pause
+        logger.warning("worker process %d %s; the next is started in %.1f s", slot.number, what, pause)
+
+    def _tell_lost(self, worker_id: str) -> None:
+        # On a thread: a store that is down must delay neither signals nor restarts.
+        teller = threading.Thread(target=self._lost, args=(worker_id,), name="holdfast-lost", daemon=True)
+        self._tellers = [*(thread for thread in self._tellers if thread.is_alive()), teller]
+        teller.start()
+
+    def _lost(self, worker_id: str) -> None:
+        try:
+            self._on_lost(worker_id)
+        except Exception as error:
+            logger.warning("worker %s is lost and its rescue failed (%s); its lease will run out", worker_id, error)
+
+
+def pause_before(failures: int) -> float:
+    """Seconds before the next start, after so many failures in a row."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
+
+
+def describe_exit(code: int) -> str:
+    """In words: "ended with exit code 1", "was killed by SIGKILL"."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,1 @@
+"""Running claimed jobs: slots, handlers, deadlines, and the outcome of each run."""

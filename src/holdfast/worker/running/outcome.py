@@ -1,0 +1,194 @@
+"""Makes an outcome of what happened to a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from ...clock import Clock
+from ...errors import HoldfastError, InvalidInput, NotAwaited, StorageError
+from ...model.outcomes import Cancelled, Done, Expired, Failed, Finish, Outcome, Released, Retry, Snoozed
+from ...outcomes import JobSignal
+from ...rules import retry
+from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
+from ...rules.redaction import hiding
+from ...tasks.child_entry import decode_decided
+from ..processes.pool import ChildDied
+from .inputs import UnfitInputs
+from .runs import Run
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+
+class UndecodableJob(Exception):
+    """The stored arguments do not fit the task any more, or were never right; see __cause__."""
+
+
+class Judge:
+    """Knows the clock and the dice that the rules need."""
+
+    def __init__(self, clock: Clock, random: Callable[[], float]) -> None:
+        self._clock = clock
+        self._random = random
+
+    def returned(self, run: Run, value: Any) -> Outcome | None:
+        """The handler came to its end: a late cancel does not undo that."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
+        try:
+            if run.stop.calls is not None:
+                run.stop.require_awaited()
+            return Done(run.task.signature.encode_result(value))
+        except NotAwaited as error:
+            return self.raised(run, error)
+        except HoldfastError as error:
+            return Failed("bad_result", error_text(error))
+
+    def raised(self, run: Run, error: BaseException) -> Outcome | None:
+        """An exception left the handler, of whatever kind."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
+        if isinstance(error, ChildDied):
+            return self.died(run, error)
+        if isinstance(error, UnfitInputs):
+            return Failed(error.kind, error_text(error))
+        if isinstance(error, UndecodableJob):
+            return self._undecodable(run, error_text(error.__cause__ or error), getattr(error.__cause__, "unknown", ()))
+        if run.stop.reason is not None:
+            return self.stopped(run)
+        with hiding(run.job.payload):
+            failure = classify(error, run.task.task_options.permanent_on)
+            if not isinstance(error, JobSignal):
+                run.error = error
+                _tell_capture(run, error)
+        return self._decided(run, failure)
+
+    def stopped(self, run: Run) -> Outcome | None:
+        """The run ended because it was told to. None: the job is somebody else's, there is nothing to say."""
+        if run.stop.outcome is not None:
+            return self._paused(run)
+        match run.stop.reason:
+            case "timeout":
+                text = error_json("Timeout", f"the run took longer than {(run.job.timeout or 0) / 1e6:g} s")
+                return self._decided(run, Failure(FailureClass.TIMEOUT, text))
+            case "deadline":
+                return Expired()
+            case "cancel":
+                return Cancelled("cancelled")
+            case "shutdown" | "fenced" as reason:
+                return Released(reason)
+            case "lost":
+                return None
+            case _:
+                text = error_json("CancelledError", "the handler was cancelled by its own code")
+                return self._decided(run, Failure(FailureClass.TRANSIENT, text))
+
+    def died(self, run: Run, death: ChildDied) -> Outcome | None:
+        """The run's own process ended under it."""
+        if death.killed and run.stop.reason is not None:
+            return self.stopped(run)
+        if not death.begun:
+            return self._decided(run, Failure(FailureClass.TRANSIENT, error_text(death)))
+        run.error = death
+        return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))
+
+    def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:  # noqa: C901 (one line per answer)
+        """What a child process said about its run."""
+        match answer["kind"]:
+            case "done":
+                return Done(answer["result"])
+            case "snoozed":
+                return Snoozed(answer["delay"])
+            case "gave_up":
+                return Cancelled(answer["reason"])
+            case "decided":
+                run.stop.outcome = decode_decided(answer)
+                return self._paused(run)
+            case "cancelled":
+                return self.stopped(run)
+            case "undecodable":
+                return self._undecodable(run, answer["error"], answer["unknown"])
+            case "bad_result" as kind:
+                return Failed(kind, answer["error"])
+            case _ if run.stop.reason is not None:
+                return self.stopped(run)
+            case "failed":
+                failure = Failure(FailureClass.TRANSIENT, error_json(**_described(answer["error"])))
+            case kind:
+                cools = answer.get("cools", True)
+                failure = Failure(FailureClass(kind), answer["error"], answer["after"], answer["reason"], cools)
+        failure = _hidden(run, failure)
+        if not answer.get("on_purpose"):
+            run.error = msgspec.json.decode(failure.error).get("traceback", "")
+        return self._decided(run, failure)
+
+    def _undecodable(self, run: Run, error: str, unknown: Sequence[str]) -> Outcome:
+        """Leave a job with arguments that this code does not have to workers with newer code, while it has attempts."""
+        outcome = self._decided(run, Failure(FailureClass.TRANSIENT, error)) if unknown else None
+        if not isinstance(outcome, Retry):
+            return Failed("undecodable", error)
+        run.error = ""
+        return outcome
+
+    def _paused(self, run: Run) -> Outcome | None:
+        """It was suspended, or went astray, before its handler ended: what that did since does not count."""
+        return None if run.stop.reason == "lost" else run.stop.outcome
+
+    def _decided(self, run: Run, failure: Failure | Snoozed | Cancelled) -> Outcome:
+        if isinstance(failure, Snoozed | Cancelled):
+            return failure
+        policy = retry.decode(run.job.retry) if run.job.retry else run.task.task_options.retry or retry.DEFAULT
+        return decide(failure, run.job, policy, now=self._clock.now(), u=self._random())
+
+
+def _tell_capture(run: Run, error: BaseException) -> None:
+    """Log the error while the run's logs still go into its stream: the worker's own line comes after its end."""
+    if "logs" in run.task.task_options.capture:
+        said = {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
+        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=said)
+
+
+def _hidden(run: Run, failure: Failure) -> Failure:
+    """Without the secrets among the run's arguments, which its process did not look for."""
+    told = msgspec.json.decode(failure.error)
+    with hiding(run.job.payload):
+        return replace(failure, error=error_json(told["type"], told["message"], told.get("traceback")))
+
+
+def _described(error: dict[str, str]) -> dict[str, str]:
+    return {"type_name": error["type"], "message": error["message"], "frames": error["traceback"]}
+
+
+_UNRECORDABLE: Final = "unrecordable"
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the store took exception to a value, rather than being away, full or busy."""
+    return not isinstance(error, HoldfastError) or isinstance(error, InvalidInput) or type(error) is StorageError
+
+
+async def record_apart(
+    finishes: Sequence[Finish], record: Callable[[Finish], Awaitable[object]]
+) -> tuple[list[Finish], Exception | None]:
+    """The store refuses something in a batch: record each apart, so that only that one job suffers.
+
+    What is still to be recorded, and the error that is no refusal, where one ended this.
+    """
+    kept: list[Finish] = []
+    for at, finish in enumerate(finishes):
+        try:
+            await record(finish)
+        except Exception as error:
+            if not is_refusal(error) or _is_last_word(finish):
+                return [*kept, *finishes[at:]], error
+            logger.error("the outcome of job %s cannot be stored (%s); it fails instead", finish.id, error)
+            kept.append(Finish(finish.id, finish.epoch, Failed(_UNRECORDABLE, error_text(error))))
+    return kept, None
+
+
+def _is_last_word(finish: Finish) -> bool:
+    return isinstance(finish.outcome, Failed) and finish.outcome.kind == _UNRECORDABLE

@@ -1,0 +1,300 @@
+"""Where jobs run: slots, handlers, their deadlines, and what becomes of those that must end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from ...clock import SECOND, Clock
+from ...model.jobs import Claimed
+from ...model.limits import Standing
+from ...model.outcomes import (  # fmt: skip
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Finish,
+    Outcome,
+    Parked,
+    Released,
+    Rerouted,
+    Retry,
+    Snoozed,
+    Suspended,
+    Throttled,
+)
+from ...model.webhooks import TASK as DELIVER
+from ...model.workers import Owned
+from ...rules import retry
+from ...storage.ops.routing.affinities import Routing
+from ...tasks.task import Task
+from ...telemetry import Tally
+from ..claiming.affinities import Residency
+from ..claiming.claimer import Turns
+from ..claiming.queue_defaults import QueueDefaults
+from ..claiming.routes import ServedRoutes
+from ..claiming.target import Room
+from ..lease import FENCE_GRACE
+from ..settings import WorkerSettings
+from .deadlines import Deadline, Timekeeper
+from .executor import Executor, is_importable, runs_apart
+from .job_log import logger as jobs_log
+from .job_log import report
+from .runs import Run, Runs
+from .threads import ThreadPool
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+# Nothing that a handler could still do would count: its process is killed without being asked.
+_AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
+_NOT_OURS: Final = frozenset({"lost", "fenced"})
+
+# Each is a process of its own, with its own memory. One at a time, a hundred jobs of half a second took 55 s.
+_SUSPECTS_AT_ONCE: Final = 4
+
+_ENDS: Final[Mapping[type, str]] = {
+    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Suspended: "suspended",
+    Throttled: "throttled", Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled",
+    Expired: "expired",
+}  # fmt: skip
+
+
+class Aside(Protocol):
+    """Jobs that this worker has, and that are not run one by one."""
+
+    def has(self, job_id: str, epoch: int) -> bool: ...
+
+    def stop(self, why: str) -> None: ...
+
+
+class Floor:
+    """The running jobs of one worker. Everything here happens on the event loop's thread."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        settings: WorkerSettings,
+        tasks: Mapping[str, Task[Any, Any]],
+        routes: ServedRoutes,
+        timekeeper: Timekeeper,
+        threads: ThreadPool,
+        clock: Clock,
+    ) -> None:
+        self.id = worker_id
+        self.runs: Final = Runs()
+        self.closing = False
+        self.fenced = False
+        self.standing = Standing()
+        self.shares: dict[str, int] = {}
+        """Queues of which this worker may run only so many jobs."""
+        self.defaults: Final = QueueDefaults()
+        self.suspects_wait = False
+        """Whether suspects exist that only an idle worker may take."""
+        self._settings = settings
+        self._tasks = tasks
+        self._routes = routes
+        self._timekeeper = timekeeper
+        self._threads = threads
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        # A delivery of a webhook runs no code of the user's: it cannot be the one that took a worker down.
+        self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
+        self._alone = False
+        self._strangers: set[tuple[str, int]] = set()
+        self.residency: Final = Residency(settings, clock)
+        self.turns: Turns
+        self.executor: Executor
+        self.aside: Aside | None = None
+        self.tally = Tally()
+        self.on_idle: Callable[[], None] = lambda: None
+
+    # -- claiming
+
+    def room(self) -> Room | None:
+        """How many jobs fit now. Suspects: a few, each in a process of its own, or one to an idle worker alone."""
+        free = self._settings.concurrency - len(self.runs)
+        if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
+            return None
+        routes, parts = self._open_routes(free)
+        if routes is None:
+            return None
+        if self._isolates:
+            suspects = max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects))
+            return Room(free, routes, suspects=suspects, parts=parts, routing=self._routing())
+        if not self.suspects_wait:
+            return Room(free, routes, parts=parts, routing=self._routing())
+        return None if self.runs else Room(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
+
+    def _routing(self) -> Routing | None:
+        """What a claim must know where routes have an affinity or name this worker; seldom so."""
+        routes = self._routes
+        if not routes.affinities and not routes.own:
+            return None
+        return Routing(self.residency.hold(), routes.affinities, routes.own, self.residency.known)
+
+    def others_wait(self, they_do: bool) -> None:
+        self.residency.others_wait = they_do
+
+    def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
+        """The routes that may be claimed from; None if every queue's share is used up."""
+        if not self.shares:
+            return self._routes.current(), ()
+        return self._routes.beside(Counter(run.job.queue for run in self.runs), self.shares, free)
+
+    def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
+        """Start what was claimed."""
+        taken_at = self._clock.monotonic()
+        tasks = {name: self._tasks.get(name) for name in {job.task for job in jobs}}
+        for job in jobs:
+            task = tasks[job.task]
+            if self.closing or self.fenced:
+                # The claim was under way when the stop came.
+                reason = "shutdown" if self.closing else "fenced"
+                self.turns.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
+            elif job.time_left is not None and job.time_left <= 0:
+                self.turns.submit(Finish(job.id, job.epoch, Expired()))
+            elif task is None or task.fn is None:
+                self._reroute(job)
+            else:
+                self._start(Run(self.defaults.fill(job, task), task, claim, taken_at, self.id))
+        self.residency.known = self.residency.resident
+
+    def _start(self, run: Run) -> None:
+        self.runs.add(run)
+        # It was claimed as the only one: nothing may join it, or a loss would be blamed on it.
+        self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
+        self._limit(run)
+        if (affinity := self._routes.affinities.get(run.job.route)) is not None:
+            self.residency.began(run.job.id, run.job.epoch, affinity)
+        self.executor.start(run)
+
+    def _reroute(self, job: Claimed) -> None:
+        """Nobody here knows the task: only workers that do get it from now on."""
+        logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
+        route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
+        limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, self._clock.now())
+        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", limit)))
+
+    # -- ending
+
+    def finished(self, run: Run, outcome: Outcome | None) -> None:
+        """A handler has ended. Whoever speaks second is not heard."""
+        if not self.runs.remove(run):
+            return
+        self._alone = False
+        if run.deadline is not None:
+            self._timekeeper.forget(run.deadline)
+            run.deadline = None
+        if outcome is not None:
+            self.turns.finished(run, outcome)
+            seconds = self._clock.monotonic() - run.taken_at
+            self.ended(run.job, type(outcome), seconds)
+            if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
+                report(run, outcome, seconds, self._clock)
+        else:
+            self.turns.wake.set()
+        if run.stop.loaded is not None:
+            self.residency.told(run.stop.loaded)
+        if self.residency.ended(run.job.id, run.job.epoch):
+            self.turns.feed()
+        if run.job.suspect:
+            # Suspects come a few at a time, so the claim that brought this one says nothing about the next.
+            self.turns.feed()
+        if not self.runs:
+            self.on_idle()
+
+    def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
+        """Count runs that ended so."""
+        self.tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
+
+    def stop_run(self, run: Run, reason: str) -> None:
+        """Tell a handler to end, and give it up if it has not after the grace."""
+        if run not in self.runs:
+            return
+        if run.stop.requested:
+            if reason in _NOT_OURS:
+                self._hasten(run)
+            return
+        run.stop.request(reason)
+        if reason in _AT_ONCE and runs_apart(run):
+            run.abandon()
+        else:
+            run.interrupt()
+        if run.deadline is not None:
+            self._timekeeper.forget(run.deadline)
+        grace = self._settings.cancel_grace
+        if reason == "fenced":
+            # What is fenced must have ended when the lease does.
+            grace = min(grace, self._settings.lease * FENCE_GRACE)
+        run.deadline = self._later(grace, lambda: self._give_up(run))
+
+    def _hasten(self, run: Run) -> None:
+        """It was told to end before, for a reason that stays; now its job is not ours for as long as its grace."""
+        if runs_apart(run):
+            run.abandon()
+        grace = self._settings.lease * FENCE_GRACE
+        if run.deadline is not None:
+            grace = min(grace, self._timekeeper.left(run.deadline))
+            self._timekeeper.forget(run.deadline)
+        run.deadline = self._later(grace, lambda: self._give_up(run))
+
+    def stop_all(self, reason: str) -> None:
+        for run in self.runs:
+            self.stop_run(run, reason)
+        if self.aside is not None:
+            self.aside.stop(reason)
+
+    def _give_up(self, run: Run) -> None:
+        if run in self.runs:
+            logger.log(
+                # A stop of the worker is in order, whatever the handler does.
+                logging.WARNING if run.stop.reason == "shutdown" else logging.ERROR,
+                "job %s (%s) did not end within %g s of being told to (%s); its slot is given up",
+                run.job.id, run.job.task, self._settings.cancel_grace, run.stop.reason,
+            )  # fmt: skip
+            self.executor.give_up(run)
+
+    def _limit(self, run: Run) -> None:
+        timeout, left = run.job.timeout, run.job.time_left
+        if timeout is not None and (left is None or timeout <= left):
+            run.deadline = self._later(timeout / SECOND, lambda: self.stop_run(run, "timeout"))
+        elif left is not None:
+            run.deadline = self._later(left / SECOND, lambda: self.stop_run(run, "deadline"))
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> Deadline:
+        return self._timekeeper.after(seconds, lambda: self._on_loop(call))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+    # -- what the store says
+
+    def heed(self, owned: Sequence[Owned], asked_at: float) -> None:
+        """Stop what is no longer ours or was cancelled."""
+        mine = {(item.id, item.epoch) for item in owned}
+        for run in self.runs:
+            # A run taken after the question was asked may be missing from the answer.
+            if run.taken_at < asked_at and (run.job.id, run.job.epoch) not in mine:
+                self.stop_run(run, "lost")
+        for item in owned:
+            if item.cancel_requested and (known := self.runs.get(item.id, item.epoch)):
+                self.stop_run(known, "cancel")
+
+    def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
+        """The same, and hand back what we do not know."""
+        self.heed(owned, asked_at)
+        strangers = set()
+        for item in owned:
+            if self.runs.get(item.id, item.epoch) or (self.aside is not None and self.aside.has(item.id, item.epoch)):
+                continue
+            if item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
+                strangers.add((item.id, item.epoch))
+        # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
+        for job_id, epoch in strangers & self._strangers:
+            logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
+            self.turns.submit(Finish(job_id, epoch, Released("orphan", began=False)))
+        self._strangers = strangers

@@ -1,0 +1,70 @@
+"""The jobs that this worker runs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...model.jobs import Claimed
+from ...tasks.context import Stop
+from ...tasks.task import Task
+from .deadlines import Deadline
+
+
+class Run:
+    """One job in one handler. `stop` says why it should end; `interrupt` makes it end, as far as that can be."""
+
+    __slots__ = ("abandon", "claim", "deadline", "error", "interrupt", "job", "owner", "stop", "taken_at", "task")
+
+    def __init__(self, job: Claimed, task: Task[Any, Any], claim: str, taken_at: float, owner: str = "") -> None:
+        self.job = job
+        self.task = task
+        self.claim = claim
+        self.taken_at = taken_at
+        self.owner = owner
+        self.stop = Stop()
+        self.deadline: Deadline | None = None
+        """When it is told to end, or given up."""
+        self.error: BaseException | str | None = None
+        """What left the handler, unless it did so on purpose; of a child process as text."""
+        self.interrupt: Callable[[], object] = _nothing
+        """Ask the handler to end: cancel its coroutine, tell its child."""
+        self.abandon: Callable[[], object] = _nothing
+        """Give it up: kill its process, replace its thread."""
+
+
+class Runs:
+    """The running jobs by id and epoch: a job may come back under a new epoch while its old handler still unwinds."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, int], Run] = {}
+        self.suspects = 0
+
+    def add(self, run: Run) -> None:
+        self._running[run.job.id, run.job.epoch] = run
+        self.suspects += run.job.suspect
+
+    def remove(self, run: Run) -> bool:
+        """Forget a run; False if it was forgotten before, and whatever it says now comes too late."""
+        if self._running.pop((run.job.id, run.job.epoch), None) is None:
+            return False
+        self.suspects -= run.job.suspect
+        # They lead back to the run. Ten objects of each job were left to the garbage collector, a seventh of all time.
+        run.interrupt = run.abandon = _nothing
+        return True
+
+    def get(self, job_id: str, epoch: int) -> Run | None:
+        return self._running.get((job_id, epoch))
+
+    def __contains__(self, run: Run) -> bool:
+        return (run.job.id, run.job.epoch) in self._running
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._running.values()))
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+
+def _nothing() -> None:
+    """For a run that has no handler yet."""

@@ -1,0 +1,152 @@
+"""How a worker behaves. Durations are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from ..clock import SECOND
+from ..errors import ConfigError, InvalidInput
+from ..names import check_affinity, check_capabilities, check_name, check_queue
+from ..rules.retention import Retention
+from ..rules.routing import RESERVED
+
+# A hundred years: what is added to an instant must still be one.
+_LONGEST: Final = 100 * 366 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """Checked when made, so that a wrong value is told before anything runs."""
+
+    queues: tuple[str, ...] = ()
+    """In order of preference; empty serves the queues of all registered tasks."""
+    weights: tuple[str, ...] = ()
+    """Queues with weights, such as mail=3: how often each comes first. Without them `queues` is a strict order."""
+    capabilities: tuple[str, ...] = ()
+    """What this worker offers to tasks that ask for it by `requires`, such as gpu."""
+    resident: tuple[str, ...] = ()
+    """The affinities that it has loaded when it starts, such as the models on its card."""
+    residents: int = 1
+    """How many affinities it can have loaded at once."""
+    affinity_wait: float | None = None
+    """How long jobs of others may wait while it stays with the affinities that it has; None is without bound."""
+    concurrency: int = 20
+    """Jobs that run at once in this process."""
+    lease: float = 30.0
+    """How long after its last sign of life a worker is given up, and its jobs are rescued."""
+    grace: float = 25.0
+    """How long running jobs may go on after a stop was asked for; what is left is handed back."""
+    cancel_grace: float = 5.0
+    """How long a handler may take to end after it was told to."""
+    poll: float = 2.0
+    """The longest wait between two looks for work, should every wake-up be lost."""
+    rescue_interval: float | None = None
+    """Between two looks for lost workers; None is a third of the lease, 0 turns it off."""
+    expire_interval: float = 1.0
+    """Between two looks for passed deadlines; 0 turns it off."""
+    lead_interval: float = 3.0
+    """Between two renewals of what this worker leads; 0: it never leads. Who does not lead looks for deadlines, waits,
+    parked jobs and budgets fifteen times more seldom."""
+    schedule_interval: float = 5.0
+    """The longest rest between two looks at the schedules; 0: it fires none."""
+    split_interval: float = 1.0
+    """Between two splits of the totals of queues over the live workers; 0 turns it off."""
+    unpark_interval: float = 2.0
+    """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
+    resolve_interval: float = 5.0
+    """Between two looks for what the ends of jobs set off in flows, should every wake-up be lost; 0 turns it off."""
+    wake_interval: float = 1.0
+    """The longest rest between two looks for waits whose time is over; 0: it ends none."""
+    budget_interval: float = 5.0
+    """Between two looks at the budgets and quotas that jobs wait for; 0 turns it off."""
+    webhook_interval: float = 1.0
+    """The longest rest between two looks for events to tell webhooks of; 0: it tells of none."""
+    prune_interval: float = 5.0
+    """Between two looks for what was kept long enough; 0: it deletes nothing."""
+    sweep_interval: float = 60.0
+    """Between two looks for bytes of artifacts that are gone; 0: it removes none."""
+    keep_succeeded: float = 7 * 86_400.0
+    """How long jobs that succeeded are kept, unless their queue says otherwise."""
+    keep_failed: float = 30 * 86_400.0
+    """The same for jobs that failed, were cancelled, expired or were skipped."""
+    keep_audit: float = 365 * 86_400.0
+    """How long the records of what operators did are kept."""
+    keep_events: float = 7 * 86_400.0
+    """How long the event log is kept."""
+    meter_interval: float = 10.0
+    """Between two looks at minutes that have closed and errors to be counted; 0: it keeps no numbers."""
+    block_warning: float = 1.0
+    """Name the code that blocks the event loop for so long; 0 turns it off."""
+    name: str = ""
+    """What people call this worker; empty is its host and process."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.lease <= 3600:
+            raise ConfigError(f"lease must be between 2 s and 1 h, not {self.lease!r}")
+        if not 1 <= self.concurrency <= 10_000:
+            raise ConfigError(f"concurrency must be between 1 and 10,000, not {self.concurrency!r}")
+        for name in ("grace", "cancel_grace", "block_warning", *_timings(self)):
+            if not 0 <= getattr(self, name) <= _LONGEST:
+                raise ConfigError(f"{name} must be 0 to {_LONGEST:.0f} seconds, not {getattr(self, name)!r}")
+        if self.name:
+            _check_own_name(self.name)
+        weights_of(self.weights)
+        self._check_routing()
+        if not 0.01 <= self.poll <= 60:
+            raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")
+
+    def _check_routing(self) -> None:
+        for capability in check_capabilities("capabilities", self.capabilities):
+            if capability.startswith(RESERVED):
+                raise ConfigError(f"capabilities has {capability!r}; what starts with task: or worker: it has anyway")
+        for affinity in self.resident:
+            check_affinity(affinity)
+        if not 1 <= self.residents <= 1_000:
+            raise ConfigError(f"residents must be between 1 and 1,000, not {self.residents!r}")
+        if len(set(self.resident)) > self.residents:
+            raise ConfigError(f"resident names {len(set(self.resident))} affinities, but residents is {self.residents}")
+        if self.affinity_wait is not None and not 0 < self.affinity_wait <= _LONGEST:
+            raise ConfigError(f"affinity_wait must be above 0, up to {_LONGEST:.0f} s, not {self.affinity_wait!r}")
+
+    @property
+    def retention(self) -> Retention:
+        """How long what is kept, before the queues' own settings."""
+        return Retention(
+            round(self.keep_succeeded * SECOND), round(self.keep_failed * SECOND), round(self.keep_audit * SECOND)
+        )
+
+    @property
+    def kept_events(self) -> int:
+        """The same of the event log."""
+        return round(self.keep_events * SECOND)
+
+
+def _timings(settings: WorkerSettings) -> list[str]:
+    """The settings that are intervals of loops, or how long something is kept."""
+    names = [field.name for field in fields(settings)]
+    timings = [name for name in names if name.startswith("keep_") or name.endswith("_interval")]
+    return [name for name in timings if getattr(settings, name) is not None]
+
+
+def _check_own_name(name: str) -> None:
+    try:
+        check_name("name", name)
+    except InvalidInput as wrong:
+        raise ConfigError(str(wrong)) from None
+
+
+def weights_of(texts: tuple[str, ...]) -> dict[str, float]:
+    """Weights by queue, from texts such as mail=3."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        queue, _, number = text.rpartition("=")
+        try:
+            weights[check_queue(queue)] = float(number)
+        except ValueError:
+            raise ConfigError(f"weights has {text!r}, which is not of the form queue=number, such as mail=3") from None
+        except InvalidInput as wrong:
+            raise ConfigError(f"weights has {text!r}: {wrong}") from None
+        if not 0 < weights[queue] <= 1000:
+            raise ConfigError(f"weights gives queue {queue!r} {number}; use a number above 0, up to 1,000")
+    return weights
