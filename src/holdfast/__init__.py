@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from .model.schedules import Schedule, ScheduleState
     from .model.store import Capabilities
     from .model.streams import Frame, StreamPage
-    from .outcomes import Cancel, DeliveryFailed, Fail, JobSignal, Park, Rejected, Retry, Snooze, Throttle
+    from .outcomes import Cancel, DeliveryFailed, Fail, JobOutcome, Park, Rejected, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy, exponential, fixed
     from .tasks.context import Context, SyncContext, current
     from .tasks.inventory import Inventory
@@ -125,7 +125,7 @@ __all__ = [
     "InvalidCursor",
     "InvalidFlow", "InvalidInput", "InvalidSignature", "InvalidToken", "InvalidVersion", "Inventory", "Job",
     "JobCancelled", "JobEnded",
-    "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobSignal", "JobSkipped",
+    "JobExpired", "JobFailed", "JobFilter", "JobNotSucceeded", "JobRecord", "JobRequest", "JobOutcome", "JobSkipped",
     "JobState", "KeyConflict", "LeaseLost", "ManualClock", "Member", "Members", "MissingExtra", "NoCurrentJob",
     "NotAwaited",
     "NotFound", "NotInInventory", "NotInTransaction", "OutboxEvent", "OutboxFull", "OutcomeUnknown", "Outgoing",
@@ -169,7 +169,7 @@ _HOMES = {
     "JobFilter": "model.answers",
     "JobRecord": "model.jobs",
     "JobRequest": "tasks.task",
-    "JobSignal": "outcomes",
+    "JobOutcome": "outcomes",
     "Inventory": "tasks.inventory",
     "JobState": "model.jobs",
     "ManualClock": "clock",

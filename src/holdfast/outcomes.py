@@ -9,11 +9,11 @@ from .errors import InvalidInput
 from .names import check_duration
 
 
-class JobSignal(Exception):
+class JobOutcome(Exception):
     """A run's outcome on purpose; never logged as an error."""
 
 
-class Retry(JobSignal):
+class Retry(JobOutcome):
     """Try again: after `after` seconds, or by the task's own policy. Counts an attempt."""
 
     def __init__(self, message: str = "asked to be retried", *, after: float | None = None) -> None:
@@ -21,11 +21,11 @@ class Retry(JobSignal):
         super().__init__(message)
 
 
-class Fail(JobSignal):
+class Fail(JobOutcome):
     """Fail for good, whatever attempts are left."""
 
 
-class Snooze(JobSignal):
+class Snooze(JobOutcome):
     """Run again after `after` seconds. Costs no attempt."""
 
     def __init__(self, after: float) -> None:
@@ -33,7 +33,7 @@ class Snooze(JobSignal):
         super().__init__(f"snoozed for {after} s")
 
 
-class Throttle(JobSignal):
+class Throttle(JobOutcome):
     """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt.
 
     The job's whole queue rests meanwhile, unless `cool_queue` is False: what refused this job would refuse its like.
@@ -58,7 +58,7 @@ def check_reason(reason: str) -> str:
     return reason
 
 
-class Park(JobSignal):
+class Park(JobOutcome):
     """The work cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
 
     def __init__(self, message: str = "parked", *, reason: str = "auth") -> None:
@@ -66,7 +66,7 @@ class Park(JobSignal):
         super().__init__(message)
 
 
-class Cancel(JobSignal):
+class Cancel(JobOutcome):
     """End the job as cancelled: what it was for is no longer wanted. It is not tried again."""
 
     def __init__(self, reason: str = "cancelled") -> None:
@@ -74,7 +74,7 @@ class Cancel(JobSignal):
         super().__init__(reason)
 
 
-class Rejected(JobSignal):
+class Rejected(JobOutcome):
     """Of a batch that was delivered, these events were not taken, each with the reason: they are given up.
 
     A destination's function returns or raises it, where a receiver answers for each event. They are named by
@@ -86,7 +86,7 @@ class Rejected(JobSignal):
         super().__init__(f"{len(self.reasons)} events were rejected")
 
 
-class DeliveryFailed(JobSignal):
+class DeliveryFailed(JobOutcome):
     """The server answered with this status. What that means is decided from it, the headers and the body."""
 
     def __init__(self, status: int, headers: Mapping[str, str] | None = None, body: bytes | str = b"") -> None:

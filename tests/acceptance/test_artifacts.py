@@ -17,7 +17,7 @@ from holdfast.config import load
 from holdfast.runtime.database import Database
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
-from holdfast.worker.maintenance.artifact_gc import Sweeper
+from holdfast.worker.maintenance.artifact_gc import ArtifactCollector
 from tests.acceptance import artifact_jobs
 from tests.acceptance.artifact_jobs import content
 from tests.acceptance.fleet import Fleet, until
@@ -104,7 +104,7 @@ def _unfinished(app: holdfast.App) -> int:
 
 def _sweep(app: holdfast.App) -> None:
     _ask(app, "update holdfast_blob set at = at - 100000000 where state = 'writing'")
-    asyncio.run(Sweeper(app.open(), lambda: True).run_once())
+    asyncio.run(ArtifactCollector(app.open(), lambda: True).run_once())
     assert _ask(app, "select count(*) from holdfast_blob where state <> 'kept'") == 0
 
 

@@ -47,10 +47,10 @@ def keep_numbers(shop: holdfast.App) -> None:
     """What a worker does in the next minutes, done now."""
     import asyncio
 
-    from holdfast.worker.maintenance.stats_roller import Meter
+    from holdfast.worker.maintenance.stats_roller import StatsRoller
 
     async def run() -> None:
-        keeper = Meter(shop.open(), lambda: True, ManualClock())
+        keeper = StatsRoller(shop.open(), lambda: True, ManualClock())
         while await keeper.run_once() == 0.0:
             pass
 

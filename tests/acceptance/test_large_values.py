@@ -17,7 +17,7 @@ from holdfast.config import load
 from holdfast.runtime.database import Database
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
-from holdfast.worker.maintenance.artifact_gc import Sweeper
+from holdfast.worker.maintenance.artifact_gc import ArtifactCollector
 from tests.acceptance import large_jobs
 from tests.acceptance.fleet import Fleet, until
 from tests.acceptance.large_jobs import RESULT
@@ -110,7 +110,7 @@ def _sweep(app: holdfast.App, store_url: str) -> None:
     folder = Path(f"{store_url}-artifacts")
     for name in os.listdir(folder) if folder.exists() else ():
         os.utime(folder / name, (1_000_000_000, 1_000_000_000))
-    asyncio.run(Sweeper(app.open(), lambda: True).run_once())
+    asyncio.run(ArtifactCollector(app.open(), lambda: True).run_once())
     assert _ask(app, "select count(*) from holdfast_blob") == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.model.jobs import Claimed
-from holdfast.model.limits import Standing
+from holdfast.model.limits import ActiveLimits
 from holdfast.model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
@@ -88,7 +88,7 @@ class Crew(Callers):
 
     def turn_of(self, owner: str, items: Sequence[Finish], n: int, suspects: int, alone: bool) -> None:
         b = self.b
-        tiers, standing = [[Route(queue) for queue in QUEUES]], Standing(loud=frozenset(QUEUES))
+        tiers, standing = [[Route(queue) for queue in QUEUES]], ActiveLimits(verbose_queues=frozenset(QUEUES))
         request = claim_request(owner, n, tiers=tiers, suspects=suspects, alone=alone, standing=standing)
         taken: list[Claimed] = []
 

@@ -19,7 +19,7 @@ from holdfast.storage.ops.jobs.claims import ClaimRequest, Turn
 from holdfast.storage.ops.routing import routes
 from holdfast.storage.ops.routing.affinities import Routing
 from holdfast.storage.ops.workers import workers
-from holdfast.worker.claiming.affinities import Residency
+from holdfast.worker.claiming.affinities import LoadedAffinities
 from holdfast.worker.claiming.routes import ServedRoutes
 from holdfast.worker.settings import WorkerSettings
 
@@ -159,7 +159,7 @@ class Hand:
 
     id: str
     served: ServedRoutes
-    residency: Residency
+    residency: LoadedAffinities
     loaded: str = ""
     loads: int = 0
     job: Claimed | None = None
@@ -198,7 +198,7 @@ class Hand:
 def play(world: World, arrivals: list[tuple[float, str]], *, affine: bool, **settings: Any) -> list[Hand]:
     """Let two workers run all that arrives, second by model; the workers."""
     hands = [
-        Hand(world.worker(), ServedRoutes(["default"], []), Residency(WorkerSettings(**settings), world.clock))
+        Hand(world.worker(), ServedRoutes(["default"], []), LoadedAffinities(WorkerSettings(**settings), world.clock))
         for _ in range(2)
     ]
     begun = world.now

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import QueueClosed
-from holdfast.model.actions import UNCHANGED, Action, Fate, Order
+from holdfast.model.actions import UNCHANGED, Action, ActionResult, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import JobState
 from holdfast.model.routing import Route
@@ -27,7 +27,7 @@ ORDERS = {
 PAIRS = [(state, action) for state in JobState for action in Action]
 
 
-def apply(world: World, ids: list[str], order: Order) -> dict[str, Fate]:
+def apply(world: World, ids: list[str], order: Order) -> dict[str, ActionResult]:
     return world.run(bulk.apply, ids, order, actor="ada", reason="because", target="these")
 
 
@@ -48,22 +48,22 @@ def test_a_dry_run_foretells_what_is_done_and_changes_nothing(
 def test_what_changes_nothing_is_not_recorded(each_store: World) -> None:
     world, placed = each_store, each_store.place(JobState.READY)
     order = Order(Action.PRIORITY, priority=7)
-    assert [apply(world, [placed.id], order)[placed.id] for _ in "12"] == [Fate.CHANGED, Fate.ALREADY]
-    assert apply(world, ["nobody"], Order(Action.HOLD)) == {"nobody": Fate.MISSING}
-    assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: Fate.ALREADY}
+    assert [apply(world, [placed.id], order)[placed.id] for _ in "12"] == [ActionResult.CHANGED, ActionResult.ALREADY]
+    assert apply(world, ["nobody"], Order(Action.HOLD)) == {"nobody": ActionResult.MISSING}
+    assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: ActionResult.ALREADY}
     records = world.run(audit.list_audit, AuditFilter())
     assert [record.action for record in records] == ["job.priority"]
 
 
 def test_many_are_retried_at_once_and_run_again(world: World) -> None:
     ids = sorted(world.place(state).id for state in JobState if state.is_terminal)
-    assert apply(world, ids, Order(Action.RETRY)) == dict.fromkeys(ids, Fate.RETRIED)
+    assert apply(world, ids, Order(Action.RETRY)) == dict.fromkeys(ids, ActionResult.RETRIED)
     assert {(world.job(id).state, world.job(id).generation) for id in ids} == {(JobState.READY, 1)}
 
 
 def test_of_two_with_one_dedupe_key_only_the_first_is_requeued(world: World) -> None:
     old = [world.place(JobState.FAILED, key="k").id, world.place(JobState.FAILED, key="k").id]
-    expected = {old[0]: Fate.RETRIED, old[1]: Fate.NOT_REQUEUED}
+    expected = {old[0]: ActionResult.RETRIED, old[1]: ActionResult.NOT_REQUEUED}
     assert world.run(bulk.expect, old, Order(Action.RETRY)) == expected
     assert apply(world, old, Order(Action.RETRY)) == expected
 
@@ -72,19 +72,25 @@ def test_a_requeue_against_a_live_twin_is_no_error(world: World) -> None:
     old, other = world.place(JobState.FAILED, key="k").id, world.place(JobState.FAILED).id
     world.add(key="k")
     before = world.row(old)
-    assert apply(world, [old, other], Order(Action.RETRY)) == {old: Fate.NOT_REQUEUED, other: Fate.RETRIED}
+    assert apply(world, [old, other], Order(Action.RETRY)) == {
+        old: ActionResult.NOT_REQUEUED,
+        other: ActionResult.RETRIED,
+    }
     assert world.row(old) == before
 
 
 def test_what_was_retried_too_often_is_left_alone(world: World) -> None:
     placed = world.place(JobState.FAILED)
     world.sql("update holdfast_job set generation = :n where id = :id", n=MAX_GENERATION, id=placed.id)
-    assert apply(world, [placed.id], Order(Action.RETRY)) == {placed.id: Fate.NOT_ALLOWED}
+    assert apply(world, [placed.id], Order(Action.RETRY)) == {placed.id: ActionResult.NOT_ALLOWED}
 
 
 def test_what_does_not_exist_is_missing_and_harms_no_other(world: World) -> None:
     job_id = world.add()
-    assert apply(world, ["nobody", job_id], Order(Action.CANCEL)) == {"nobody": Fate.MISSING, job_id: Fate.CANCELLED}
+    assert apply(world, ["nobody", job_id], Order(Action.CANCEL)) == {
+        "nobody": ActionResult.MISSING,
+        job_id: ActionResult.CANCELLED,
+    }
 
 
 def test_a_held_job_is_not_claimed_until_it_is_released(world: World) -> None:
@@ -92,7 +98,7 @@ def test_a_held_job_is_not_claimed_until_it_is_released(world: World) -> None:
     apply(world, [job_id], Order(Action.HOLD))
     job = world.job(job_id)
     assert (job.state, job.reason, world.claim(owner)) == (JobState.BLOCKED, "operator", [])
-    assert apply(world, [job_id], Order(Action.RELEASE)) == {job_id: Fate.RELEASED}
+    assert apply(world, [job_id], Order(Action.RELEASE)) == {job_id: ActionResult.RELEASED}
     assert world.take(owner).id == job_id
 
 
@@ -108,7 +114,7 @@ def test_a_released_job_keeps_its_due_time(world: World) -> None:
 
 def test_only_what_an_operator_holds_is_released(world: World) -> None:
     placed = world.place(JobState.BLOCKED)
-    assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: Fate.NOT_ALLOWED}
+    assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: ActionResult.NOT_ALLOWED}
 
 
 def test_a_moved_job_is_claimed_in_its_new_queue_with_its_demands(world: World) -> None:
@@ -133,14 +139,14 @@ def test_nothing_is_moved_to_a_queue_that_takes_no_jobs(world: World) -> None:
 def test_a_deleted_job_is_gone_with_its_history(world: World) -> None:
     failed, running = world.place(JobState.FAILED), world.place(JobState.RUNNING)
     fates = apply(world, [failed.id, running.id], Order(Action.DELETE))
-    assert fates == {failed.id: Fate.DELETED, running.id: Fate.REQUESTED}
+    assert fates == {failed.id: ActionResult.DELETED, running.id: ActionResult.REQUESTED}
     assert world.history(failed.id) == []
     assert world.job(running.id).cancel_at == world.now
 
 
 def test_force_ends_what_runs(world: World) -> None:
     running = world.place(JobState.RUNNING)
-    assert apply(world, [running.id], Order(Action.CANCEL, force=True)) == {running.id: Fate.CANCELLED}
+    assert apply(world, [running.id], Order(Action.CANCEL, force=True)) == {running.id: ActionResult.CANCELLED}
     assert world.job(running.id).state is JobState.CANCELLED
 
 
@@ -150,8 +156,8 @@ def test_what_left_the_filter_since_it_was_chosen_is_not_meant(world: World, onl
     world.run(control.replay, placed.id)
     before = world.row(placed.id)
     order = Order(Action.DELETE, **only)
-    assert world.run(bulk.expect, [placed.id], order) == {placed.id: Fate.NOT_ALLOWED}
-    assert apply(world, [placed.id], order) == {placed.id: Fate.NOT_ALLOWED}
+    assert world.run(bulk.expect, [placed.id], order) == {placed.id: ActionResult.NOT_ALLOWED}
+    assert apply(world, [placed.id], order) == {placed.id: ActionResult.NOT_ALLOWED}
     assert world.row(placed.id) == before
 
 

@@ -13,7 +13,7 @@ from holdfast.model.outcomes import Done, Finish
 from holdfast.model.routing import Route
 from holdfast.storage.ops.jobs import claims
 from holdfast.storage.ops.jobs.claims import Turn, encode_routes
-from holdfast.worker.claiming.position import Bookmark
+from holdfast.worker.claiming.position import ClaimPosition
 
 from .world import World, claim_request, spec
 
@@ -26,7 +26,7 @@ class Reader:
         self._queues = queues
         self._routes = encode_routes([[Route(queue)] for queue in queues])
         self.owner = world.worker(queues=queues)
-        self.bookmark = Bookmark(world.clock)
+        self.bookmark = ClaimPosition(world.clock)
 
     def claim(self, n: int, *done: Finish) -> list[str]:
         return self.hear(*self.ask(n, *done))

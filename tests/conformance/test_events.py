@@ -11,7 +11,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import CursorExpired, InvalidCursor, InvalidInput
 from holdfast.model.events import Event
 from holdfast.model.jobs import TERMINAL, Claimed, JobState
-from holdfast.model.limits import Standing
+from holdfast.model.limits import ActiveLimits
 from holdfast.model.outcomes import Done, Failed, Outcome, Retry
 from holdfast.model.signals import Signal
 from holdfast.model.streams import Batch, Progress
@@ -35,8 +35,8 @@ def set_level(world: World, queue: str, level: str | None) -> None:
     world.run(queues.change_queue, queue, {"events": level}, action="queue.set", actor="me")
 
 
-def loud(*queue: str) -> Standing:
-    return Standing(loud=frozenset(queue))
+def loud(*queue: str) -> ActiveLimits:
+    return ActiveLimits(verbose_queues=frozenset(queue))
 
 
 def report(world: World, owner: str, job: Claimed, serial: int, *stages: str) -> None:
@@ -88,7 +88,7 @@ def test_a_job_whose_webhook_asks_for_more_tells_its_whole_life_whatever_its_que
     world: World, level: str
 ) -> None:
     set_level(world, "default", level)
-    owner, standing = world.worker(), loud("default") if level == "all" else Standing()
+    owner, standing = world.worker(), loud("default") if level == "all" else ActiveLimits()
     id = called_endpoint("", URL)
     job_id = world.add(tags=json.dumps(call_tags(id, ["job.started"])), webhook=(id, URL))
     world.finish(owner, world.take(owner, standing=standing), Retry(0, ERROR))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.clock import SECOND
-from holdfast.model.actions import Action, Fate, Order
+from holdfast.model.actions import Action, ActionResult, Order
 from holdfast.model.answers import DeleteResult
 from holdfast.model.flows import FlowState
 from holdfast.model.outcomes import Cancelled, Done, Expired, Failed, Finish, Recorded, Retry
@@ -96,7 +96,7 @@ def be_deleted(world: World, flow: Flow) -> None:
 
 
 def be_deleted_in_bulk(world: World, flow: Flow) -> None:
-    assert act(world, Action.DELETE, flow.ids["a"]) == {flow.ids["a"]: Fate.CANCELLED}
+    assert act(world, Action.DELETE, flow.ids["a"]) == {flow.ids["a"]: ActionResult.CANCELLED}
 
 
 def be_deleted_by_an_older_version(world: World, flow: Flow) -> None:
@@ -113,7 +113,7 @@ def be_cancelled_by_an_older_version(world: World, flow: Flow) -> None:
     drain(world)
 
 
-def act(world: World, action: Action, *ids: str, **options: Any) -> dict[str, Fate]:
+def act(world: World, action: Action, *ids: str, **options: Any) -> dict[str, ActionResult]:
     return world.run(bulk.apply, list(ids), Order(action, **options), actor="me", reason="", target="these")
 
 
@@ -211,7 +211,7 @@ def test_a_member_of_an_unfinished_flow_is_neither_deleted_nor_pruned_nor_loses_
     a = flow.ids["a"]
     world.clock.advance(1)
     assert world.run(control.delete, a) is DeleteResult.NEEDED
-    assert act(world, Action.DELETE, a) == {a: Fate.NOT_ALLOWED}
+    assert act(world, Action.DELETE, a) == {a: ActionResult.NOT_ALLOWED}
     assert world.run(retention.prune_jobs, [a], 0) == 0
     assert world.run(retention.prune_results, [a], 0) == 0
     assert flow.member("a").result == '"kept"'
@@ -239,5 +239,5 @@ def test_deleting_a_finished_member_of_an_ended_flow_removes_it(each_store: Worl
     flow.end("a")
     flow.end("b", Failed("permanent", ERROR))
     ids = list(flow.ids.values())
-    assert set(act(each_store, Action.DELETE, *ids).values()) == {Fate.DELETED}
+    assert set(act(each_store, Action.DELETE, *ids).values()) == {ActionResult.DELETED}
     assert (each_store.jobs(), each_store.read(flows.get_flow, flow.id).state) == (0, FlowState.FAILED)

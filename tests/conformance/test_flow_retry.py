@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import FlowNotFound, IllegalMove
-from holdfast.model.actions import Action, Fate, Order
+from holdfast.model.actions import Action, ActionResult, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.flows import FlowState
 from holdfast.model.outcomes import Done
@@ -153,7 +153,7 @@ def test_a_member_of_a_flow_that_is_being_cancelled_is_not_retried_in_bulk_eithe
     flow.take("a")
     flow.cancel("cancel_all")
     order, b = Order(Action.RETRY), flow.ids["b"]
-    assert each_store.run(bulk.apply, [b], order, actor="me", reason="", target=b) == {b: Fate.NOT_ALLOWED}
+    assert each_store.run(bulk.apply, [b], order, actor="me", reason="", target=b) == {b: ActionResult.NOT_ALLOWED}
 
 
 def test_what_a_pruned_upstream_came_to_still_counts(each_store: World) -> None:
@@ -260,7 +260,7 @@ def test_a_bulk_retry_of_members_puts_them_back_where_they_belong(each_store: Wo
     drain(each_store)
     ids = list(flow.ids.values())
     fates = each_store.run(bulk.apply, ids, Order(Action.RETRY), actor="me", reason="", target="these")
-    assert set(fates.values()) == {Fate.RETRIED}
+    assert set(fates.values()) == {ActionResult.RETRIED}
     assert flow.states() == {"a": "ready", "b": "blocked"}
     assert flow.record().live == 2
     flow.end("a")

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.model.jobs import Fair, JobState
-from holdfast.model.limits import JobLimits, Standing, key_lane, keyed_scope, queue_lane, rate_lane, task_lane
+from holdfast.model.limits import ActiveLimits, JobLimits, key_lane, keyed_scope, queue_lane, rate_lane, task_lane
 from holdfast.model.outcomes import Done, Finish, Outcome, Retry, Snoozed, Throttled
 from holdfast.storage.ops.jobs import claims, control, finishing
 from holdfast.storage.ops.limits import lanes, rates
@@ -511,7 +511,7 @@ def test_equal_weights_give_equal_shares_over_ten_thousand_jobs(each_store: Worl
 
 
 def _succeed(world: World, owner: str, job: Any) -> None:
-    cooled = Standing(cooled=frozenset({"default"}))
+    cooled = ActiveLimits(cooled=frozenset({"default"}))
     world.run(claims.turn, owner, [Finish(job.id, job.epoch, Done("null"))], claim_request(owner, 0, standing=cooled))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.model.jobs import Claimed
-from holdfast.model.limits import JobLimits, Standing, key_lane
+from holdfast.model.limits import ActiveLimits, JobLimits, key_lane
 from holdfast.model.outcomes import Retry
 from holdfast.model.routing import Route
 from holdfast.rules.routing import Hold
@@ -117,10 +117,10 @@ def test_a_retry_of_its_job_is_recorded_like_any(world: World) -> None:
         {"alone": True},
         {"parts": (("[]", 1),)},
         {"routing": Routing(Hold((), frozenset(), 1), {}, frozenset(), ())},
-        {"standing": Standing(lanes=frozenset({"task:a"}))},
-        {"standing": Standing(scopes=("a",))},
-        {"standing": Standing(breakers=("a",))},
-        {"standing": Standing(loud=frozenset({"default"}))},
+        {"standing": ActiveLimits(lanes=frozenset({"task:a"}))},
+        {"standing": ActiveLimits(scopes=("a",))},
+        {"standing": ActiveLimits(breakers=("a",))},
+        {"standing": ActiveLimits(verbose_queues=frozenset({"default"}))},
     ],
 )
 def test_only_claims_without_anything_special_are_simple(special: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import OutboxFull
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import Claimed
-from holdfast.model.limits import Standing, queue_lane
+from holdfast.model.limits import ActiveLimits, queue_lane
 from holdfast.model.outbox import queue_of
 from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
 from holdfast.storage.ops import verifying
@@ -249,7 +249,7 @@ def test_who_waits_for_an_earlier_entry_takes_no_slot_of_a_limit(each_store: Wor
 
     def take_limited(n: int) -> list[Claimed]:
         request = claim_request(owner, n, queues=[QUEUE], suspects=n)
-        limited = replace(request, standing=Standing(lanes=frozenset([lane])))
+        limited = replace(request, standing=ActiveLimits(lanes=frozenset([lane])))
         return world.run(entries.turn, owner, [], limited, unpark=None, ordered=True).jobs
 
     end(world, owner, take_limited(1), Retry(20 * SECOND, ERROR), ordered=True)

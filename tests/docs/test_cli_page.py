@@ -49,7 +49,7 @@ def test_every_command_says_what_it_does_and_how_it_ends(path: str, found: click
 
 
 def test_every_exit_code_is_on_the_page() -> None:
-    codes = [command.OK, command.NOT_SO, command.USAGE, command.NOT_FOUND, command.CONFLICT, command.STORAGE]
+    codes = [command.OK, command.FAILED, command.USAGE, command.NOT_FOUND, command.CONFLICT, command.STORAGE]
     for code in [*codes, EXIT_STUCK, EXIT_BROKEN, EXIT_WORN_OUT]:
         assert f"\n| {code} | " in PAGE
 

@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import OutcomeUnknown
 from holdfast.storage.port import ListOp, Op, Tx
 from holdfast.storage.postgres import PostgresStore
-from holdfast.storage.postgres.wait_queue import Lines
+from holdfast.storage.postgres.wait_queue import WaitQueue
 from tests.patience import SOON
 from tests.storage import kit
 
@@ -89,7 +89,7 @@ def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_d
     store.close()
 
 
-class InterruptedOnce(Lines[Any]):
+class InterruptedOnce(WaitQueue[Any]):
     """A line at which whoever looks for an heir is interrupted, the first time."""
 
     interrupted = False
@@ -125,7 +125,7 @@ def test_who_was_lost_from_the_line_comes_back_to_it(noted_dsn: str) -> None:
         time.sleep(0.001)
     # As if a leader had been interrupted right after it took everything.
     with merger._mutex:
-        merger._lines = Lines()
+        merger._lines = WaitQueue()
         merger._leaders.clear()
     other.join(SOON)
     assert answers == [[True]]
@@ -136,7 +136,7 @@ def test_who_leads_and_was_answered_by_another_leader_asks_for_no_more(noted_dsn
     """Interrupted after it had taken one from the line, a leader answers for it before that one knows of it."""
     store = PostgresStore(noted_dsn, depth=1, notify=False)
 
-    class Settling(Lines[Any]):
+    class Settling(WaitQueue[Any]):
         def take_into(self, batch: list[Any]) -> None:
             (ticket,) = self
             self.remove(ticket)

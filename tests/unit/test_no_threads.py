@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageUnavailable
-from holdfast.storage.postgres.blocking_threads import Hands
+from holdfast.storage.postgres.blocking_threads import BlockingThreads
 from holdfast.storage.postgres.connect import Address
 from holdfast.storage.postgres.deadlines import Deadlines
 from holdfast.storage.postgres.listen import ListenThread
@@ -79,7 +79,7 @@ def test_who_waits_for_a_ring_polls_and_the_next_one_has_a_watch(
 
 def test_tasks_on_postgres_lose_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        hands = Hands(asyncio.get_running_loop(), 1, 1.0)
+        hands = BlockingThreads(asyncio.get_running_loop(), 1, 1.0)
         with no_threads(monkeypatch), pytest.raises(StorageUnavailable, match="no thread"):
             await hands.run(int)
         assert await hands.run(int) == 0

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.client.streams import SharedLooks
 from holdfast.errors import NotFound
-from holdfast.model.streams import Cursor, Stretch
+from holdfast.model.streams import Cursor, FramePage
 
-EMPTY = Stretch(False, Cursor(), 0, ())
+EMPTY = FramePage(False, Cursor(), 0, ())
 
 
 class Store:
@@ -21,7 +21,7 @@ class Store:
         self.begun = 0
         self.end = asyncio.Event()
 
-    async def look(self) -> Stretch:
+    async def look(self) -> FramePage:
         self.begun += 1
         await self.end.wait()
         return EMPTY
@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_does_not_take_the_look_from_the_others() -> Non
 
 
 def test_each_is_told_what_went_wrong() -> None:
-    async def fails() -> Stretch:
+    async def fails() -> FramePage:
         raise NotFound("job", "nobody")
 
     async def main() -> None:

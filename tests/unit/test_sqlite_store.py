@@ -26,7 +26,7 @@ from tests.patience import SOON
 from tests.unit.sqlite_kit import INSERT, SLOWLY, TEXTS, add, prepare
 
 
-class Standing:
+class ActiveLimits:
     """Time that passes only when it is told to."""
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class Standing:
         return self.now
 
 
-def together(store: SqliteStore, *ops: Op[Any] | ListOp[Any, Any], clock: Standing | None = None) -> list[Any]:
+def together(store: SqliteStore, *ops: Op[Any] | ListOp[Any, Any], clock: ActiveLimits | None = None) -> list[Any]:
     """Run operations in one batch, for which a busy machine has the time; each one's answer or error."""
     waiters = [BlockingWaiter(Work(op) if isinstance(op, Op) else work.list_work(op), 1) for op in ops]
     with pytest.MonkeyPatch.context() as patch, store._combiner.exclusive():
-        patch.setattr("holdfast.storage.sqlite.writer.time", clock or Standing())
+        patch.setattr("holdfast.storage.sqlite.writer.time", clock or ActiveLimits())
         store._session().writer.commit(waiters)
     return [waiter.error or waiter.value if waiter.settled else "left" for waiter in waiters]
 
@@ -148,7 +148,7 @@ def test_an_operation_that_suspends_is_refused(store: SqliteStore) -> None:
 
 
 def test_a_batch_ends_after_its_time_and_the_rest_follows(store: SqliteStore) -> None:
-    clock = Standing()
+    clock = ActiveLimits()
 
     async def slow(tx: Tx) -> str:
         clock.now += 1.1 * BATCH_SECONDS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.client.streams import Tail
 from holdfast.errors import CursorExpired, FrameTooLarge, InvalidArguments, InvalidCursor, InvalidInput
-from holdfast.model.streams import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, Progress, Stretch
+from holdfast.model.streams import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, FramePage, Progress
 from holdfast.rules.streams import NULL, fitting, kept, measure, merged
 from holdfast.streams.drafts import draft_of, patch_of, progress_of
 
@@ -133,8 +133,8 @@ def frame(cursor: str, *, kind: str = "output", data: Any = "x", control: bool =
     return Frame(cursor=cursor, seq=place.seq, kind=kind, data=data, attempt=1, step=None, at=0, control=control)
 
 
-def stretch(*frames: Frame, head: str = "9.9", trimmed: int = 0, ended: bool = False) -> Stretch:
-    return Stretch(ended, Cursor.read(head), trimmed, frames)
+def stretch(*frames: Frame, head: str = "9.9", trimmed: int = 0, ended: bool = False) -> FramePage:
+    return FramePage(ended, Cursor.read(head), trimmed, frames)
 
 
 def tail(after: str | None = None, limit: int = 10, *, best_effort: bool = True) -> Tail:

@@ -120,7 +120,7 @@ async def test_a_worker_with_room_for_two_runs_two_affinities_at_once(shop: Shop
     async with shop.working(concurrency=10, residents=2) as worker:
         for job in jobs:
             await job.await_(SOON)
-        assert set(worker.floor.residency.resident) == {"llama", "qwen"}
+        assert set(worker.runner.affinities.resident) == {"llama", "qwen"}
 
 
 @live
@@ -169,7 +169,7 @@ async def test_a_handler_tells_what_it_has_loaded(shop: Shop) -> None:
         for job in [first, *jobs]:
             await job.await_(SOON)
         (known,) = await shop.app.workers.alist()
-        assert known.resident == worker.floor.residency.resident == ("llama",)
+        assert known.resident == worker.runner.affinities.resident == ("llama",)
     assert models.used == ["qwen", "llama", "llama"]
 
 
@@ -179,7 +179,7 @@ async def test_a_handler_in_a_child_process_tells_it_too(small_shop: Shop) -> No
     job = await app.aenqueue(app.tasks["load"].job("qwen"))
     async with small_shop.working(concurrency=1) as worker:
         await job.await_(SOON)
-        assert worker.floor.residency.resident == ("qwen",)
+        assert worker.runner.affinities.resident == ("qwen",)
 
 
 @live
@@ -219,6 +219,6 @@ async def test_without_affinities_a_claim_runs_the_same_statements_as_ever(shop:
 
     async with shop.working() as worker:
         await (await plain.aenqueue()).await_(SOON)
-        room = worker.floor.room()
+        room = worker.runner.room()
         assert room is not None
         assert room.routing is None

@@ -22,7 +22,7 @@ from holdfast.storage.blobs import TableBlobs
 from holdfast.storage.ops.artifacts import blobs
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import files
-from holdfast.worker.maintenance.artifact_gc import Sweeper
+from holdfast.worker.maintenance.artifact_gc import ArtifactCollector
 from tests.patience import SOON
 
 from . import artifact_tasks
@@ -31,7 +31,7 @@ from .worker_kit import AT_ONCE, Shop, live
 
 
 async def swept(shop: Shop) -> None:
-    sweeper = Sweeper(shop.app.open(), lambda: True)
+    sweeper = ArtifactCollector(shop.app.open(), lambda: True)
     while await sweeper.run_once() == 0.0:
         pass
 
@@ -433,7 +433,7 @@ async def test_only_the_leader_sweeps_and_a_sweep_that_failed_half_way_is_finish
 
     job = await run(shop, body)
     await shop.app.jobs.adelete(job.id)
-    await Sweeper(shop.app.open(), lambda: False).run_once()
+    await ArtifactCollector(shop.app.open(), lambda: False).run_once()
     assert len(files_of(shop)) == 3
 
     async def fails(*args: Any) -> None:
@@ -485,11 +485,11 @@ async def test_files_of_which_the_database_has_never_heard_are_removed_when_they
         (folder / name).write_bytes(b"x")
         if not name.startswith("2"):
             os.utime(folder / name, (two_days_ago, two_days_ago))
-    await Sweeper(shop.app.open(), lambda: True).run_once()
+    await ArtifactCollector(shop.app.open(), lambda: True).run_once()
     # Older than the database: they may be of one that was lost, and will be restored.
     assert sorted(os.listdir(folder)) == sorted(names)
     shop.alter("update holdfast_migration set applied_at = 0")
-    await Sweeper(shop.app.open(), lambda: True).run_once()
+    await ArtifactCollector(shop.app.open(), lambda: True).run_once()
     # What is young, and what was not made here, stays.
     assert sorted(os.listdir(folder)) == ["2" * 26, "readme.txt"]
     shop.app.close()

@@ -15,8 +15,8 @@ from holdfast.model.jobs import Claimed
 from holdfast.model.limits import JobLimits
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
-from holdfast.worker.maintenance.budget_releaser import Accountant
-from holdfast.worker.running.admission import Doorkeeper
+from holdfast.worker.maintenance.budget_releaser import BudgetReleaser
+from holdfast.worker.running.admission import AdmissionCheck
 from holdfast.worker.running.runs import Run
 from tests.patience import SOON
 
@@ -368,10 +368,10 @@ async def test_the_accountant_finds_jobs_whose_release_nobody_heard_and_fails_cl
         # Behind everybody's back.
         await app.open().awrite(Op(_raise_silently))
         store = _Failing(app.open(), "\x1fother")
-        await Accountant(store).run_once()  # type: ignore[arg-type]
+        await BudgetReleaser(store).run_once()  # type: ignore[arg-type]
         assert await jobs[0].aresult(SOON) == "done"
         assert (await jobs[1].astatus()).state == "blocked"
-        await Accountant(app.open()).run_once()
+        await BudgetReleaser(app.open()).run_once()
         assert await jobs[1].aresult(SOON) == "done"
 
 
@@ -385,7 +385,7 @@ async def test_a_store_that_does_not_answer_admits_nobody_and_costs_no_attempt(s
 
     store = _Failing(app.open(), "")
     run = Run(_claimed(ask), ask, "claim", 0.0, "w")
-    outcome = await Doorkeeper(store, lambda: 0.5).admit(run)  # type: ignore[arg-type]
+    outcome = await AdmissionCheck(store, lambda: 0.5).admit(run)  # type: ignore[arg-type]
     assert (type(outcome).__name__, getattr(outcome, "reason", "")) == ("Snoozed", "admission")
 
 

@@ -10,7 +10,7 @@ from holdfast.errors import SchemaMismatch
 from holdfast.runtime import running
 from holdfast.runtime.running import EXIT_BROKEN
 from holdfast.worker import background
-from holdfast.worker.background import Errands, until_done
+from holdfast.worker.background import BackgroundTasks, until_done
 
 from .worker_kit import Shop, live
 
@@ -21,7 +21,7 @@ async def dies() -> None:
 
 @live
 async def test_an_errand_that_ends_or_is_cancelled_breaks_nothing() -> None:
-    sent = Errands()
+    sent = BackgroundTasks()
     ends, stays = sent.send(asyncio.sleep(0), asyncio.sleep(3600))
     await ends
     sent.cancel()
@@ -32,7 +32,7 @@ async def test_an_errand_that_ends_or_is_cancelled_breaks_nothing() -> None:
 
 @live
 async def test_an_errand_that_dies_is_told_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    sent, told = Errands(), asyncio.Event()
+    sent, told = BackgroundTasks(), asyncio.Event()
     sent.on_broken = told.set
     sent.send(dies())
     await told.wait()
@@ -63,7 +63,7 @@ async def test_a_process_whose_worker_is_broken_stops_it_and_ends_with_a_code_th
 ) -> None:
     monkeypatch.setattr(running, "_LOOK_EVERY", 0.01)
     worker = small_shop.worker()
-    worker.errands.send(dies())
+    worker.background.send(dies())
     assert await running._work(worker, asyncio.Event(), None) == EXIT_BROKEN
     assert worker.heartbeat.is_stopped
     assert await asyncio.to_thread(small_shop.app.workers.list) == []
@@ -74,7 +74,7 @@ async def test_a_process_whose_worker_is_broken_stops_it_and_ends_with_a_code_th
 async def test_no_part_of_a_worker_dies_unnoticed(small_shop: Shop, part: str) -> None:
     worker = small_shop.worker()
     broken = asyncio.Event()
-    worker.errands.on_broken = broken.set
+    worker.background.on_broken = broken.set
     getattr(worker, part).run = lambda *_: dies()
     await worker.start()
     await broken.wait()

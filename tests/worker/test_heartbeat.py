@@ -33,22 +33,22 @@ class SlowLook(ManualClock):
         return super().monotonic()
 
 
-class Wearer:
+class LeaseHolder:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def heard(self, owned: list[Owned], asked_at: float) -> None:
+    def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
         self.told.append("heard")
 
     def fence(self, why: str) -> None:
         self.told.append("fence")
 
-    def buried(self, worker_id: str, why: str) -> None:
+    def on_declared_lost(self, worker_id: str, why: str) -> None:
         self.told.append("buried")
 
 
 def test_an_answer_that_took_longer_than_the_lease_renews_nothing() -> None:
-    clock, wearer = ManualClock(), Wearer()
+    clock, holder = ManualClock(), LeaseHolder()
 
     def linger() -> None:
         clock.advance(LEASE)
@@ -56,18 +56,18 @@ def test_an_answer_that_took_longer_than_the_lease_renews_nothing() -> None:
     app = holdfast.App(":memory:", clock=clock)
     app.migrate()
     app.open().write(Op(lambda tx: workers.register(tx, worker_spec("w"))))
-    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock, examine=linger)
+    heartbeat = Heartbeat(app.open(), "w", LEASE, holder, clock, examine=linger)
     assert not heartbeat.run_once()
     app.close()
-    assert wearer.told == ["fence"]
+    assert holder.told == ["fence"]
 
 
 def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renewed_since() -> None:
-    clock, wearer = SlowLook(), Wearer()
+    clock, holder = SlowLook(), LeaseHolder()
     app = holdfast.App(":memory:", clock=clock)
     app.migrate()
     app.open().write(Op(lambda tx: workers.register(tx, worker_spec("w"))))
-    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock)
+    heartbeat = Heartbeat(app.open(), "w", LEASE, holder, clock)
     clock.advance(LEASE)
     watch = threading.Thread(target=heartbeat.check, name="watch")
     watch.start()
@@ -80,13 +80,13 @@ def test_a_look_that_found_the_lease_over_does_not_fence_a_worker_that_was_renew
     for thread in (watch, beat):
         thread.join(SOON)
     app.close()
-    assert wearer.told == ["fence", "heard"]
+    assert holder.told == ["fence", "heard"]
 
 
 def test_a_worker_whose_heartbeat_was_stopped_after_the_fence_is_told_again_and_once() -> None:
-    clock, wearer = ManualClock(), Wearer()
+    clock, holder = ManualClock(), LeaseHolder()
     app = holdfast.App(":memory:", clock=clock)
-    heartbeat = Heartbeat(app.open(), "w", LEASE, wearer, clock)
+    heartbeat = Heartbeat(app.open(), "w", LEASE, holder, clock)
     clock.advance(LEASE)
     for _ in range(2):
         heartbeat.check()
@@ -94,4 +94,4 @@ def test_a_worker_whose_heartbeat_was_stopped_after_the_fence_is_told_again_and_
     for _ in range(2):
         heartbeat.check()
     app.close()
-    assert wearer.told == ["fence", "fence"]
+    assert holder.told == ["fence", "fence"]

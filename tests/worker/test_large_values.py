@@ -21,7 +21,7 @@ from holdfast.runtime.database import Database
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
 from holdfast.testing import drain
-from holdfast.worker.maintenance.artifact_gc import Sweeper
+from holdfast.worker.maintenance.artifact_gc import ArtifactCollector
 from tests.postgres_server import url_of
 
 MEGABYTE = 1_000_000
@@ -58,7 +58,7 @@ def blobs(app: App) -> int:
 
 def swept(app: App) -> int:
     async def sweep() -> None:
-        sweeper = Sweeper(app.open(), lambda: True)
+        sweeper = ArtifactCollector(app.open(), lambda: True)
         while await sweeper.run_once() == 0.0:
             pass
 

@@ -11,14 +11,14 @@ from holdfast.errors import InvalidInput, StorageBusy
 from holdfast.model.stats import MINUTE
 from holdfast.storage.ops.stats import rollup, stats
 from holdfast.storage.port import Op
-from holdfast.worker.maintenance.stats_roller import KEPT, TASKS_KEPT, Meter
+from holdfast.worker.maintenance.stats_roller import KEPT, TASKS_KEPT, StatsRoller
 from holdfast.worker.worker import Worker
 
 from .worker_kit import Shop, live
 
 
-def meter(shop: Shop, *, leads: bool = True) -> Meter:
-    return Meter(shop.store, lambda: leads, shop.clock)  # type: ignore[arg-type]
+def meter(shop: Shop, *, leads: bool = True) -> StatsRoller:
+    return StatsRoller(shop.store, lambda: leads, shop.clock)  # type: ignore[arg-type]
 
 
 def next_minute(shop: Shop) -> None:

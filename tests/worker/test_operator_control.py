@@ -90,8 +90,8 @@ async def test_a_worker_that_is_declared_dead_stops_its_handlers_and_goes_on_und
     async with shop.working(concurrency=2) as worker:
         job, before = await work.aenqueue(), worker.id
         assert await begun.get() == 1
-        buried = await app.workers.amark_dead(before, "its host is on fire", actor="ann")
-        assert (buried.rescued, buried.again) == (1, False)
+        on_declared_lost = await app.workers.amark_dead(before, "its host is on fire", actor="ann")
+        assert (on_declared_lost.rescued, on_declared_lost.again) == (1, False)
         await stopped.wait()
         # Its job was lost once, and runs again where nobody else suffers for it: here, by the worker born anew.
         assert await begun.get() == 2

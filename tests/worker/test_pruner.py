@@ -16,7 +16,7 @@ from holdfast.storage.ops.routing import routes
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement
 from holdfast.worker.maintenance.pruner import Pruner
-from holdfast.worker.maintenance.stats_roller import Meter
+from holdfast.worker.maintenance.stats_roller import StatsRoller
 from holdfast.worker.settings import WorkerSettings
 from tests.postgres_server import url_of
 
@@ -304,7 +304,7 @@ def test_a_cap_is_a_whole_number_from_zero(small_shop: Shop, wrong: Any) -> None
 @live
 async def test_what_is_deleted_on_success_is_counted_first(shop: Shop) -> None:
     await shop.app.queues.aset("default", keep_succeeded=0)
-    meter, pruning = Meter(shop.store, lambda: True, shop.clock), pruner(shop)  # type: ignore[arg-type]
+    meter, pruning = StatsRoller(shop.store, lambda: True, shop.clock), pruner(shop)  # type: ignore[arg-type]
     await meter.run_once()
     await ended(shop, 0, 2)
     await pruning.run_once()
@@ -320,7 +320,7 @@ async def test_what_is_deleted_on_success_is_counted_first(shop: Shop) -> None:
 @live
 async def test_where_nobody_counts_it_is_deleted_at_once(shop: Shop) -> None:
     await shop.app.queues.aset("default", keep_succeeded=0)
-    await Meter(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
+    await StatsRoller(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
     shop.clock.advance(600)
     await ended(shop, 0)
     await pruner(shop).run_once()
@@ -330,7 +330,7 @@ async def test_where_nobody_counts_it_is_deleted_at_once(shop: Shop) -> None:
 @live
 async def test_a_result_that_is_not_kept_goes_at_once(shop: Shop) -> None:
     await shop.app.queues.aset("default", keep_result=0)
-    await Meter(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
+    await StatsRoller(shop.store, lambda: True, shop.clock).run_once()  # type: ignore[arg-type]
     await ended(shop, 0)
     await pruner(shop).run_once()
     assert [(job.state, job.result) for job in await shop.app.jobs.afind()] == [("succeeded", None)]

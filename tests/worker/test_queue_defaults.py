@@ -56,6 +56,6 @@ async def test_a_change_reaches_a_worker_that_runs(shop: Shop) -> None:
 
     async with shop.working() as worker:
         await shop.app.queues.aset("default", retry=FIXED)
-        await worker.ears.run_once()
+        await worker.poller.run_once()
         record = await shop.until_again(await plain.aenqueue(), "retry")
     assert record.not_before - shop.clock.now() == 77 * SECOND

@@ -139,12 +139,12 @@ async def test_of_exclusive_relays_only_the_leader_delivers_and_another_takes_ov
         await second.chores.leader.run_once()
         assert second.relays.all[0]._leads("outbox.cloud") is False
         await sink.put("a")
-        first.relays.feed()
+        first.relays.request_claim()
         await sink.until(delivered=1)
         await first.stop(grace=0)
         await second.chores.leader.run_once()
         await sink.put("b")
-        second.relays.feed()
+        second.relays.request_claim()
         await sink.until(delivered=2)
     finally:
         await second.stop(grace=0)
@@ -161,16 +161,16 @@ async def test_after_three_failures_in_a_row_the_destination_is_left_in_peace_an
             await sink.batch()
         await sink.until(pending=8, sending=0)
         assert relay.delivery.rest > 0
-        worker.relays.feed()
+        worker.relays.request_claim()
         await asyncio.sleep(0)
         assert sink.seen.empty()
         await shop.pass_time(80, worker)
-        worker.relays.feed()
+        worker.relays.request_claim()
         await sink.batch()
         await sink.until(sending=0)
         assert relay.delivery.rest > 0
         await shop.pass_time(300, worker)
-        worker.relays.feed()
+        worker.relays.request_claim()
         await sink.until(delivered=8)
 
 
@@ -286,7 +286,7 @@ async def test_the_batch_of_a_worker_that_was_declared_dead_is_delivered_again_a
         assert await asyncio.to_thread(shop.app.workers.bury, old) == 5
         assert not await shop.beat(worker)
         shop.clock.advance(10)
-        worker.relays.feed()
+        worker.relays.request_claim()
         again = await sink.seen.get()
         assert worker.id != old
         # All at once, although each was lost once: their like cannot take a worker down.
@@ -382,7 +382,7 @@ async def test_events_of_one_key_wait_for_an_earlier_one_that_failed_and_those_o
         assert await sink.batch() == ["c"]
         await sink.until(sending=0, delivered=1)
         await shop.pass_time(80, worker)
-        worker.relays.feed()
+        worker.relays.request_claim()
         await sink.until(delivered=7)
     delivered = [event.data for event in _drain(sink)]
     assert [data for data in delivered if data.startswith("a")] == ["a0", "a1", "a2"]

@@ -25,43 +25,43 @@ from .worker_kit import Shop, live
 
 @live
 async def test_a_reader_hears_each_frame_while_the_job_runs_and_ends_with_it(shop: Shop) -> None:
-    turns: asyncio.Queue[int] = asyncio.Queue()
+    claimer: asyncio.Queue[int] = asyncio.Queue()
 
     @shop.app.task
     async def answers(ctx: Context) -> None:
         for _ in range(5):
-            await ctx.emit(await turns.get())
+            await ctx.emit(await claimer.get())
 
     async with shop.working():
         job = await answers.aenqueue()
-        turns.put_nowait(0)
+        claimer.put_nowait(0)
         found = []
         async for frame in shop.app.astream(job):
             found.append(frame.data)
-            turns.put_nowait(frame.data + 1)
+            claimer.put_nowait(frame.data + 1)
         assert found == [0, 1, 2, 3, 4]
 
 
 @live
 async def test_a_blocking_reader_hears_them_as_well(small_shop: Shop) -> None:
-    turns: asyncio.Queue[int] = asyncio.Queue()
+    claimer: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     @small_shop.app.task
     async def answers(ctx: Context) -> None:
         for _ in range(5):
-            await ctx.emit(await turns.get())
+            await ctx.emit(await claimer.get())
 
     def converse(job: Job[Any]) -> list[Any]:
         found = []
         for frame in small_shop.app.stream(job):
             found.append(frame.data)
-            loop.call_soon_threadsafe(turns.put_nowait, frame.data + 1)
+            loop.call_soon_threadsafe(claimer.put_nowait, frame.data + 1)
         return found
 
     async with small_shop.working():
         job = await answers.aenqueue()
-        turns.put_nowait(0)
+        claimer.put_nowait(0)
         assert await asyncio.to_thread(converse, job) == [0, 1, 2, 3, 4]
 
 

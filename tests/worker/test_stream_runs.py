@@ -49,7 +49,7 @@ async def test_a_run_that_has_lost_its_job_says_nothing_more(shop: Shop) -> None
         shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
         told.set()
         await shop.beat(worker)
-        await shop.until(job, lambda _: not worker.floor.runs)
+        await shop.until(job, lambda _: not worker.runner.runs)
     assert said(list(shop.app.streams.read(job).frames)) == ["mine"]
 
 

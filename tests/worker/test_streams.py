@@ -70,12 +70,12 @@ async def test_a_task_in_a_process_of_its_own_is_heard_like_any_other(
 @live
 async def test_a_job_in_memory_is_followed_too(small_shop: Shop) -> None:
     shop = small_shop
-    heard = asyncio.Event()
+    on_renewed = asyncio.Event()
 
     @shop.app.task
     async def speaks(ctx: Context) -> None:
         await ctx.emit("first")
-        await heard.wait()
+        await on_renewed.wait()
         await ctx.emit("second")
 
     async with shop.working():
@@ -83,7 +83,7 @@ async def test_a_job_in_memory_is_followed_too(small_shop: Shop) -> None:
         found = []
         async for frame in shop.app.astream(job):
             found.append(frame.data)
-            heard.set()
+            on_renewed.set()
         assert found == ["first", "second"]
 
 

@@ -509,6 +509,6 @@ async def test_threads_are_free_while_their_jobs_wait(shop: Shop) -> None:
         jobs = [await waits.aenqueue() for _ in range(10)]
         for job in jobs:
             await suspended(shop, job)
-        assert len(worker.floor.runs) == 0
+        assert len(worker.runner.runs) == 0
         # No more than those that run its two jobs at a time.
         assert 0 < hands() <= before + 2

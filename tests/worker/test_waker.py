@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context
-from holdfast.worker.maintenance.timeout_waker import Waker
+from holdfast.worker.maintenance.timeout_waker import TimeoutWaker
 from tests.patience import SOON
 
 from .worker_kit import Shop, live
@@ -28,7 +28,7 @@ async def suspended(shop: Shop, job: Any) -> Any:
 
 @live
 async def test_it_rests_while_nothing_waits_and_writes_nothing(shop: Shop) -> None:
-    waker = Waker(shop.store, 1.0)
+    waker = TimeoutWaker(shop.store, 1.0)
     assert await waker.run_once() is None
     assert shop.store.writes == 0
 
@@ -36,7 +36,7 @@ async def test_it_rests_while_nothing_waits_and_writes_nothing(shop: Shop) -> No
 @live
 async def test_it_sleeps_until_the_first_timeout_and_no_longer_than_its_interval(shop: Shop) -> None:
     task = waits(shop, timeout=10)
-    waker = Waker(shop.store, 5.0)
+    waker = TimeoutWaker(shop.store, 5.0)
     async with shop.working() as worker:
         job = await task.aenqueue()
         await suspended(shop, job)
@@ -73,7 +73,7 @@ async def test_one_that_is_turned_off_ends_nothing(real_shop: Shop) -> None:
 @live
 async def test_more_than_a_page_at_once_is_ended_without_a_rest(shop: Shop) -> None:
     task = waits(shop, timeout=1)
-    waker = Waker(shop.store, 1.0)
+    waker = TimeoutWaker(shop.store, 1.0)
     async with shop.working(concurrency=50) as worker:
         jobs = await shop.app.aenqueue_many([task.job() for _ in range(120)])
         for job in jobs:

@@ -28,13 +28,13 @@ async def test_a_failing_destination_is_left_alone_then_tried_then_used_again(sh
     async with shop.working(concurrency=1) as worker:
         jobs = await app.aenqueue_many([charge.job(n) for n in range(5)])
         await shop.until(jobs[0], lambda _: app.breakers.get("stripe").state == "open")
-        await worker.ears.run_once()
+        await worker.poller.run_once()
         assert len(calls) == 3
         await shop.pass_time(30, worker)
         await shop.until(jobs[0], lambda _: app.breakers.get("stripe").openings == 2)
         assert len(calls) == 4
         is_down = False
-        await worker.ears.run_once()
+        await worker.poller.run_once()
         await shop.pass_time(30, worker)
         for n, job in enumerate(jobs):
             assert await job.aresult(SOON) == n

@@ -36,7 +36,7 @@ async def test_a_worker_never_claims_more_than_it_has_free_slots_for(shop: Shop)
         await full.wait()
         counts = {c.label: c.jobs for c in await app.jobs.acounts()}
         assert counts == {"ready": 5, "running": 3}
-        assert worker.floor.room() is None
+        assert worker.runner.room() is None
         for _ in jobs:
             go.put_nowait(None)
         for job in jobs:
@@ -92,7 +92,7 @@ async def test_the_bell_wakes_an_idle_worker_at_once(real_shop: Shop) -> None:
 
     async with real_shop.working(poll=60, lease=600) as worker:
         # It has looked, found nothing, and waits.
-        while worker.turns.hungry:
+        while worker.claimer.may_have_work:
             await asyncio.sleep(0.005)
         await note.aenqueue()
         async with asyncio.timeout(SOON):
@@ -110,23 +110,23 @@ async def test_a_ring_that_comes_while_a_claim_is_under_way_is_not_forgotten(sho
         started.set()
 
     async with shop.working(poll=60) as worker:
-        while worker.turns.hungry:
+        while worker.claimer.may_have_work:
             await asyncio.sleep(0.005)
 
-        feed, fed = worker.turns.feed, asyncio.Event()
+        request_claim, fed = worker.claimer.request_claim, asyncio.Event()
 
         def hear() -> None:
-            feed()
+            request_claim()
             fed.set()
 
         async def enqueue_behind_its_back() -> None:
             # The claim has committed and found nothing; its reply is on the way.
-            worker.turns.feed = hear  # type: ignore[method-assign]
+            worker.claimer.request_claim = hear  # type: ignore[method-assign]
             await note.aenqueue()
             await fed.wait()
 
         shop.store.after = enqueue_behind_its_back
-        feed()
+        request_claim()
         async with asyncio.timeout(SOON):
             await started.wait()
 
@@ -181,7 +181,7 @@ async def test_a_full_worker_does_not_spin_while_jobs_are_overdue(real_shop: Sho
         await begun.wait()
         overdue = await slow.options(delay=0.01).aenqueue()
         await asyncio.sleep(0.05)
-        assert await worker.ears.run_once() >= 0.3
+        assert await worker.poller.run_once() >= 0.3
         go.set()
         assert await overdue.await_(SOON) == "succeeded"
 
@@ -197,7 +197,7 @@ async def test_a_paused_queue_is_not_served_until_it_is_resumed(shop: Shop) -> N
     await asyncio.to_thread(app.queues.pause, "default")
     job = await note.aenqueue()
     async with shop.working() as worker:
-        await worker.ears.run_once()
+        await worker.poller.run_once()
         assert (await job.astatus()).state == "ready"
         await asyncio.to_thread(app.queues.resume, "default")
         assert await job.aresult(SOON) == "ran"
@@ -214,7 +214,7 @@ async def test_a_claim_of_a_worker_that_stops_takes_nothing(shop: Shop) -> None:
         from holdfast.storage.ops.jobs import claims
         from holdfast.storage.ops.workers import workers
 
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await note.aenqueue()
         await shop.store.awrite(Op(lambda tx: workers.stop(tx, worker.id)))
         request = ClaimRequest(owner=worker.id, token="t", routes=worker.routes.encoded, n=1)

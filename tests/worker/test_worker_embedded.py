@@ -220,7 +220,7 @@ async def test_a_loop_that_was_taken_for_dead_after_its_fence_takes_its_lease_up
         await shop.beat(worker)
         await shop.pass_time_silently(26, worker)
         await asyncio.sleep(0)
-        assert worker.floor.fenced
+        assert worker.runner.fenced
         # What the watchdog does where nobody else was told what to do.
         worker.heartbeat.stop()
         await shop.pass_time_silently(10, worker)
@@ -245,7 +245,7 @@ async def test_a_worker_of_which_a_part_dies_leaves_its_work_to_others(
     async with app.worker(grace=0) as embedded:
         assert embedded._worker is not None
         assert [worker.id for worker in await asyncio.to_thread(app.workers.list)] == [embedded.id]
-        embedded._worker.errands.send(dies())
+        embedded._worker.background.send(dies())
         while await asyncio.to_thread(app.workers.list):
             await asyncio.sleep(0.01)
         assert embedded._worker.heartbeat.is_stopped
@@ -267,8 +267,8 @@ def test_a_worker_on_a_thread_of_which_a_part_dies_leaves_too(real_shop: Shop) -
             left.set()
 
         embedded._worker.stop = stop  # type: ignore[assignment, method-assign]
-        errands = embedded._worker.errands
-        embedded._loop.call_soon_threadsafe(lambda: errands.send(dies()))
+        background = embedded._worker.background
+        embedded._loop.call_soon_threadsafe(lambda: background.send(dies()))
         assert left.wait(SOON)
         assert real_shop.app.workers.list() == []
 

@@ -53,9 +53,9 @@ async def test_a_run_that_is_stopped_before_its_arguments_are_there_never_starts
 
     member = _pair(shop)
     async with shop.working() as worker:
-        _fetch(worker.floor.executor, never)
+        _fetch(worker.runner.executor, never)
         await begun.wait()
-        worker.floor.stop_all("cancel")
+        worker.runner.stop_all("cancel")
         assert (await shop.until_ended(member)).state == "cancelled"
 
 
@@ -73,7 +73,7 @@ async def test_a_store_that_is_away_while_results_are_fetched_costs_a_retry(shop
 
     member = _pair(shop)
     async with shop.working() as worker:
-        _fetch(worker.floor.executor, shaky)
+        _fetch(worker.runner.executor, shaky)
         assert await member.aresult(SOON) == 2
     assert member.status().attempts == 2
 
@@ -88,7 +88,7 @@ async def test_a_result_that_was_pruned_fails_the_job_by_name(shop: Shop) -> Non
             shop.alter("update holdfast_job set result = null where state = 'succeeded'")
             return await fetch.fill(job, limit)
 
-        _fetch(worker.floor.executor, pruned)
+        _fetch(worker.runner.executor, pruned)
         with pytest.raises(holdfast.JobFailed, match="inputs_missing: .* was pruned"):
             await member.aresult(SOON)
 

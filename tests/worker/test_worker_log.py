@@ -149,7 +149,7 @@ async def test_an_outage_is_two_lines_for_all_parts_together(shop: Shop, caplog:
         await shop.until(job, lambda r: r.state == "running")
         shop.store.down = True
         await asyncio.to_thread(worker.heartbeat.run_once)
-        await worker.ears.look()
+        await worker.poller.look()
         go.set()
         while shop.store.outage._failures < 10:
             await asyncio.sleep(0.01)

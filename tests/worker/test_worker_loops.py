@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.clock import ManualClock
-from holdfast.worker.running.deadlines import Timekeeper
+from holdfast.worker.running.deadlines import DeadlineTimer
 from tests.patience import SOON
 
 from .worker_kit import Shop, live
@@ -29,14 +29,14 @@ async def test_the_turns_survive_errors_of_any_kind(small_shop: Shop, caplog: py
         return "ran"
 
     async with small_shop.working() as worker:
-        while worker.turns.hungry:
+        while worker.claimer.may_have_work:
             await asyncio.sleep(0.005)
 
         async def broken() -> None:
             raise Broken("unheard of")
 
         small_shop.store.before = broken
-        worker.turns.feed()
+        worker.claimer.request_claim()
         job = await note.aenqueue()
         assert await job.aresult(SOON) == "ran"
     assert "Broken: unheard of" in caplog.text
@@ -67,16 +67,16 @@ async def test_the_ears_survive_errors_of_any_kind(small_shop: Shop, caplog: pyt
         return "ran"
 
     async with small_shop.working(poll=0.05) as worker:
-        real = worker.ears.run_once
+        real = worker.poller.run_once
         failed = asyncio.Event()
 
         async def broken() -> float:
             failed.set()
             raise Broken("unheard of")
 
-        worker.ears.run_once = broken  # type: ignore[method-assign]
+        worker.poller.run_once = broken  # type: ignore[method-assign]
         await failed.wait()
-        worker.ears.run_once = real  # type: ignore[method-assign]
+        worker.poller.run_once = real  # type: ignore[method-assign]
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
     assert "could not look for work (Broken: unheard of)" in caplog.text
 
@@ -148,7 +148,7 @@ async def test_the_expirer_ends_jobs_that_wait_past_their_deadline(shop: Shop) -
 
 def test_the_timekeeper_survives_a_call_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    keeper = Timekeeper(clock)
+    keeper = DeadlineTimer(clock)
     called = threading.Event()
 
     def broken() -> None:
@@ -166,7 +166,7 @@ def test_the_timekeeper_survives_a_call_that_fails(caplog: pytest.LogCaptureFixt
 
 def test_deadlines_that_are_forgotten_are_not_kept_and_do_not_pile_up() -> None:
     clock = ManualClock()
-    keeper = Timekeeper(clock)
+    keeper = DeadlineTimer(clock)
     called: list[int] = []
     for n in range(5_000):
         deadline = keeper.after(3_600, lambda n=n: called.append(n))
@@ -190,5 +190,5 @@ async def test_a_finished_job_leaves_no_deadline_behind(small_shop: Shop) -> Non
     async with small_shop.working() as worker:
         for job in await app.aenqueue_many([quick.job() for _ in range(20)]):
             await job.await_(SOON)
-        await small_shop.until(job, lambda _: not worker.floor.runs)
-        assert [entry for entry in worker.timekeeper._heap if entry[2].call is not None and entry[0] > 3600] == []
+        await small_shop.until(job, lambda _: not worker.runner.runs)
+        assert [entry for entry in worker.deadlines._heap if entry[2].call is not None and entry[0] > 3600] == []

@@ -35,7 +35,7 @@ async def test_a_job_that_kills_its_worker_is_convicted_in_a_process_of_its_own(
     # Its first two runs took a worker down each, with all that ran there: all of them are suspects now.
     shop.alter("update holdfast_job set suspect = 1, due = 3, losses = 2, attempts = 2")
     async with shop.working(concurrency=10) as worker:
-        assert worker.floor._isolates
+        assert worker.runner._isolates
         record = await shop.until_ended(poison)
         assert (record.state, record.reason) == ("failed", "worker_lost")
         assert (record.crashes, record.attempts) == (3, 5)
@@ -64,9 +64,9 @@ async def test_suspects_run_a_few_at_a_time_while_other_jobs_go_on(shop: Shop) -
     shop.alter("update holdfast_job set suspect = 1, due = 3")
     worker = shop.worker(concurrency=10)
     await shop.store.awrite(_registration(worker))
-    await worker.turns.run_once()
-    assert worker.floor.runs.suspects == 4
-    room = worker.floor.room()
+    await worker.claimer.run_once()
+    assert worker.runner.runs.suspects == 4
+    room = worker.runner.room()
     assert room is not None
     assert (room.n, room.suspects, room.alone) == (6, 0, False)
     await worker.start()
@@ -139,26 +139,26 @@ async def test_where_tasks_cannot_be_imported_a_suspect_is_claimed_by_an_idle_wo
         await go_on.wait()
 
     async with shop.working(concurrency=5) as worker:
-        assert not worker.floor._isolates
+        assert not worker.runner._isolates
         first = await ordinary.aenqueue(1)
         assert await order.get() == "ordinary 1"
-        worker.floor.closing = True
-        while worker.turns.in_flight:  # a claim under way could take the next job, and hold its row
+        worker.runner.closing = True
+        while worker.claimer.in_flight:  # a claim under way could take the next job, and hold its row
             await asyncio.sleep(0)
         suspect = await suspected.aenqueue()
         shop.alter("update holdfast_job set suspect = 1, due = 3 where id = ?", suspect.id)
-        await worker.ears.run_once()
-        worker.floor.closing = False
+        await worker.poller.run_once()
+        worker.runner.closing = False
         second = await ordinary.aenqueue(2)
         # Something runs, and a suspect waits: nothing joins, so that the worker falls idle.
-        assert worker.floor.suspects_wait
-        assert worker.floor.room() is None
+        assert worker.runner.suspects_wait
+        assert worker.runner.room() is None
         go.set()
         assert await order.get() == "suspect"
         assert (await suspect.astatus()).alone == 1
         assert (await first.astatus()).state == "succeeded"
         # While it runs nothing joins it.
-        assert worker.floor.room() is None
+        assert worker.runner.room() is None
         assert (await second.astatus()).state == "ready"
         go_on.set()
         assert await order.get() == "ordinary 2"
@@ -213,9 +213,9 @@ async def test_a_suspect_that_is_not_for_this_worker_does_not_slow_it_down(shop:
     shop.alter("update holdfast_job set suspect = 1, due = 3")
     await asyncio.to_thread(app.queues.pause, "paused")
     async with shop.working(queues=("default", "paused"), concurrency=5) as worker:
-        await worker.ears.run_once()
-        assert not worker.floor.suspects_wait
-        room = worker.floor.room()
+        await worker.poller.run_once()
+        assert not worker.runner.suspects_wait
+        room = worker.runner.room()
         assert room is not None
         assert room.n == 5
         assert await (await near.aenqueue()).aresult(SOON) == "ran"

@@ -79,7 +79,7 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
         assert await job.aresult(SOON) == "second"
         assert worker.id != old
         assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
-        await shop.until(job, lambda _: not worker.turns.pending)
+        await shop.until(job, lambda _: not worker.claimer.pending)
         assert await shop.beat(worker)
     record = await job.astatus()
     assert (record.state, record.attempts) == ("succeeded", 2)
@@ -120,7 +120,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
         return "ran"
 
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         await shop.until(await note.aenqueue(), lambda r: r.state == "ready")
         old, is_buried = worker.id, asyncio.Event()
 
@@ -129,8 +129,8 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
             is_buried.set()
 
         shop.store.before = bury
-        worker.floor.closing = False
-        worker.turns.feed()
+        worker.runner.closing = False
+        worker.claimer.request_claim()
         job = await note.aenqueue()
         await is_buried.wait()
         assert (await job.astatus()).state == "ready"
@@ -145,7 +145,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
 async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(shop: Shop) -> None:
     task, begun = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1, lease=60)
         shop.clock.advance(20)
@@ -167,8 +167,8 @@ async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(
         assert (record.state, record.reason, record.attempts) == ("ready", "rescue", 1)
         assert (record.suspect, record.crashes) == (0, 0)
         assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
-        worker.floor.closing = False
-        worker.turns.feed()
+        worker.runner.closing = False
+        worker.claimer.request_claim()
         assert await begun.get()
 
 
@@ -188,7 +188,7 @@ async def test_a_rescuer_looks_again_when_the_lease_of_a_silent_worker_ends(shop
 async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         for _ in range(4):
             assert await shop.beat(worker)
@@ -211,7 +211,7 @@ async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.
 async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         for _ in range(4):
             assert await shop.beat(worker)
@@ -234,7 +234,7 @@ async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: 
 async def test_a_clock_that_is_set_back_makes_nobody_dead_who_renews(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         other = await stranger(shop, worker, claims_jobs=1)
         for _ in range(5):
@@ -256,7 +256,7 @@ async def test_a_clock_that_is_set_back_makes_nobody_dead_who_renews(shop: Shop)
 async def test_who_died_before_the_clock_was_set_back_is_rescued_after_a_lease(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1)
         assert await shop.beat(worker)
@@ -278,7 +278,7 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
 ) -> None:
     task, begun = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1, process_key="that one")
         await worker.chores.rescuer.run_once()
@@ -286,8 +286,8 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
         monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "that one")
         await worker.chores.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
-        worker.floor.closing = False
-        worker.turns.feed()
+        worker.runner.closing = False
+        worker.claimer.request_claim()
         await begun.get()
 
 
@@ -295,7 +295,7 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
 async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         dead = await stranger(shop, worker, claims_jobs=1)
         await job.acancel()
@@ -311,7 +311,7 @@ async def test_a_claim_that_never_ends_keeps_nobody_from_the_rescue_of_others(
     monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "gone")
     task, _ = endless(shop)
     async with shop.working() as worker, await psycopg.AsyncConnection.connect(postgres_dsn) as frozen:
-        worker.floor.closing = True
+        worker.runner.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, process_key="gone")
         # Registered before the other, and frozen in the middle of a claim.

@@ -24,13 +24,13 @@ async def test_many_slots_are_claimed_in_halves_and_never_more_than_there_are(sh
     jobs = await shop.app.aenqueue_many([work.job() for _ in range(1_500)])
     async with shop.working(concurrency=400) as worker:
         claims: list[int] = []
-        dispatch = worker.floor.dispatch
+        dispatch = worker.runner.dispatch
 
         def note(taken: list[object], claim: str) -> None:
             claims.append(len(taken))
             dispatch(taken, claim)  # type: ignore[arg-type]
 
-        worker.floor.dispatch = note  # type: ignore[method-assign, assignment]
+        worker.runner.dispatch = note  # type: ignore[method-assign, assignment]
         for job in jobs:
             assert await job.await_(SOON) == "succeeded"
     assert most <= 400

@@ -31,8 +31,8 @@ async def test_an_unknown_task_is_handed_back_at_no_cost_and_rerouted_once(
         assert (record.attempts, record.crashes, record.state) == (0, 0, "ready")
         # It is not claimed again, however often the worker looks.
         for _ in range(5):
-            await worker.ears.run_once()
-            worker.turns.feed()
+            await worker.poller.run_once()
+            worker.claimer.request_claim()
             assert await (await known.aenqueue()).aresult(SOON) == "ran"
         assert (await job.astatus()).epoch == record.epoch
         explanation = await app.jobs.aexplain(job.id)

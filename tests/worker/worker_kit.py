@@ -102,15 +102,15 @@ class Shop:
         for worker in workers:
             # On the loop's own thread: nothing may begin between the leap of the clock and the beat.
             worker.heartbeat.run_once()
-            worker.timekeeper.run_once()
-            worker.turns.feed()
+            worker.deadlines.run_once()
+            worker.claimer.request_claim()
         await asyncio.sleep(0)
 
     async def pass_time_silently(self, seconds: float, *workers: Worker) -> None:
         """Let time pass without a heartbeat."""
         self.clock.advance(seconds)
         for worker in workers:
-            worker.timekeeper.run_once()
+            worker.deadlines.run_once()
         await asyncio.sleep(0)
 
     async def beat(self, worker: Worker) -> bool:
@@ -200,7 +200,7 @@ class UnreliableStore:
             raise StorageUnavailable("the store is down")
 
 
-async def heard(pipe: Path) -> str:
+async def on_renewed(pipe: Path) -> str:
     """What a job says through a named pipe."""
     # Opened for both, so that neither the opening nor a job that says nothing blocks for ever.
     channel = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

@@ -9,7 +9,7 @@ import click
 
 from ..app import App
 from ..errors import NotFound
-from ..model.actions import Action, BulkReport, Fate
+from ..model.actions import Action, ActionResult, BulkReport
 from ..shapes.bulk import of_report
 from .command import CONFLICT, NOT_FOUND, OK, Command, json_option, target_options
 from .locate import find_app
@@ -19,10 +19,10 @@ from .output import plain, print_json
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CODES: Final = {
-    Fate.MISSING: NOT_FOUND,
-    Fate.NOT_ALLOWED: CONFLICT,
-    Fate.NOT_REQUEUED: CONFLICT,
-    Fate.FINISHED: CONFLICT,
+    ActionResult.MISSING: NOT_FOUND,
+    ActionResult.NOT_ALLOWED: CONFLICT,
+    ActionResult.NOT_REQUEUED: CONFLICT,
+    ActionResult.FINISHED: CONFLICT,
 }
 
 
@@ -104,12 +104,14 @@ def _filter(chosen: dict[str, Any]) -> dict[str, object]:
 
 def _tell(app: App, report: BulkReport) -> None:
     for job_id, fate in report.by_id.items():
-        if fate is Fate.MISSING:
+        if fate is ActionResult.MISSING:
             click.echo(f"error: {NotFound('job', job_id)}", err=True)
-        elif fate is Fate.NOT_ALLOWED:
+        elif fate is ActionResult.NOT_ALLOWED:
             click.echo(f"error: job {job_id} is {_standing(app, job_id)}{_ALLOWED.get(report.action, '')}", err=True)
         else:
-            click.echo(f"{job_id} {_ALREADY.get(report.action, 'already') if fate is Fate.ALREADY else _phrase(fate)}")
+            click.echo(
+                f"{job_id} {_ALREADY.get(report.action, 'already') if fate is ActionResult.ALREADY else _phrase(fate)}"
+            )
     if not report.by_id:
         parts = [f"{n:,} {_phrase(fate)}" for fate, n in report.fates.items()]
         click.echo(f"{report.chosen:,} jobs selected" + (f": {', '.join(parts)}" if parts else ""))
@@ -122,8 +124,8 @@ def _standing(app: App, job_id: str) -> str:
     return f"{job.state} ({job.reason})" if job.reason else str(job.state)
 
 
-def _phrase(fate: Fate) -> str:
-    return {Fate.NOT_REQUEUED: "not retried: a newer job has the same dedupe key"}.get(
+def _phrase(fate: ActionResult) -> str:
+    return {ActionResult.NOT_REQUEUED: "not retried: a newer job has the same dedupe key"}.get(
         fate, str(fate).replace("_", " ")
     )
 

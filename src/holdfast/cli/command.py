@@ -15,7 +15,7 @@ from ..rules.redaction import redact
 F = TypeVar("F", bound=Callable[..., Any])
 
 OK: Final = 0
-NOT_SO: Final = 1
+FAILED: Final = 1
 USAGE: Final = 2
 NOT_FOUND: Final = 3
 CONFLICT: Final = 4
@@ -68,7 +68,7 @@ class UsageAsJson(click.ClickException):
 
 def exit_code(error: Exception) -> int:
     """Return an error as JSON fields."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), NOT_SO)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
 def as_data(error: Exception) -> dict[str, str]:

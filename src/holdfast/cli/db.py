@@ -10,7 +10,7 @@ from ..config import load
 from ..errors import ConfigError
 from ..runtime.database import Database, Step, migration_texts
 from ..runtime.opening import dialect_of
-from .command import EXIT_CODES, NOT_SO, OK, Command, json_option, target_options
+from .command import EXIT_CODES, FAILED, OK, Command, json_option, target_options
 from .locate import find_app, is_named, use_store
 from .output import console_for, instant, print_json, print_table
 
@@ -42,7 +42,7 @@ def status(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
     else:
         rows = [(step.version, step.name, _step_state(step), instant(step.applied_at, exact=False)) for step in steps]
         print_table(("version#", "name", "state", "applied"), rows, empty="no migrations")
-    raise SystemExit(OK if all(_step_state(step) == "applied" for step in steps) else NOT_SO)
+    raise SystemExit(OK if all(_step_state(step) == "applied" for step in steps) else FAILED)
 
 
 @db.command(cls=Command)
@@ -62,7 +62,7 @@ def verify(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
             mark, style = ("WRONG", "red") if finding.broken_by else ("ok", "green")
             broken = f": {', '.join(finding.broken_by)}" if finding.broken_by else ""
             console.print(f"{mark:<5}  {finding.rule}{broken}", style=style if finding.broken_by else None)
-    raise SystemExit(OK if sound else NOT_SO)
+    raise SystemExit(OK if sound else FAILED)
 
 
 @db.command(cls=Command)

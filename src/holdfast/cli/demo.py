@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from .command import NOT_SO, OK, Command, json_option
+from .command import FAILED, OK, Command, json_option
 from .locate import use_store
 from .output import console_for
 from .serve import serve as serve_command
@@ -53,4 +53,4 @@ def demo(ctx: click.Context, store: str | None, keep: bool, serve: bool, port: i
             console.print(f"the file and the logs are in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    raise SystemExit(NOT_SO if report["faults"] else OK)
+    raise SystemExit(FAILED if report["faults"] else OK)

@@ -15,7 +15,7 @@ from ..runtime.opening import database_file, redacted
 from ..shapes.store import of_facts, of_settings
 from . import checks
 from .checks import Check
-from .command import NOT_SO, OK, Command, describe, json_option, target_options
+from .command import FAILED, OK, Command, describe, json_option, target_options
 from .locate import find_app
 from .output import console_for, print_facts, print_json, print_table
 
@@ -56,7 +56,7 @@ def doctor(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
         print_json(_data(report))
     else:
         _show(report)
-    raise SystemExit(OK if report.healthy else NOT_SO)
+    raise SystemExit(OK if report.healthy else FAILED)
 
 
 def _examine(app: App, report: Report) -> None:

@@ -14,7 +14,7 @@ from ..errors import InvalidInput, UnknownTask
 from ..shapes.jobs import Outcome, of_outcome
 from ..tasks.options import CallOptions
 from ..tasks.task import Task
-from .command import NOT_SO, OK, Command, json_option, target_options
+from .command import FAILED, OK, Command, json_option, target_options
 from .locate import find_app, is_named
 from .operator import Duration, actor_option, tenant_option
 from .output import plain, say
@@ -67,7 +67,7 @@ def enqueue(
     job.wait(wait)
     end = of_outcome(app.jobs.get(job.id))
     say(plain(end) | {"created": job.created}, f"{job.id} {end.state}{_end(end)}", as_json)
-    raise SystemExit(OK if end.state == "succeeded" else NOT_SO)
+    raise SystemExit(OK if end.state == "succeeded" else FAILED)
 
 
 def _task(app: App, name: str, *, named: bool) -> Task[..., Any]:

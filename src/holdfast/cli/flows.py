@@ -11,7 +11,7 @@ from ..app import App
 from ..errors import NotFound, ResultTimeout
 from ..model.flows import CancelPolicy, FlowFilter, FlowState, Mode, Rest
 from ..shapes.flows import of_join_change
-from .command import EXIT_CODES, NOT_SO, Command, json_option, target_options
+from .command import EXIT_CODES, FAILED, Command, json_option, target_options
 from .flowview import dot, flow_data, graph_data, mermaid, print_flow, print_flows, print_graph
 from .locate import find_app
 from .operator import Duration, actor_option, reason_option
@@ -124,7 +124,7 @@ def cancel(
             )
     if as_json:
         print_json({"flows": told})
-    ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else NOT_SO)
+    ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else FAILED)
 
 
 @flows.command(cls=Command)

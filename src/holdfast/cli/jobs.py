@@ -19,7 +19,7 @@ from .bulk import act, bulk_options, hold, is_bulk, move, priority, release
 from .command import (
     CONFLICT,
     EXIT_CODES,
-    NOT_SO,
+    FAILED,
     OK,
     Command,
     exit_code,
@@ -232,8 +232,8 @@ def delete(
         act(app, "delete", ids, chosen, as_json=as_json, actor=actor, reason=reason)
     phrases = {
         DeleteResult.DELETED: ("is deleted", OK),
-        DeleteResult.NEEDED: ("is part of an unfinished flow, or other jobs depend on it: delete it later", NOT_SO),
-        DeleteResult.REQUESTED: ("is running and was asked to stop: delete it again after it has finished", NOT_SO),
+        DeleteResult.NEEDED: ("is part of an unfinished flow, or other jobs depend on it: delete it later", FAILED),
+        DeleteResult.REQUESTED: ("is running and was asked to stop: delete it again after it has finished", FAILED),
     }
 
     def one(app: App, job_id: str) -> Answer:

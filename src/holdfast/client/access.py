@@ -180,7 +180,7 @@ def _identifying(secret: str) -> Op[Recognized | None]:
 
 
 def _touching(found: Recognized) -> Op[None]:
-    return Op(lambda tx: access.touch(tx, found.token.id), single=True, fleeting=True)
+    return Op(lambda tx: access.touch(tx, found.token.id), single=True, may_lose_on_power_failure=True)
 
 
 def _opening(secret: str) -> tuple[str, Op[Token | None]]:
@@ -196,7 +196,7 @@ def _resuming(secret: str) -> Op[Recognized | None]:
 
 def _staying(secret: str) -> Op[None]:
     hashed = digest(secret)
-    return Op(lambda tx: access.touch_session(tx, hashed), single=True, fleeting=True)
+    return Op(lambda tx: access.touch_session(tx, hashed), single=True, may_lose_on_power_failure=True)
 
 
 def _ending(secret: str) -> Op[bool]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..errors import InvalidInput
-from ..model.actions import Action, BulkReport, Fate, Order
+from ..model.actions import Action, ActionResult, BulkReport, Order
 from ..model.answers import LATER, JobFilter
 from ..model.jobs import JobState
 from ..names import (
@@ -56,7 +56,7 @@ async def run(
     else:
         chosen = list(dict.fromkeys(ids))
     await line.read(Op(lambda tx: ops.check_target(tx, order)))
-    fates: dict[str, Fate] = {}
+    fates: dict[str, ActionResult] = {}
     for batch in (chosen[start : start + ops.BATCH] for start in range(0, len(chosen), ops.BATCH)):
         target = batch[0] if len(chosen) == 1 else _describe(wanted, len(chosen))
         fates |= await _batch(line, batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
@@ -171,7 +171,7 @@ def _page(wanted: JobFilter, before: str | None) -> Op[list[str]]:
 
 async def _batch(
     line: Line, batch: Sequence[str], order: Order, target: str, *, dry_run: bool, actor: str, reason: str
-) -> dict[str, Fate]:
+) -> dict[str, ActionResult]:
     if dry_run:
         return await line.read(Op(lambda tx: ops.expect(tx, batch, order), slow=True))
     op = Op(lambda tx: ops.apply(tx, batch, order, actor=actor, reason=reason, target=target), slow=True)

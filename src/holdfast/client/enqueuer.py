@@ -54,7 +54,7 @@ class Enqueuer:
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
         """Store one job."""
-        with self.around(check_stock((request,))) as trace:
+        with self.around(check_inventory((request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             if (connection := joined(self._store, request.options.connection)) is not None:
                 answers = self._store().within(connection, _keyed([spec]))
@@ -91,7 +91,7 @@ class Enqueuer:
     @composed
     async def recorded(self, line: Line, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """Enqueue for a durable task: `record` enqueues, and writes in the same commit that it did."""
-        with self.around(await line.call(check_stock, acheck_stock, (request,))) as trace:
+        with self.around(await line.call(check_inventory, acheck_stock, (request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             op = Op(lambda tx: record(tx, spec), name=_ONE)
             answer = await line.join(joined(self._store, request.options.connection), op)
@@ -104,7 +104,7 @@ class Enqueuer:
         self, line: Line, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
         """Store several jobs in one transaction."""
-        with self.around(await line.call(check_stock, acheck_stock, requests)) as trace:
+        with self.around(await line.call(check_inventory, acheck_stock, requests)) as trace:
             specs, given = _bulk(requests, tenant, connection, trace)
             if (connection := joined(self._store, given)) is not None:
                 answers = await line.join(connection, _keyed(specs))
@@ -123,7 +123,7 @@ class Enqueuer:
         return Job(self._jobs, answer.id, created=answer.created, task=request.task.name)
 
 
-def check_stock(requests: Some) -> Some:
+def check_inventory(requests: Some) -> Some:
     """NotInInventory for the first job whose affinity its task's inventory does not know."""
     for inventory, name in _wanted(requests):
         inventory.check(name)

@@ -42,7 +42,7 @@ from ..tasks.task import JobRequest
 from ..values import codec
 from ..values.references import MISSING, Use, encode_inputs
 from .calls import composed, reads, writes
-from .enqueuer import Enqueuer, acheck_stock, check_stock
+from .enqueuer import Enqueuer, acheck_stock, check_inventory
 from .jobs import Jobs, id_of
 from .lines import Line
 from .scope import EVERYTHING, Scope
@@ -268,7 +268,7 @@ class Flows:
         known = list(requests)
         for request in known:
             self._require_known(request)
-        await line.call(check_stock, acheck_stock, known)
+        await line.call(check_inventory, acheck_stock, known)
         with self._enqueuer.around(known) as trace:
             yield trace
 

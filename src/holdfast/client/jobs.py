@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from ..errors import IllegalMove, InvalidInput, NotFound
-from ..model.actions import Action, AlreadySatisfied, BulkReport, Fate, Held, Lease, Order, Revoked
+from ..model.actions import Action, ActionResult, AlreadySatisfied, BulkReport, Held, Lease, Order, Revoked
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter, JobPage
 from ..model.jobs import Attempt, Demands, Ended, JobRecord, JobState
 from ..model.routing import Grant
@@ -270,7 +270,7 @@ class Jobs:
                 return False
             order = Order(Action.MOVE, queue=target)
             fates = await bulk_ops.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
-            if fates[job_id] is not Fate.MOVED:
+            if fates[job_id] is not ActionResult.MOVED:
                 raise IllegalMove(
                     f"job {job_id} is {before.state}; only a job that has not started can be moved; "
                     "enqueue it anew in the other queue"

@@ -52,7 +52,7 @@ class Outbox:
         jobs: Jobs,
         enqueuer: Enqueuer,
         tenant_of: Callable[[str | None], str],
-        gauge: Gauge,
+        gauge: CapEstimate,
     ) -> None:
         self.name: Final = destination.short
         self._destination = destination
@@ -201,7 +201,7 @@ class Outboxes:
         enqueuer: Enqueuer,
         tasks: Mapping[str, Task[Any, Any]],
         tenant_of: Callable[[str | None], str],
-        gauges: dict[str, Gauge] | None = None,
+        gauges: dict[str, CapEstimate] | None = None,
         scope: Scope = EVERYTHING,
     ) -> None:
         """`gauges` are those of all who put into the same outboxes: their caps are for all tenants together."""
@@ -210,7 +210,7 @@ class Outboxes:
         self._enqueuer = enqueuer
         self._tasks = tasks
         self._tenant_of = tenant_of
-        self._gauges: dict[str, Gauge] = {} if gauges is None else gauges
+        self._gauges: dict[str, CapEstimate] = {} if gauges is None else gauges
         self._scope = scope
         self._known: dict[str, Outbox] = {}
 
@@ -224,7 +224,7 @@ class Outboxes:
                     f"there is no destination {name!r}, only {known or 'none'}; "
                     "if it is implemented elsewhere, name it by app.declare_destination"
                 )
-            gauge = self._gauges.setdefault(name, Gauge(destination.wants.cap))
+            gauge = self._gauges.setdefault(name, CapEstimate(destination.wants.cap))
             found = Outbox(destination, self._store, self._jobs, self._enqueuer, self._tenant_of, gauge)
             self._known[name] = found
         return found
@@ -292,7 +292,7 @@ class Outboxes:
     adrain = drain.awaiting
 
 
-class Gauge:
+class CapEstimate:
     """Far from the cap puts are free; the nearer, the more often they are counted. For all threads of a process."""
 
     def __init__(self, cap: int | None) -> None:

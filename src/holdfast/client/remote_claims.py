@@ -18,7 +18,7 @@ from ..storage.ops.routing.grants import expire_grants
 from ..storage.ops.workers import remote
 from ..storage.ops.workers.lookout import Lookout, look
 from ..storage.port import Op
-from ..worker.claiming.remote import Lent, Preparing, Tasks, lend, routes_of
+from ..worker.claiming.remote import Preparing, RemoteClaim, Tasks, lend, routes_of
 from .lines import Line
 
 _SHORTEST: Final = 0.05
@@ -117,7 +117,7 @@ class _Claiming:
                 return ready
         return []
 
-    async def _lend(self, *, renew: bool) -> Lent:
+    async def _lend(self, *, renew: bool) -> RemoteClaim:
         me, limit, token, tasks = self._worker.id, self._limit, self._token, self._tasks
         # Not fleeting, as our own claims are: the worker may outlive the host of the store, and what it was told.
         return await self._line.write(Op(lambda tx: lend(tx, me, limit, token, tasks, renew=renew)))

@@ -85,7 +85,9 @@ class Scope:
             await require(tx, tenant)
             return await op.run(tx)
 
-        return Op(run, patience=op.patience, fleeting=op.fleeting, name=op.name or "tenant")
+        return Op(
+            run, patience=op.patience, may_lose_on_power_failure=op.may_lose_on_power_failure, name=op.name or "tenant"
+        )
 
 
 EVERYTHING: Final = Scope()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ..errors import InvalidInput, InvalidToken
-from ..model.signals import MAX_SIGNALS, Letter, Pending, Sent, Signal
+from ..model.signals import MAX_SIGNALS, Pending, ReceivedSignal, Sent, Signal
 from ..names import NAME_BYTES, check_name
 from ..rules.signals import looks_like_token
 from ..storage.ops.signals import signals, waitpoints, waking
@@ -75,7 +75,9 @@ class Signals:
     apending = pending.awaiting
 
     @reads
-    def received(self, job: Target, *, before: int | None = None, limit: int = 100) -> Op[builtins.list[Letter]]:
+    def received(
+        self, job: Target, *, before: int | None = None, limit: int = 100
+    ) -> Op[builtins.list[ReceivedSignal]]:
         """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
         n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
         return self._scope.sees(job_id, Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True))

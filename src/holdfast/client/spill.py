@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..ids import ids
 from ..model.jobs import Enqueued, JobSpec
-from ..storage.daemons import hire
+from ..storage.daemons import start_daemon
 from ..storage.disk import sync_folder
 from ..storage.forking import renew_after_fork
 from ..storage.ops.outbox import entries
@@ -178,7 +178,7 @@ class Spill:
             if self._thread is None or not self._thread.is_alive():
                 # The jobs are kept already: where the system has no thread, the next that are kept ask again.
                 with suppress(StorageUnavailable):
-                    self._thread = hire("holdfast-spill", self._try_until_done)
+                    self._thread = start_daemon("holdfast-spill", self._try_until_done)
 
     def _try_until_done(self) -> None:
         pause = threading.Event()

@@ -32,7 +32,7 @@ from ..storage.ops.jobs import queries
 from ..storage.ops.stats import errors, rollup, stats
 from ..storage.ops.workers import leadership
 from ..storage.port import Op, Row, Store, Tx
-from ..worker.maintenance.stats_roller import Meter
+from ..worker.maintenance.stats_roller import StatsRoller
 from .calls import composed, reads
 from .lines import Line
 
@@ -217,7 +217,7 @@ class Stats:
 
     async def aroll(self) -> None:
         """The awaiting twin of `roll`."""
-        meter = Meter(self._store(), lambda: True, SYSTEM_CLOCK)
+        meter = StatsRoller(self._store(), lambda: True, SYSTEM_CLOCK)
         while await meter.run_once() is not None:
             pass
 

@@ -21,16 +21,16 @@ from ..model.streams import (
     TRIMMED,
     Cursor,
     Frame,
+    FramePage,
     Progress,
     StreamPage,
-    Stretch,
     Summary,
 )
 from ..names import check_name, check_timeout
 from ..storage.ops import streams, tenants
 from ..storage.ops.jobs import queries
 from ..storage.port import Listener, Op, Store
-from ..streams.desk import Desk
+from ..streams.desk import FrameWriter
 from ..streams.inline import InlineOutlet
 from ..streams.outlet import Outlet
 from ..tasks.context import JobInfo, Stop
@@ -55,7 +55,7 @@ _AFTER_NOTHING: Final = 0.05
 _FIRST_SILENCE: Final = 0.05
 _LONGEST_SILENCE: Final = 2.0
 
-_Look: TypeAlias = "Callable[[], Coroutine[Any, Any, Stretch]]"
+_Look: TypeAlias = "Callable[[], Coroutine[Any, Any, FramePage]]"
 
 
 class Streams:
@@ -64,7 +64,7 @@ class Streams:
     def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING) -> None:
         self._store = store
         self._scope = scope
-        self._desk = Desk(store)
+        self._desk = FrameWriter(store)
         self._looks = SharedLooks()
         self._ends: watch.Watch[Ended] = watch.Watch(
             store, "job", _ended, _there, _existing, lambda job_id: first_reason(job_id, scope)
@@ -223,7 +223,7 @@ class Streams:
         finally:
             await pages.aclose()
 
-    async def _look(self, line: Line, tail: Tail) -> Stretch:
+    async def _look(self, line: Line, tail: Tail) -> FramePage:
         if (kept := self._inline.get(tail.job_id)) is not None:
             return kept.read(tail.cursor, tail.limit, best_effort=tail.best_effort, until=tail.until)
         op = self._scope.sees(tail.job_id, _read(tail))
@@ -258,7 +258,7 @@ class Tail:
         """The place of a reader: all readers at the same place see the same."""
         return (self.job_id, self.cursor, self.limit, self.best_effort, self.until)
 
-    def take(self, found: Stretch) -> StreamPage:
+    def take(self, found: FramePage) -> StreamPage:
         """Return the page of what was found, and move on behind it."""
         lost = self._lost(found)
         frames = [frame for frame in found.frames if self._concerns(frame)]
@@ -287,7 +287,7 @@ class Tail:
         """Seconds to wait for a ring."""
         return min(_FIRST_SILENCE * (1 << min(self._empty, 6)), _LONGEST_SILENCE)
 
-    def _lost(self, found: Stretch) -> int:
+    def _lost(self, found: FramePage) -> int:
         """Count the best-effort frames that it has missed; an error where it came with a cursor from before."""
         if self._is_new and (self.cursor.seq > found.head.seq or self.cursor.live > found.head.live):
             raise InvalidCursor(f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it anew")
@@ -306,7 +306,7 @@ class Tail:
         return not frame.control or frame.kind != SUPERSEDED or self.cursor.seq >= frame.data["first"]
 
 
-def _trimmed(place: Cursor, found: Stretch, lost: int) -> Frame:
+def _trimmed(place: Cursor, found: FramePage, lost: int) -> Frame:
     at = found.frames[0] if found.frames else None
     return Frame(
         cursor=str(Cursor(place.seq, found.trimmed)), seq=found.trimmed, kind=TRIMMED, data={"lost": lost},
@@ -318,9 +318,9 @@ class SharedLooks:
     """Looks that are about to begin."""
 
     def __init__(self) -> None:
-        self._next: dict[Hashable, asyncio.Task[Stretch]] = {}
+        self._next: dict[Hashable, asyncio.Task[FramePage]] = {}
 
-    async def look(self, place: Hashable, look: _Look) -> Stretch:
+    async def look(self, place: Hashable, look: _Look) -> FramePage:
         """Join a look that has not begun: one that has may be too old to show what woke this reader."""
         key = (asyncio.get_running_loop(), place)
         task = self._next.get(key)
@@ -329,7 +329,7 @@ class SharedLooks:
         # One reader that goes away does not take the look from the others.
         return await asyncio.shield(task)
 
-    async def _begin(self, key: Hashable, look: _Look) -> Stretch:
+    async def _begin(self, key: Hashable, look: _Look) -> FramePage:
         self._next.pop(key, None)
         return await look()
 
@@ -348,7 +348,7 @@ class _Deaf:
     def close(self) -> None: ...
 
 
-def _read(tail: Tail) -> Op[Stretch]:
+def _read(tail: Tail) -> Op[FramePage]:
     job_id, cursor, n, best_effort, until = tail.job_id, tail.cursor, tail.limit, tail.best_effort, tail.until
     return Op(lambda tx: streams.read(tx, job_id, cursor, n, best_effort=best_effort, until=until), single=True)
 

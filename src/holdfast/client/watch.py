@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from ..errors import HoldfastError, NotFound, ResultTimeout, StorageError
 from ..names import check_timeout
 from ..rules.routing import Reason
-from ..storage.daemons import hire
+from ..storage.daemons import start_daemon
 from ..storage.forking import renew_after_fork
 from ..storage.port import Listener, Op, Store
 from ..telemetry import current_job, refuse_on_event_loop, refuse_wait_in_task
@@ -153,7 +153,7 @@ class Watch(Generic[E]):
     def _add(self, job_id: str, told: Told[E]) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = hire("holdfast-watch", self._serve)
+                self._thread = start_daemon("holdfast-watch", self._serve)
             self._waiting[job_id].append(told)
 
     def _remove(self, job_id: str, told: Told[E]) -> None:
@@ -212,7 +212,7 @@ class Watch(Generic[E]):
             if self._thread is threading.current_thread():
                 self._thread = None
                 if self._waiting:
-                    self._thread = hire("holdfast-watch", self._serve)
+                    self._thread = start_daemon("holdfast-watch", self._serve)
 
     def _tell(self, awaited: list[str]) -> bool:
         ended = self._look(awaited)

@@ -14,7 +14,7 @@ from ..model.outcomes import Failed, Outcome, Snoozed
 from ..model.steps import Journal, Step
 from ..model.values import is_large, is_reference
 from ..names import check_duration, check_instant, check_name
-from ..outcomes import JobSignal
+from ..outcomes import JobOutcome
 from ..rules.failure import error_text
 from ..rules.retry import DEFAULT
 from ..rules.steps import Call, check_call_name
@@ -29,21 +29,21 @@ from .journal import RunJournal
 from .options import ONCE, StepPolicy
 from .place import Place, inside, place_of
 from .shapes import Shape, shape_of
-from .step_io import Hands
+from .step_io import StepIO
 
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
 # Reasons to stop for which nothing that the handler asks for counts any more.
 _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 # What a step's own policy does not try again: the run is over, or the step itself says what shall be done.
-_NOT_TRIED_AGAIN: Final = (JobSignal, LeaseLost, StepDiverged, InvalidInput)
+_NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
 
 
 class Durable:
     """Made at the first durable call of a run. A run without a worker (inline) records nothing."""
 
     def __init__(
-        self, info: JobInfo, app: Any, stop: Stop, hands: Hands, contexts: tuple[type, ...], scope: str = ""
+        self, info: JobInfo, app: Any, stop: Stop, hands: StepIO, contexts: tuple[type, ...], scope: str = ""
     ) -> None:
         self.info: Final = info
         self.app: Final = app

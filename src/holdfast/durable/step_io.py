@@ -22,7 +22,7 @@ from .threads import on_thread
 T = TypeVar("T")
 
 
-class Hands(Protocol):
+class StepIO(Protocol):
     """What a durable call may do."""
 
     async def read(self, op: Op[T]) -> T: ...

@@ -90,7 +90,7 @@ class Action(StrEnum):
     RELEASE = "release"
 
 
-class Fate(StrEnum):
+class ActionResult(StrEnum):
     """The result of an action for one job."""
 
     RETRIED = "retried"
@@ -137,9 +137,9 @@ class BulkReport:
 
     action: Action
     chosen: int
-    fates: Mapping[Fate, int] = field(default_factory=dict)
+    fates: Mapping[ActionResult, int] = field(default_factory=dict)
     dry_run: bool = False
-    by_id: Mapping[str, Fate] = field(default_factory=dict)
+    by_id: Mapping[str, ActionResult] = field(default_factory=dict)
     """Each job's own, where the jobs were named."""
 
     @property
@@ -149,5 +149,12 @@ class BulkReport:
 
 
 UNCHANGED = frozenset(
-    {Fate.NOT_REQUEUED, Fate.FINISHED, Fate.ALREADY_DUE, Fate.ALREADY, Fate.NOT_ALLOWED, Fate.MISSING}
+    {
+        ActionResult.NOT_REQUEUED,
+        ActionResult.FINISHED,
+        ActionResult.ALREADY_DUE,
+        ActionResult.ALREADY,
+        ActionResult.NOT_ALLOWED,
+        ActionResult.MISSING,
+    }
 )

@@ -101,7 +101,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ActiveLimits:
     """The limits that apply to jobs without being named by them, as a worker last saw them."""
 
     lanes: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class Standing:
     """Circuit breakers that are not closed, or behind which jobs are parked."""
     quotas: bool = False
     """True if jobs are parked until a quota has room for them."""
-    loud: frozenset[str] = frozenset()
+    verbose_queues: frozenset[str] = frozenset()
     """Queues of which the log is told everything, not only how jobs end."""
 
 

@@ -42,7 +42,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class ReceivedSignal:
     """One signal in a mailbox, without its payload. `taken_by` is the step that consumed it."""
 
     seq: int

@@ -176,7 +176,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FramePage:
     """The result of reading a stream."""
 
     ended: bool

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from ..clock import SECOND
-from ..outcomes import Fail, JobSignal, Park, Retry, Throttle
+from ..outcomes import Fail, JobOutcome, Park, Retry, Throttle
 from ..rules.answers import classify
 from ..rules.failure import FailureClass
 from .client import Answer
 
 
-def verdict(answer: Answer, *, now: int) -> JobSignal | None:
+def verdict(answer: Answer, *, now: int) -> JobOutcome | None:
     """None for success; else what to raise. `now` is in microseconds."""
     failure = classify(answer.status, answer.headers, answer.body, now=now)
     if failure is None:

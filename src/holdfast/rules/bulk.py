@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.actions import Action, Fate
+from ..model.actions import Action, ActionResult
 from ..model.jobs import JobState
 from .lifecycle import MAX_GENERATION
 
@@ -39,7 +39,7 @@ class Look:
     priority: int = 0
 
 
-def fate(job: Look, action: Action, *, force: bool = False, priority: int | None = None) -> Fate:
+def fate(job: Look, action: Action, *, force: bool = False, priority: int | None = None) -> ActionResult:
     """Return the result that the action would have."""
     match action:
         case Action.RETRY:
@@ -53,53 +53,53 @@ def fate(job: Look, action: Action, *, force: bool = False, priority: int | None
         case Action.PRIORITY:
             return _prioritised(job, priority)
         case Action.MOVE:
-            return Fate.MOVED if job.state in (_S.READY, _S.BLOCKED) else Fate.NOT_ALLOWED
+            return ActionResult.MOVED if job.state in (_S.READY, _S.BLOCKED) else ActionResult.NOT_ALLOWED
         case Action.HOLD:
             return _held(job)
         case Action.RELEASE:
             return _released(job)
 
 
-def _prioritised(job: Look, wanted: int | None) -> Fate:
+def _prioritised(job: Look, wanted: int | None) -> ActionResult:
     if job.state not in (_S.READY, _S.BLOCKED, _S.SUSPENDED):
-        return Fate.NOT_ALLOWED
-    return Fate.ALREADY if job.priority == wanted else Fate.CHANGED
+        return ActionResult.NOT_ALLOWED
+    return ActionResult.ALREADY if job.priority == wanted else ActionResult.CHANGED
 
 
-def _held(job: Look) -> Fate:
+def _held(job: Look) -> ActionResult:
     if job.state is _S.BLOCKED and job.reason == HELD:
-        return Fate.ALREADY
-    return Fate.HELD if job.state is _S.READY else Fate.NOT_ALLOWED
+        return ActionResult.ALREADY
+    return ActionResult.HELD if job.state is _S.READY else ActionResult.NOT_ALLOWED
 
 
-def _released(job: Look) -> Fate:
+def _released(job: Look) -> ActionResult:
     if job.state is _S.BLOCKED and job.reason == HELD:
-        return Fate.RELEASED
-    return Fate.NOT_ALLOWED if job.state is _S.BLOCKED or job.state.is_terminal else Fate.ALREADY
+        return ActionResult.RELEASED
+    return ActionResult.NOT_ALLOWED if job.state is _S.BLOCKED or job.state.is_terminal else ActionResult.ALREADY
 
 
-def _retried(job: Look) -> Fate:
+def _retried(job: Look) -> ActionResult:
     if not job.state.is_terminal or job.generation >= MAX_GENERATION or job.cancelling:
-        return Fate.NOT_ALLOWED
-    return Fate.NOT_REQUEUED if job.twin else Fate.RETRIED
+        return ActionResult.NOT_ALLOWED
+    return ActionResult.NOT_REQUEUED if job.twin else ActionResult.RETRIED
 
 
-def _cancelled(job: Look, *, force: bool) -> Fate:
+def _cancelled(job: Look, *, force: bool) -> ActionResult:
     if job.state.is_terminal:
-        return Fate.FINISHED
-    return Fate.REQUESTED if job.state is _S.RUNNING and not force else Fate.CANCELLED
+        return ActionResult.FINISHED
+    return ActionResult.REQUESTED if job.state is _S.RUNNING and not force else ActionResult.CANCELLED
 
 
-def _deleted(job: Look) -> Fate:
+def _deleted(job: Look) -> ActionResult:
     if job.state is _S.RUNNING:
-        return Fate.REQUESTED
+        return ActionResult.REQUESTED
     if job.needed and job.state.is_terminal:
-        return Fate.NOT_ALLOWED
-    return Fate.CANCELLED if job.state is _S.SUSPENDED or job.needed else Fate.DELETED
+        return ActionResult.NOT_ALLOWED
+    return ActionResult.CANCELLED if job.state is _S.SUSPENDED or job.needed else ActionResult.DELETED
 
 
-def _run_now(job: Look) -> Fate:
+def _run_now(job: Look) -> ActionResult:
     if job.state is _S.READY:
-        return Fate.DUE if job.due == 0 else Fate.ALREADY_DUE
+        return ActionResult.DUE if job.due == 0 else ActionResult.ALREADY_DUE
     mended = job.state is _S.BLOCKED and job.reason not in _NOT_MENDED_BY_HAND
-    return Fate.DUE if mended else Fate.NOT_ALLOWED
+    return ActionResult.DUE if mended else ActionResult.NOT_ALLOWED

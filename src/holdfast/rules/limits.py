@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..model.jobs import Claimed
-from ..model.limits import Breaker, JobLimits, Standing, breaker_lane, queue_lane, rate_lane, task_lane
+from ..model.limits import ActiveLimits, Breaker, JobLimits, breaker_lane, queue_lane, rate_lane, task_lane
 from ..model.outcomes import Done, Failed, Outcome, Retry
 from ..model.workers import Worker
 
@@ -69,7 +69,7 @@ class Verdicts:
         return Counter(lane for candidate in self.accepted for lane in candidate.lanes)
 
 
-def candidate(job: Claimed, standing: Standing) -> Candidate:
+def candidate(job: Claimed, standing: ActiveLimits) -> Candidate:
     """Collect the limits of a job: its own key and rate, and the lanes of its task and queue, if any."""
     own = JobLimits.decode(job.limits) if job.limits else None
     lanes = _standing_lanes(job, standing) if standing.lanes else ()
@@ -85,7 +85,7 @@ def candidate(job: Claimed, standing: Standing) -> Candidate:
     return Candidate(job, lanes, capacities, own.keyed or own.rate, breaker, base, own.quota, not own.own_quota)
 
 
-def _standing_lanes(job: Claimed, standing: Standing) -> tuple[str, ...]:
+def _standing_lanes(job: Claimed, standing: ActiveLimits) -> tuple[str, ...]:
     return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes)
 
 

@@ -16,7 +16,7 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import ConfigError
 from ..ids import token
 from ..model.jobs import Claimed
-from ..model.limits import Standing
+from ..model.limits import ActiveLimits
 from ..model.outcomes import Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Suspended
 from ..model.webhooks import QUEUE
 from ..storage.ops.flows import dependency_resolution
@@ -29,21 +29,21 @@ from ..storage.ops.workers import workers
 from ..storage.ops.workers.lookout import look
 from ..storage.port import Op, Store
 from ..tasks.task import Task
-from ..worker.claiming.claimer import Turns
+from ..worker.claiming.claimer import Claimer
 from ..worker.claiming.routes import ServedRoutes
-from ..worker.claiming.target import Desk, Room
-from ..worker.drain_lease import Tenure
+from ..worker.claiming.target import Capacity, ClaimTarget
+from ..worker.drain_lease import DrainLease
 from ..worker.maintenance.flow_resolver import Resolver
 from ..worker.maintenance.webhook_fanout import pass_on
 from ..worker.outbox.relays import Relays
 from ..worker.processes.pool import ChildPool
 from ..worker.registration import capabilities, introduction, served_queues, versions
-from ..worker.running.admission import Doorkeeper
-from ..worker.running.deadlines import Timekeeper
+from ..worker.running.admission import AdmissionCheck
+from ..worker.running.deadlines import DeadlineTimer
 from ..worker.running.executor import Executor
 from ..worker.running.inputs import Inputs
-from ..worker.running.outcome import Judge
-from ..worker.running.runner import Floor
+from ..worker.running.outcome import OutcomeRules
+from ..worker.running.runner import JobRunner
 from ..worker.running.runs import Run
 from ..worker.running.threads import ThreadPool
 from ..worker.settings import WorkerSettings
@@ -87,7 +87,7 @@ async def drain_store(
         await app.open().awrite(limit)
     if not until_empty:
         await crew.limit()
-    await crew.tenure.begin()
+    await crew.lease.begin()
     try:
         await crew.work()
     finally:
@@ -111,10 +111,10 @@ def _loop_runs_here() -> bool:
     return True
 
 
-class _Ledger(Turns):
+class _Ledger(Claimer):
     """Turns that count how runs end, as far as the store accepts it: what comes too late has not ended here."""
 
-    def __init__(self, store: Store, desk: Desk, clock: Clock, *, slots: int, patience: float) -> None:
+    def __init__(self, store: Store, desk: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
         super().__init__(store, desk, clock, slots=slots, patience=patience)
         self.ends: Final = Counter[str]()
         self._ended: set[tuple[str, int]] = set()
@@ -156,28 +156,28 @@ class _Crew:
             strict=bool(settings.queues),
             versions=versions(tasks),
         )
-        self._timekeeper = Timekeeper(clock)
+        self._deadlines = DeadlineTimer(clock)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
-        self._floor = Floor(token(), settings, tasks, self._routes, self._timekeeper, self._threads, clock)
-        self._turns = self._floor.turns = _Ledger(
+        self._runner = JobRunner(token(), settings, tasks, self._routes, self._deadlines, self._threads, clock)
+        self._claimer = self._runner.claimer = _Ledger(
             store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
         )
-        self.ends: Final = self._turns.ends
-        self.tenure: Final = Tenure(store, self._floor, settings.lease, clock, self._register)
-        self._relays = Relays(store, self._floor, settings, tasks, clock, app._u, lambda _: True)
-        self._floor.aside = self._relays
+        self.ends: Final = self._claimer.ends
+        self.lease: Final = DrainLease(store, self._runner, settings.lease, clock, self._register)
+        self._relays = Relays(store, self._runner, settings, tasks, clock, app._u, lambda _: True)
+        self._runner.aside = self._relays
         self._resolver = Resolver(store)
-        judge = Judge(clock, app._u)
-        self._floor.executor = Executor(
+        outcome_rules = OutcomeRules(clock, app._u)
+        self._runner.executor = Executor(
             app,
-            judge,
+            outcome_rules,
             self._threads,
             self._children,
-            self._floor.finished,
+            self._runner.finished,
             app._middleware,
             inputs=Inputs(store),
-            doorkeeper=Doorkeeper(store, app._u, store.outage),
+            doorkeeper=AdmissionCheck(store, app._u, store.outage),
         )
 
     async def limit(self) -> None:
@@ -194,21 +194,21 @@ class _Crew:
         await self._store.awrite(Op(deadlines.expire_jobs))
         await self._store.awrite(Op(waking.wake_due))
         while True:
-            self._turns.wake.clear()
-            await self.tenure.keep()
+            self._claimer.wake.clear()
+            await self.lease.keep()
             await self._look()
-            self._turns.hungry = True
-            ended = self._turns.pending
-            await self._turns.run_once()
-            if ended and (self._turns.held_back or not self._floor.runs):
+            self._claimer.may_have_work = True
+            ended = self._claimer.pending
+            await self._claimer.run_once()
+            if ended and (self._claimer.held_back or not self._runner.runs):
                 # Their limits and budgets may let others run now, which that turn could not claim yet.
                 continue
             # Behind what a limit holds back there may be what it does not.
-            may_have_more = self._turns.hungry and self.room() is not None
-            if self._is_idle() and not may_have_more and not self._floor.fenced and not await self._do_more():
+            may_have_more = self._claimer.may_have_work and self.room() is not None
+            if self._is_idle() and not may_have_more and not self._runner.fenced and not await self._do_more():
                 return
-            if self._floor.runs or self._floor.fenced:
-                await self._turns.wake.wait()
+            if self._runner.runs or self._runner.fenced:
+                await self._claimer.wake.wait()
 
     async def _do_more(self) -> bool:
         """What is no job's run; whether there was something, and jobs may be due again."""
@@ -233,52 +233,52 @@ class _Crew:
 
     async def leave(self) -> None:
         """Hand back what an interrupted drain left unfinished, and go."""
-        self._floor.closing = True
-        self._floor.stop_all("shutdown")
+        self._runner.closing = True
+        self._runner.stop_all("shutdown")
         try:
             async with asyncio.timeout(self._settings.cancel_grace):
                 while not self._is_idle():
-                    self._turns.wake.clear()
-                    if not await self._turns.run_once():
-                        await self._turns.wake.wait()
+                    self._claimer.wake.clear()
+                    if not await self._claimer.run_once():
+                        await self._claimer.wake.wait()
             # A beat after the farewell would find the worker gone, and mourn.
-            await self.tenure.end()
+            await self.lease.end()
             await self._store.awrite(Op(lambda tx: workers.deregister(tx, self.id)))
         except TimeoutError:
-            logger.error("%d jobs did not end when the drain was interrupted", len(self._floor.runs))
+            logger.error("%d jobs did not end when the drain was interrupted", len(self._runner.runs))
         finally:
-            self._timekeeper.close()
+            self._deadlines.close()
             self._threads.close()
             self._relays.close()
-            await self.tenure.end()
+            await self.lease.end()
             await self._children.close()
 
     def _is_idle(self) -> bool:
-        return not self._floor.runs and not self._turns.pending
+        return not self._runner.runs and not self._claimer.pending
 
     async def _look(self) -> None:
         self._routes.learn(await self._store.aread(Op(special_routes)))
-        me, served = self._floor.id, self._routes.numbers
+        me, served = self._runner.id, self._routes.numbers
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
         if view.grants_over:
             await self._store.awrite(Op(expire_grants))
             self._routes.learn(await self._store.aread(Op(special_routes)))
-        self._floor.standing, self._floor.shares = view.standing, view.shares
-        self._floor.defaults.learn(view.queues)
-        self._floor.suspects_wait = view.suspects_wait
+        self._runner.standing, self._runner.shares = view.standing, view.shares
+        self._runner.defaults.learn(view.queues)
+        self._runner.suspects_wait = view.suspects_wait
 
     # -- what the turns ask
 
     @property
     def id(self) -> str:
-        return self._floor.id
+        return self._runner.id
 
     @property
-    def standing(self) -> Standing:
-        return self._floor.standing
+    def standing(self) -> ActiveLimits:
+        return self._runner.standing
 
-    def room(self) -> Room | None:
-        room = self._floor.room()
+    def room(self) -> Capacity | None:
+        room = self._runner.room()
         if room is not None and self._limit is not None:
             room.n = min(room.n, self._limit)
         return room if room is not None and room.n > 0 else None
@@ -286,10 +286,10 @@ class _Crew:
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         if self._limit is not None:
             self._limit -= len(jobs)
-        self._floor.dispatch(jobs, claim)
+        self._runner.dispatch(jobs, claim)
 
     def others_wait(self, they_do: bool) -> None:
-        self._floor.others_wait(they_do)
+        self._runner.others_wait(they_do)
 
 
 def _label(outcome: Outcome) -> str:

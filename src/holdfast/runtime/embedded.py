@@ -145,5 +145,5 @@ class EmbeddedWorker:
             clock=self._clock,
             random=self._app._u,
         )
-        worker.errands.on_broken = self._stop
+        worker.background.on_broken = self._stop
         return worker

@@ -91,7 +91,7 @@ async def _live(app: App, settings: WorkerSettings, identity: str | None, superv
         on_stuck=_end_stuck,
     )
     leave = asyncio.Event()
-    with _signals(leave.set, lambda: worker.floor.stop_all("shutdown")):
+    with _signals(leave.set, lambda: worker.runner.stop_all("shutdown")):
         code = await _work(worker, leave, supervisor)
     app.close()
     return code
@@ -122,7 +122,7 @@ async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: i
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
-        if worker.errands.is_broken:
+        if worker.background.is_broken:
             return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be started afresh")

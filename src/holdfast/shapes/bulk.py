@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.actions import Action, Fate
+from ..model.actions import Action, ActionResult
 from ..model.actions import BulkReport as Report
 from .jobs import Job
 
@@ -19,7 +19,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One job's own fate."""
 
     id: str
-    outcome: Fate
+    outcome: ActionResult
 
 
 class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     chosen: int
     changed: int
-    fates: dict[Fate, int]
+    fates: dict[ActionResult, int]
     results: list[Result]
 
 

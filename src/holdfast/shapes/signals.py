@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..model.signals import Letter as LetterRecord
 from ..model.signals import Pending, Sent
+from ..model.signals import ReceivedSignal as ReceivedSignalRecord
 from .values import decoded, instant_of
 
 
@@ -46,7 +46,7 @@ class Waitpoint(msgspec.Struct, frozen=True, kw_only=True):
     refused_at: datetime | None
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class ReceivedSignal(msgspec.Struct, frozen=True, kw_only=True):
     """A signal that a job was sent, without its payload. `taken_by` is the step that it became the answer of."""
 
     seq: int
@@ -88,8 +88,8 @@ def of_pending(one: Pending) -> Waitpoint:
     )
 
 
-def of_letter(one: LetterRecord) -> Letter:
-    return Letter(
+def of_received(one: ReceivedSignalRecord) -> ReceivedSignal:
+    return ReceivedSignal(
         seq=one.seq,
         name=one.name,
         waitpoint=one.waitpoint,

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import StorageUnavailable
 
 
-def hire(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
+def start_daemon(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
     """Start a daemon. Note that it is there only when this has returned: the system may have no thread to give."""
     thread = threading.Thread(target=target, args=args, name=name, daemon=True)
     try:

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..errors import OutcomeUnknown, QueueFull, StorageUnavailable
-from .daemons import hire
+from .daemons import start_daemon
 from .forking import renew_after_fork
 from .waiter import BlockingWaiter, LoopWaiter, Waiter, deliver, own_copy
 
@@ -153,16 +153,16 @@ class Combiner(Generic[W]):
     def _lead(self, waiter: Waiter[W] | None = None) -> None:
         """Commit one batch. The caller holds the turn."""
         if self._flight:
-            self._land()  # what a leader that was interrupted twice left behind
+            self._deliver()  # what a leader that was interrupted twice left behind
         if waiter is not None and waiter.settled:
             return
         try:
-            self._board()
-            self._fly()
+            self._take_batch()
+            self._commit_batch()
         finally:
-            self._land()
+            self._deliver()
 
-    def _board(self) -> None:
+    def _take_batch(self) -> None:
         # Those of the last batch are awake but may not have had the interpreter yet. One offer of it doubled the rate
         # of 16 threads: their batches had been 16 and 1 in turns.
         if len(self._pending) < self._crowd:
@@ -178,7 +178,7 @@ class Combiner(Generic[W]):
                 weight += waiter.weight
             self._pending.popleft()
 
-    def _fly(self) -> None:
+    def _commit_batch(self) -> None:
         self._crowd = len(self._flight) if len(self._flight) > 1 else 0
         if not self._flight:
             return
@@ -195,7 +195,7 @@ class Combiner(Generic[W]):
             self._pending.extendleft(reversed(left))
             self._flight = [waiter for waiter in self._flight if waiter.settled]
 
-    def _land(self) -> None:
+    def _deliver(self) -> None:
         if not self._flight:
             return
         for waiter in self._flight:
@@ -234,7 +234,7 @@ class Combiner(Generic[W]):
 
     def _hire(self) -> SimpleQueue[bool]:
         calls: SimpleQueue[bool] = SimpleQueue()
-        hire("holdfast-writer", _help, weakref.ref(self), calls)
+        start_daemon("holdfast-writer", _help, weakref.ref(self), calls)
         weakref.finalize(self, calls.put, False).atexit = False
         self._helper = calls
         return calls

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 
-class Ear:
+class Listener:
     """One party's ear: `wait` from a thread, `await_ring` from a task. Each consumes the permit a ring leaves."""
 
-    def __init__(self, topics: Collection[str], forget: Callable[[Ear], None]) -> None:
+    def __init__(self, topics: Collection[str], forget: Callable[[Listener], None]) -> None:
         self.topics = frozenset(topics)
         self._forget = forget
         self._permit = False
@@ -86,11 +86,11 @@ class Ear:
             return rang
 
 
-class Ears:
+class Listeners:
     """Every ear of this process on one store."""
 
     def __init__(self) -> None:
-        self._ears: tuple[Ear, ...] = ()
+        self._ears: tuple[Listener, ...] = ()
         self._lock = threading.RLock()
 
     def renew(self) -> None:
@@ -102,8 +102,8 @@ class Ears:
     def __bool__(self) -> bool:
         return bool(self._ears)
 
-    def listen(self, topics: Collection[str]) -> Ear:
-        ear = Ear(topics, self._forget)
+    def listen(self, topics: Collection[str]) -> Listener:
+        ear = Listener(topics, self._forget)
         with self._lock:
             self._ears = (*self._ears, ear)
         return ear
@@ -122,7 +122,7 @@ class Ears:
         for ear in self._ears:
             ear.ring()
 
-    def _forget(self, ear: Ear) -> None:
+    def _forget(self, ear: Listener) -> None:
         with self._lock:
             self._ears = tuple(other for other in self._ears if other is not ear)
 

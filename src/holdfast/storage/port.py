@@ -94,7 +94,7 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     """Seconds to try for the write lock, where the caller knows better than the store's default."""
     slow: bool = False
     """A statement of it may take minutes on a large database, which no time limit of callers should end."""
-    fleeting: bool = False
+    may_lose_on_power_failure: bool = False
     """A loss of power may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
     name: str = ""
     """Under which it is timed; empty: that of the operation which `run` calls, such as `workers.register`."""

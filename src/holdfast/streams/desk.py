@@ -22,7 +22,7 @@ from .outlet import Outlet
 logger: Final = logging.getLogger("holdfast.streams")
 
 
-class Desk:
+class FrameWriter:
     """One per app."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
@@ -114,5 +114,7 @@ class Desk:
 
 
 def _append(batches: Sequence[Batch]) -> Op[list[Appended | HoldfastError]]:
-    fleeting = not any(batch.stages or not all(draft.best_effort for draft in batch.drafts) for batch in batches)
-    return Op(lambda tx: streams.append(tx, batches), fleeting=fleeting)
+    may_lose_on_power_failure = not any(
+        batch.stages or not all(draft.best_effort for draft in batch.drafts) for batch in batches
+    )
+    return Op(lambda tx: streams.append(tx, batches), may_lose_on_power_failure=may_lose_on_power_failure)

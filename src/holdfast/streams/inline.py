@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..clock import SYSTEM_CLOCK
-from ..model.streams import END, Cursor, Draft, Frame, Progress, Stretch, Summary
+from ..model.streams import END, Cursor, Draft, Frame, FramePage, Progress, Summary
 from ..rules.streams import merged
 from ..storage.ops.streams import decoded
 from ..tasks.context import JobInfo
@@ -49,10 +49,10 @@ class InlineOutlet:
     def check(self) -> None:
         """Nothing can go wrong."""
 
-    def read(self, after: Cursor, n: int, *, best_effort: bool, until: Cursor = END) -> Stretch:
+    def read(self, after: Cursor, n: int, *, best_effort: bool, until: Cursor = END) -> FramePage:
         wanted = (f for f in self._frames if after < Cursor.read(f.cursor) <= until)
         frames = [f for f in wanted if best_effort or not f.best_effort]
-        return Stretch(True, self._place, 0, tuple(frames[:n]))
+        return FramePage(True, self._place, 0, tuple(frames[:n]))
 
     def _frame(self, draft: Draft) -> Frame:
         return Frame(

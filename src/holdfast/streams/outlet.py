@@ -12,7 +12,7 @@ from ..tasks.context import JobInfo, Stop
 
 if TYPE_CHECKING:
     from .capture import Sink
-    from .desk import Desk
+    from .desk import FrameWriter
 
 BUFFERED_SECONDS: Final = 0.02
 """A frame waits no longer than this for others to share its commit."""
@@ -31,7 +31,7 @@ _TOO_LATE: Final = frozenset({"lost", "fenced"})
 class Outlet:
     """Safe from any thread. Everything is under the desk's lock; the desk takes from here what is due."""
 
-    def __init__(self, desk: Desk, info: JobInfo, stop: Stop) -> None:
+    def __init__(self, desk: FrameWriter, info: JobInfo, stop: Stop) -> None:
         self.info: Final = info
         self.stop: Final = stop
         self.source: Sink | None = None

@@ -108,7 +108,7 @@ def _run_as(
 ) -> dict[str, Any]:
     # Imported here: a child must start fast, and most runs need neither.
     from ..model.outcomes import Cancelled, Snoozed
-    from ..outcomes import JobSignal
+    from ..outcomes import JobOutcome
     from ..rules.failure import classify, error_text
 
     try:
@@ -134,7 +134,7 @@ def _run_as(
             return {"kind": "snoozed", "delay": failure.delay}
         if isinstance(failure, Cancelled):
             return {"kind": "gave_up", "reason": failure.reason}
-        return _failed(failure, on_purpose=isinstance(error, JobSignal))
+        return _failed(failure, on_purpose=isinstance(error, JobOutcome))
     if stop.outcome is not None:
         return _decided(stop.outcome)
     try:

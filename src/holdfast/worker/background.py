@@ -14,7 +14,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _PAUSE_AFTER_ERROR: Final = 1.0
 
 
-class Errands:
+class BackgroundTasks:
     """Make and use it on the loop's thread."""
 
     def __init__(self) -> None:

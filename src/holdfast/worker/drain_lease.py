@@ -18,19 +18,19 @@ from ..model.workers import Owned
 from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
 from .lease import Heartbeat
-from .running.runner import Floor
+from .running.runner import JobRunner
 
 logger: Final = logging.getLogger("holdfast.worker")
 
 
-class Tenure:
+class DrainLease:
     """`register` makes the worker known under the id that the floor has then."""
 
     def __init__(
-        self, store: Store, floor: Floor, lease: float, clock: Clock, register: Callable[[], Awaitable[None]]
+        self, store: Store, runner: JobRunner, lease: float, clock: Clock, register: Callable[[], Awaitable[None]]
     ) -> None:
         self._store = store
-        self._floor = floor
+        self._runner = runner
         self._lease = lease
         self._clock = clock
         self._register = register
@@ -45,7 +45,7 @@ class Tenure:
         await self._register()
         self._is_lost = False
         if isinstance(self._clock, SystemClock):
-            self._heartbeat = Heartbeat(self._store, self._floor.id, self._lease, self, self._clock)
+            self._heartbeat = Heartbeat(self._store, self._runner.id, self._lease, self, self._clock)
             self._heartbeat.start(self._renewed_at)
 
     async def keep(self) -> None:
@@ -53,7 +53,7 @@ class Tenure:
         if self._heartbeat is None and self._clock.monotonic() - self._renewed_at >= self._lease / 3:
             await self._beat()
         if self._is_lost:
-            self._floor.id = token()
+            self._runner.id = token()
             await self.begin()
             self._go_on()
 
@@ -64,24 +64,24 @@ class Tenure:
             await asyncio.to_thread(self._heartbeat.join)
 
     async def _beat(self) -> None:
-        me, asked_at = self._floor.id, self._clock.monotonic()
+        me, asked_at = self._runner.id, self._clock.monotonic()
         try:
             owned = await self._store.awrite(Op(lambda tx: workers.beat(tx, me), name="heartbeat"))
         except LeaseLost as lost:
             self._lose(me, str(lost))
         else:
             self._renewed_at = asked_at
-            self._floor.reconcile(owned, asked_at)
+            self._runner.reconcile(owned, asked_at)
 
     # -- told on the heartbeat's thread
 
-    def heard(self, owned: list[Owned], asked_at: float) -> None:
+    def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
         self._post(self._hear, owned, asked_at)
 
     def fence(self, why: str) -> None:
         self._post(self._fence, why)
 
-    def buried(self, worker_id: str, why: str) -> None:
+    def on_declared_lost(self, worker_id: str, why: str) -> None:
         self._post(self._lose, worker_id, why)
 
     def _post(self, call: Callable[..., None], *args: Any) -> None:
@@ -95,24 +95,24 @@ class Tenure:
     # -- heard on the loop
 
     def _hear(self, owned: list[Owned], asked_at: float) -> None:
-        if self._floor.fenced and not self._is_lost:
+        if self._runner.fenced and not self._is_lost:
             self._go_on()
-        self._floor.reconcile(owned, asked_at)
+        self._runner.reconcile(owned, asked_at)
 
     def _go_on(self) -> None:
-        self._floor.fenced = False
-        self._floor.turns.feed()
+        self._runner.fenced = False
+        self._runner.claimer.request_claim()
 
     def _fence(self, why: str) -> None:
         logger.error("%s: every handler is stopped and its job handed back", why)
-        self._floor.fenced = True
-        self._floor.stop_all("fenced")
+        self._runner.fenced = True
+        self._runner.stop_all("fenced")
 
     def _lose(self, worker_id: str, why: str) -> None:
-        if worker_id != self._floor.id:
+        if worker_id != self._runner.id:
             return
         logger.error("%s; what runs is stopped", why)
-        self._is_lost = self._floor.fenced = True
-        self._floor.stop_all("lost")
-        self._floor.turns.forget()
-        self._floor.turns.wake.set()
+        self._is_lost = self._runner.fenced = True
+        self._runner.stop_all("lost")
+        self._runner.claimer.forget()
+        self._runner.claimer.wake.set()

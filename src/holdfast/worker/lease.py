@@ -27,10 +27,10 @@ FENCE_MARGIN: Final = 1 / 6
 FENCE_GRACE: Final = 1 / 8
 
 
-class Wearer(Protocol):
+class LeaseHolder(Protocol):
     """What the heartbeat tells its worker. Called on the heartbeat's thread."""
 
-    def heard(self, owned: list[Owned], asked_at: float) -> None:
+    def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
         """The lease is renewed; this is what the store thinks runs here, as of some time after `asked_at`."""
         ...
 
@@ -38,7 +38,7 @@ class Wearer(Protocol):
         """The lease can no longer be trusted: stop every handler and hand back."""
         ...
 
-    def buried(self, worker_id: str, why: str) -> None:
+    def on_declared_lost(self, worker_id: str, why: str) -> None:
         """That worker was declared lost: its jobs belong to others, and it needs a new identity."""
         ...
 
@@ -51,14 +51,14 @@ class Heartbeat:
         store: Store,
         worker_id: str,
         lease: float,
-        wearer: Wearer,
+        holder: LeaseHolder,
         clock: Clock,
         examine: Callable[[], Vitals | None] = lambda: None,
     ) -> None:
         self._store = store
         self._id = worker_id
         self._lease = lease
-        self._wearer = wearer
+        self._wearer = holder
         self._clock = clock
         self._examine = examine
         self._now = threading.Event()
@@ -121,7 +121,7 @@ class Heartbeat:
             owned = self._store.write(beat)
         except LeaseLost as lost:
             self.stop()
-            self._wearer.buried(self._id, str(lost))
+            self._wearer.on_declared_lost(self._id, str(lost))
             return False
         except Exception as error:
             self._missed(error)
@@ -136,7 +136,7 @@ class Heartbeat:
                 self.check()
                 return False
             self._fenced = False
-            self._wearer.heard(owned, asked_at)
+            self._wearer.on_renewed(owned, asked_at)
         return True
 
     def serve_once(self) -> float:

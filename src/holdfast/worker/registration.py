@@ -27,7 +27,7 @@ from .settings import WorkerSettings, weights_of
 logger: Final = logging.getLogger("holdfast.worker")
 
 
-async def insist(store: Store, op: Op[Any], clock: Clock) -> float:
+async def write_until_stored(store: Store, op: Op[Any], clock: Clock) -> float:
     """Have it written by a store that may be down, as long as it takes; when that was asked, at the earliest."""
     while True:
         asked_at = clock.monotonic()

@@ -16,21 +16,21 @@ from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
-from .background import Errands, until_done
-from .claiming.claimer import Turns
-from .claiming.poller import Ears
+from .background import BackgroundTasks, until_done
+from .claiming.claimer import Claimer
+from .claiming.poller import WorkPoller
 from .lease import FENCE_MARGIN, Heartbeat
-from .maintenance.health import Physician
-from .maintenance.services import Chores
+from .maintenance.health import HealthSampler
+from .maintenance.services import Services
 from .outbox.relays import Relays
 from .processes.pool import ChildPool
-from .registration import insist, introduction, served_routes, worth_telling
-from .running.admission import Doorkeeper
-from .running.deadlines import Timekeeper
+from .registration import introduction, served_routes, worth_telling, write_until_stored
+from .running.admission import AdmissionCheck
+from .running.deadlines import DeadlineTimer
 from .running.executor import Executor
 from .running.inputs import Inputs
-from .running.outcome import Judge
-from .running.runner import Floor
+from .running.outcome import OutcomeRules
+from .running.runner import JobRunner
 from .running.threads import ThreadPool
 from .running.watchdog import Watchdog
 from .settings import WorkerSettings
@@ -59,7 +59,7 @@ class Worker:
         random: Callable[[], float] = _random.random,
         on_stuck: Callable[[], None] | None = None,
         heartbeats: type[Heartbeat] = Heartbeat,
-        timekeepers: type[Timekeeper] = Timekeeper,
+        timekeepers: type[DeadlineTimer] = DeadlineTimer,
     ) -> None:
         """`heartbeats` and `timekeepers` run on threads; where there is but one, others take their place."""
         self.id = identity or token()
@@ -72,36 +72,38 @@ class Worker:
         self._heartbeats = heartbeats
         self._declarations = declarations
         self._leaving = False
-        self.errands: Final = Errands()
+        self.background: Final = BackgroundTasks()
         self._recorders: list[asyncio.Future[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
-        self.timekeeper: Final = timekeepers(clock)
+        self.deadlines: Final = timekeepers(clock)
         self.routes: Final = served_routes(settings, tasks, random)
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
-        self.floor: Final = Floor(self.id, settings, tasks, self.routes, self.timekeeper, self._threads, clock)
-        self.turns: Final = Turns(store, self.floor, clock, slots=settings.concurrency, patience=settings.lease / 2)
-        self.floor.turns, self.floor.tally = self.turns, getattr(app, "tally", self.floor.tally)
-        self.physician: Final = Physician(clock, self.turns.claim_times, lambda: store.writes_waiting)
-        self.floor.executor = Executor(
+        self.runner: Final = JobRunner(self.id, settings, tasks, self.routes, self.deadlines, self._threads, clock)
+        self.claimer: Final = Claimer(
+            store, self.runner, clock, slots=settings.concurrency, patience=settings.lease / 2
+        )
+        self.runner.claimer, self.runner.tally = self.claimer, getattr(app, "tally", self.runner.tally)
+        self.health: Final = HealthSampler(clock, self.claimer.claim_times, lambda: store.writes_waiting)
+        self.runner.executor = Executor(
             app,
-            Judge(clock, random),
+            OutcomeRules(clock, random),
             self._threads,
             self._children,
-            self.floor.finished,
+            self.runner.finished,
             middleware,
             inputs=Inputs(store),
-            doorkeeper=Doorkeeper(store, random, store.outage),
+            doorkeeper=AdmissionCheck(store, random, store.outage),
             is_leased=self._is_leased,
         )
-        self.floor.on_idle = self._idle.set
+        self.runner.on_idle = self._idle.set
         self.heartbeat = self._new_heartbeat()
-        self.ears: Final = Ears(store, self.routes, self.floor, poll=settings.poll, random=random)
-        self.chores: Final = Chores(store, settings, lambda: self.id, self, clock, random, tasks)
+        self.poller: Final = WorkPoller(store, self.routes, self.runner, poll=settings.poll, random=random)
+        self.chores: Final = Services(store, settings, lambda: self.id, self, clock, random, tasks)
         leads = self.chores.leader.holds
-        self.relays = self.floor.aside = Relays(store, self.floor, settings, tasks, clock, random, leads)
+        self.relays = self.runner.aside = Relays(store, self.runner, settings, tasks, clock, random, leads)
         self._watchdog: Watchdog | None = None
 
     # -- life
@@ -109,20 +111,20 @@ class Worker:
     async def start(self) -> None:
         """Register and begin to work. Waits for a store that is down, as long as it takes."""
         for declaration in self._declarations:
-            await insist(self._store, declaration, self._clock)
+            await write_until_stored(self._store, declaration, self._clock)
         await self._begin()
-        await self.ears.look()
+        await self.poller.look()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
-        beside = (self.ears.run(lambda: self._leaving), self._hear_cancels(), *self.chores.start())
-        self._recorders = self.errands.send(self.turns.run(self._is_over), self.relays.run())
-        self.errands.send(*beside)
+        beside = (self.poller.run(lambda: self._leaving), self._hear_cancels(), *self.chores.start())
+        self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
+        self.background.send(*beside)
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
-        self._leaving = self.floor.closing = True
+        self._leaving = self.runner.closing = True
         try:
             await self._try(Op(lambda tx: workers.stop(tx, self.id)))
             await self._drain(self.settings.grace if grace is None else grace)
@@ -141,34 +143,34 @@ class Worker:
             async with asyncio.timeout(grace):
                 await self._until_idle()
         except TimeoutError:
-            logger.warning("%d jobs did not end within %g s; they are handed back", len(self.floor.runs), grace)
-            self.floor.stop_all("shutdown")
+            logger.warning("%d jobs did not end within %g s; they are handed back", len(self.runner.runs), grace)
+            self.runner.stop_all("shutdown")
             await self._until_idle()
 
     async def _until_idle(self) -> None:
-        while self.floor.runs or self.relays.delivering:
+        while self.runner.runs or self.relays.delivering:
             self._idle.clear()
             await self._idle.wait()
 
     async def _flush(self) -> None:
         """Let the last outcomes reach the store; what does not within a lease is rescued by others."""
-        self.turns.wake.set()
-        self.relays.feed()
+        self.claimer.wake.set()
+        self.relays.request_claim()
         try:
             async with asyncio.timeout(self.settings.lease):
                 await asyncio.wait(self._recorders)
         except TimeoutError:
-            logger.error("%d outcomes could not be recorded; those jobs will run again", self.turns.pending)
+            logger.error("%d outcomes could not be recorded; those jobs will run again", self.claimer.pending)
 
     async def _close(self) -> None:
         self.heartbeat.stop()
-        self.errands.cancel()
-        self.ears.close()
+        self.background.cancel()
+        self.poller.close()
         if self._watchdog is not None:
             self._watchdog.stop()
-        self.timekeeper.close()
+        self.deadlines.close()
         self._threads.close()
-        await self.errands.until_over()
+        await self.background.until_over()
         await self._children.close()
 
     @property
@@ -177,7 +179,7 @@ class Worker:
         return self._threads.exhausted
 
     def _is_over(self) -> bool:
-        return self._leaving and not self.floor.runs and not self.turns.pending
+        return self._leaving and not self.runner.runs and not self.claimer.pending
 
     # -- the lease; `heard`, `fence` and `buried` are called on the heartbeat's thread
 
@@ -185,14 +187,14 @@ class Worker:
     def steady_for(self) -> float:
         return self.heartbeat.steady_for
 
-    def heard(self, owned: list[Owned], asked_at: float) -> None:
+    def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
         self._post(self._heard, owned, asked_at)
 
     def fence(self, why: str) -> None:
         self._post(self._fence, why)
 
-    def buried(self, worker_id: str, why: str) -> None:
-        self._post(self._be_born_again, worker_id, why)
+    def on_declared_lost(self, worker_id: str, why: str) -> None:
+        self._post(self._restart_identity, worker_id, why)
 
     def _post(self, call: Callable[..., None], *args: Any) -> None:
         try:
@@ -202,35 +204,35 @@ class Worker:
             self.heartbeat.stop()
 
     def _heard(self, owned: list[Owned], asked_at: float) -> None:
-        if self.floor.fenced:
-            self.floor.fenced = False
-            self.turns.feed()
-            self.relays.feed()
-        self.floor.reconcile(owned, asked_at)
+        if self.runner.fenced:
+            self.runner.fenced = False
+            self.claimer.request_claim()
+            self.relays.request_claim()
+        self.runner.reconcile(owned, asked_at)
 
     def _fence(self, why: str) -> None:
         logger.error("%s: every handler is stopped and its job handed back", why)
-        self.floor.fenced = True
-        self.floor.stop_all("fenced")
+        self.runner.fenced = True
+        self.runner.stop_all("fenced")
         if self.heartbeat.is_stopped and not self._leaving:
             # The watchdog took this loop for dead, and it moves again: the next beat says whose the jobs are.
             self.heartbeat = self._new_heartbeat()
             self.heartbeat.start(self._clock.monotonic() - self.settings.lease)
 
-    def _be_born_again(self, worker_id: str, why: str) -> None:
+    def _restart_identity(self, worker_id: str, why: str) -> None:
         if worker_id != self.id:
             # Told twice: a fence that comes between the end of a heartbeat and this has begun another.
             return
         level = logging.WARNING if self._leaving else logging.ERROR
         logger.log(level, "%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
-        self.floor.fenced = True
-        self.floor.stop_all("lost")
-        self.turns.forget()
+        self.runner.fenced = True
+        self.runner.stop_all("lost")
+        self.claimer.forget()
         if not self._leaving:
-            self.id = self.floor.id = token()
+            self.id = self.runner.id = token()
             self.heartbeat = self._new_heartbeat()
             # Nobody waits for this, and without it the worker would stay fenced.
-            self.errands.send(until_done(self._begin_again))
+            self.background.send(until_done(self._begin_again))
 
     async def _begin(self) -> None:
         self.heartbeat.start(await self._register())
@@ -243,7 +245,7 @@ class Worker:
         """Beside the heartbeat, which may itself hang on a store that does not answer."""
         self.heartbeat.check()
         slack = self.heartbeat.slack
-        self.timekeeper.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
+        self.deadlines.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
 
     def _is_leased(self) -> bool:
         """Asked before each handler; where the lease is over, the worker is fenced before it claims again."""
@@ -253,20 +255,20 @@ class Worker:
         return False
 
     def _new_heartbeat(self) -> Heartbeat:
-        return self._heartbeats(self._store, self.id, self.settings.lease, self, self._clock, self.physician.examine)
+        return self._heartbeats(self._store, self.id, self.settings.lease, self, self._clock, self.health.examine)
 
     # -- errands
 
     async def _register(self) -> float:
         """Make the worker known; when that was asked, at the earliest."""
         spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
-        return await insist(self._store, Op(lambda tx: workers.register(tx, spec)), self._clock)
+        return await write_until_stored(self._store, Op(lambda tx: workers.register(tx, spec)), self._clock)
 
     async def _hear_cancels(self) -> None:
         listener = self._store.bell.listen(["cancel"])
         try:
             while True:
-                if await listener.await_ring(60.0) and self.floor.runs:
+                if await listener.await_ring(60.0) and self.runner.runs:
                     await self._look_at_own_jobs()
                     await asyncio.sleep(_BETWEEN_LOOKS)
         finally:
@@ -277,7 +279,7 @@ class Worker:
         asked_at = self._clock.monotonic()
         try:
             owned = await self._store.aread(Op(lambda tx: workers.owned_jobs(tx, self.id)))
-            self.floor.heed(owned, asked_at)
+            self.runner.stop_lost_and_cancelled(owned, asked_at)
             if not owned:
                 # Everything was taken away: the beat says whether the worker itself was declared lost.
                 self.heartbeat.beat_now()

@@ -15,9 +15,9 @@ from tests.acceptance.conftest import url_of
 from tests.acceptance.fleet import until
 from tests.chaos.check import check, report
 from tests.chaos.dials import Figure
-from tests.chaos.facts import Facts, read_facts
 from tests.chaos.environment_faults.crew import unfinished
 from tests.chaos.environment_faults.past import Times, make_and_crash, times
+from tests.chaos.facts import Facts, read_facts
 
 pytestmark = pytest.mark.thorough
 

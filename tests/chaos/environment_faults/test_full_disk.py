@@ -18,7 +18,9 @@ pytestmark = pytest.mark.thorough
 def test_a_disk_that_fills_again_and_again_loses_nothing_that_was_acknowledged(
     kind: str, cycles: int, tmp_path: Path, figure: Figure
 ) -> None:
-    told = run_scene("tests.chaos.environment_faults.full_disk", tmp_path, kind, scaled(cycles), seconds=240 + 60 * scaled(cycles))
+    told = run_scene(
+        "tests.chaos.environment_faults.full_disk", tmp_path, kind, scaled(cycles), seconds=240 + 60 * scaled(cycles)
+    )
     assert told["refused"] == 3 * scaled(cycles)
     figure(scaled(cycles), "full disks")
     figure(told["jobs"], "jobs on disks that fill")

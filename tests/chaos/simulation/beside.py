@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from holdfast.worker.lease import Heartbeat
-from holdfast.worker.running.deadlines import Timekeeper
+from holdfast.worker.running.deadlines import DeadlineTimer
 
 from .loop import LANE
 
@@ -33,7 +33,7 @@ class LaneHeartbeat(Heartbeat):
             self._again(self.serve_once())
 
 
-class LaneTimekeeper(Timekeeper):
+class LaneTimekeeper(DeadlineTimer):
     """Keeps its deadlines in the side lane."""
 
     _timer: Any = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from holdfast.storage.listeners import Ears
+from holdfast.storage.listeners import Listeners
 from holdfast.storage.outage import Outage
 from holdfast.storage.port import ListOp, Op, Tx
 
@@ -31,7 +31,7 @@ class Shore:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._world = node.world
-        self.bell = Ears()
+        self.bell = Listeners()
         self.blobs = node.world.sea.blobs
         self.outage = Outage()
 

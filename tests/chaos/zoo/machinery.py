@@ -117,8 +117,8 @@ MACHINERY = (
             ),
             Edit(
                 "worker/worker.py",
-                "self.id = self.floor.id = token()",
-                "self.id = self.floor.id = __import__('socket').gethostname()",
+                "self.id = self.runner.id = token()",
+                "self.id = self.runner.id = __import__('socket').gethostname()",
             ),
         ),
         (

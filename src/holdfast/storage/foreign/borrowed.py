@@ -16,7 +16,7 @@ Hook: TypeAlias = Callable[[Callable[[], None]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class BorrowedConnection:
     """A driver's connection, whether its framework has begun, and the framework's own hook for after the commit."""
 
     driver: Any
@@ -36,7 +36,7 @@ class Lasting:
             self.lock_timeout = row[0]
 
 
-def unwrap(connection: Any, kind: Kind) -> Lent:
+def unwrap(connection: Any, kind: Kind) -> BorrowedConnection:
     """For connections that block."""
     if kind is Kind.SESSION:
         return _from_sqlalchemy(connection.connection())
@@ -44,16 +44,16 @@ def unwrap(connection: Any, kind: Kind) -> Lent:
         return _from_sqlalchemy(connection)
     if kind is Kind.DJANGO:
         return _from_django(connection)
-    return Lent(connection)
+    return BorrowedConnection(connection)
 
 
-async def aunwrap(connection: Any, kind: Kind) -> Lent:
+async def aunwrap(connection: Any, kind: Kind) -> BorrowedConnection:
     """For connections that are awaited."""
     if kind is Kind.ASYNC_SESSION:
         return await _from_async_sqlalchemy(await connection.connection())
     if kind is Kind.ASYNC_ENGINE_CONNECTION:
         return await _from_async_sqlalchemy(connection)
-    return Lent(connection)
+    return BorrowedConnection(connection)
 
 
 def sqlite_connection_of(thing: Any) -> sqlite3.Connection | None:
@@ -98,28 +98,28 @@ def not_in_transaction(backend: str, advice: str) -> NotInTransaction:
     return NotInTransaction(message, backend=backend)
 
 
-def _from_sqlalchemy(connection: Any) -> Lent:
+def _from_sqlalchemy(connection: Any) -> BorrowedConnection:
     # SQLAlchemy begins at the first statement, which this operation is.
     if not connection.in_transaction():
         connection.begin()
-    return Lent(connection.connection.driver_connection, begun=True)
+    return BorrowedConnection(connection.connection.driver_connection, begun=True)
 
 
-async def _from_async_sqlalchemy(connection: Any) -> Lent:
+async def _from_async_sqlalchemy(connection: Any) -> BorrowedConnection:
     if not connection.in_transaction():
         await connection.begin()
     driver = (await connection.get_raw_connection()).driver_connection
     if hasattr(driver, "is_in_transaction") and not driver.is_in_transaction():
         # Over asyncpg the BEGIN is sent with the first statement.
         await connection.exec_driver_sql("select 1")
-    return Lent(driver, begun=True)
+    return BorrowedConnection(driver, begun=True)
 
 
-def _from_django(connection: Any) -> Lent:
+def _from_django(connection: Any) -> BorrowedConnection:
     connection.ensure_connection()
     if connection.in_atomic_block:
         connection.validate_no_broken_transaction()
-        return Lent(connection.connection, begun=True, on_commit=connection.on_commit)
+        return BorrowedConnection(connection.connection, begun=True, on_commit=connection.on_commit)
     if connection.get_autocommit():
         raise not_in_transaction(connection.vendor, 'enter "with transaction.atomic():"')
-    return Lent(connection.connection, begun=True)
+    return BorrowedConnection(connection.connection, begun=True)

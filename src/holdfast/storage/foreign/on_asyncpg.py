@@ -23,12 +23,12 @@ T = TypeVar("T")
 class AsyncpgTx(Lasting):
     """asyncpg's own placeholders and positional arguments."""
 
-    __slots__ = ("_connection", "_now", "rung")
+    __slots__ = ("_connection", "_now", "topics")
 
     def __init__(self, connection: Any, now: int | None) -> None:
         self._connection = connection
         self._now = now
-        self.rung: set[str] = set()
+        self.topics: set[str] = set()
 
     @property
     def files(self) -> None:
@@ -59,7 +59,7 @@ class AsyncpgTx(Lasting):
         await self._connection.copy_records_to_table(table, columns=columns, records=rows)
 
     def ring(self, topic: str) -> None:
-        self.rung.add(topic)
+        self.topics.add(topic)
 
     async def _fetch(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         text, names = statement.asyncpg if self._now is None else statement.asyncpg_clocked
@@ -80,7 +80,7 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places
             answer = await op.run(tx)
             if tx.lock_timeout is not None:
                 await connection.execute("select set_config('lock_timeout', $1, true)", tx.lock_timeout)
-            for payload in payloads(tx.rung) if notify else ():
+            for payload in payloads(tx.topics) if notify else ():
                 await connection.execute("select pg_notify($1, $2)", CHANNEL, payload)
         except Exception:
             await _undo(connection)

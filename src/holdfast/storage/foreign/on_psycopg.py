@@ -69,7 +69,7 @@ def run_on_psycopg(
             answer = step(op.run(tx))
             if tx.lock_timeout is not None:
                 cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
-            for payload in payloads(tx.rung) if notify else ():
+            for payload in payloads(tx.topics) if notify else ():
                 cursor.execute(NOTIFY, (CHANNEL, payload))
         except Exception:
             _undo(cursor)
@@ -77,7 +77,7 @@ def run_on_psycopg(
         cursor.execute("release holdfast")
     except (psycopg.Error, UnicodeEncodeError) as error:
         raise translate(error) from error
-    return answer, tx.rung
+    return answer, tx.topics
 
 
 async def arun_on_psycopg(
@@ -101,7 +101,7 @@ async def arun_on_psycopg(
             answer = await op.run(tx)
             if tx.lock_timeout is not None:
                 await cursor.execute(SET_LOCK_TIMEOUT, (tx.lock_timeout,))
-            for payload in payloads(tx.rung) if notify else ():
+            for payload in payloads(tx.topics) if notify else ():
                 await cursor.execute(NOTIFY, (CHANNEL, payload))
         except Exception:
             await _aundo(cursor)

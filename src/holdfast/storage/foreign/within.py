@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...clock import Clock
 from ..port import Op
-from .borrowed import Lent, aunwrap, begin_if_only_promised, unwrap
+from .borrowed import BorrowedConnection, aunwrap, begin_if_only_promised, unwrap
 from .kinds import AWAITING, Kind, full_name, kind_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def run_within(host: Host, connection: object, op: Op[T]) -> T:
     lent = unwrap(connection, kind)
     if isinstance(lent.driver, sqlite3.Connection):
         _require(host, "sqlite", lent.driver)
-        answer, rung = _on_sqlite(host, lent.driver, op, lent.begun)
+        answer, topics = _on_sqlite(host, lent.driver, op, lent.begun)
     else:
-        answer, rung = _on_psycopg(host, lent, op)
-    _announce_after_commit(host, lent, rung)
+        answer, topics = _on_psycopg(host, lent, op)
+    _announce_after_commit(host, lent, topics)
     return answer
 
 
@@ -78,7 +78,7 @@ def _on_sqlite(host: Host, driver: sqlite3.Connection, op: Op[T], begun: bool) -
     return host.run_on_sqlite(driver, op)
 
 
-def _on_psycopg(host: Host, lent: Lent, op: Op[T]) -> tuple[T, set[str]]:
+def _on_psycopg(host: Host, lent: BorrowedConnection, op: Op[T]) -> tuple[T, set[str]]:
     _require_supported(lent.driver)
     _require(host, "postgres", lent.driver)
     from .on_psycopg import run_on_psycopg
@@ -91,7 +91,7 @@ def _places(host: Host) -> LentPlaces:
     return host.places
 
 
-async def _on_aiosqlite(host: Host, lent: Lent, op: Op[T]) -> T:
+async def _on_aiosqlite(host: Host, lent: BorrowedConnection, op: Op[T]) -> T:
     # On the connection's own thread, in one go: a hop for each statement would cost more than the statements.
     call: Any = partial(_on_sqlite, host, lent.driver._conn, op, lent.begun)
     answer, _ = await lent.driver._execute(call)
@@ -99,10 +99,10 @@ async def _on_aiosqlite(host: Host, lent: Lent, op: Op[T]) -> T:
     return result
 
 
-def _announce_after_commit(host: Host, lent: Lent, rung: set[str]) -> None:
+def _announce_after_commit(host: Host, lent: BorrowedConnection, topics: set[str]) -> None:
     # Without a hook, Postgres has it in the transaction, and on SQLite the commit itself shows in the WAL.
-    if rung and lent.on_commit is not None:
-        lent.on_commit(partial(host.announce, rung))
+    if topics and lent.on_commit is not None:
+        lent.on_commit(partial(host.announce, topics))
 
 
 def _require_supported(driver: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...errors import Corruption, HoldfastError, LeaseLost, NotFound
-from ...model.streams import END, SUPERSEDED, Appended, Batch, Cursor, Draft, Frame, Head, Progress, Stretch, Summary
+from ...model.streams import END, SUPERSEDED, Appended, Batch, Cursor, Draft, Frame, FramePage, Head, Progress, Summary
 from ...rules.streams import fitting, kept, measure, merged
 from ...values.codec import encode
 from ..port import Params, Row, Tx
@@ -105,7 +105,9 @@ async def _store(tx: Tx, rows: list[Row]) -> None:
         rows.clear()
 
 
-async def read(tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool = True, until: Cursor = END) -> Stretch:
+async def read(
+    tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool = True, until: Cursor = END
+) -> FramePage:
     """At most `n` frames after a cursor, up to another, and where the stream ends. One statement."""
     rows = await tx.all(
         sql.read_stream, job_id=job_id, seq=after.seq, live=after.live, until_seq=until.seq, until_live=until.live,
@@ -115,7 +117,7 @@ async def read(tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool 
         raise NotFound("job", job_id)
     finished_at, head, live, trimmed = rows[0][:4]
     frames = tuple(_frame(row[4:]) for row in rows if row[4] is not None)
-    return Stretch(finished_at is not None, Cursor(head, live), trimmed, frames)
+    return FramePage(finished_at is not None, Cursor(head, live), trimmed, frames)
 
 
 async def has_stream(tx: Tx, job_id: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ..daemons import hire
+from ..daemons import start_daemon
 from .pool import closed_error, exhausted_error
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ _Errand: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
 _Hand: TypeAlias = "SimpleQueue[_Errand | None]"
 
 
-class Hands:
+class BlockingThreads:
     """Up to `size` threads for the tasks of one event loop, made when needed. Only that loop's thread calls it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, size: int, patience: float) -> None:
@@ -76,7 +76,7 @@ class Hands:
         with self._closing:
             if self._closed:
                 raise closed_error()
-            hire("holdfast-store", self._serve, hand)
+            start_daemon("holdfast-store", self._serve, hand)
             self._made.append(hand)
         return hand
 

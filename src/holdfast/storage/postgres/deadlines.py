@@ -18,7 +18,7 @@ from typing import Final
 import psycopg
 
 from ...errors import StorageUnavailable
-from ..daemons import hire
+from ..daemons import start_daemon
 from .connect import Connection
 
 _TICK: Final = 0.2
@@ -76,7 +76,7 @@ class Deadlines:
             # Before it runs: one that finds nothing to do says at once that it has ended.
             self._running = True
             try:
-                hire("holdfast-deadlines", self._run)
+                start_daemon("holdfast-deadlines", self._run)
             except StorageUnavailable as error:
                 self._running = False
                 _log.debug("this call has no time limit: %s", error)
@@ -112,7 +112,7 @@ class Deadlines:
         connection.overdue = True
         connection.until = now + _ANSWER_TO_CANCEL
         try:
-            hire("holdfast-cancel", _cancel, connection)
+            start_daemon("holdfast-cancel", _cancel, connection)
         except StorageUnavailable:
             connection.hang_up()
 

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from ...errors import StorageError, StorageUnavailable
-from ..daemons import hire
+from ..daemons import start_daemon
 from .connect import Address, Connection
 from .deadlines import Deadlines
 
@@ -63,7 +63,7 @@ class ListenThread:
 
     def _begin(self, wake: int) -> None:
         try:
-            self._thread = hire("holdfast-listen", self._run, wake)
+            self._thread = start_daemon("holdfast-listen", self._run, wake)
         except StorageUnavailable as error:
             _log.warning("what others ring for is found by polling alone for now: %s", error)
 

@@ -18,7 +18,7 @@ from ...errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly,
 from ..lists import Answers, merged, split
 from ..port import ListOp, Op
 from ..waiter import own_copy
-from .wait_queue import Lines, Waiting
+from .wait_queue import Waiting, WaitQueue
 
 # A waiter looks for itself this often, in case the thread that should have seen to it was interrupted.
 _RECHECK: Final = 0.05
@@ -54,7 +54,7 @@ class Merger:
         self._limit = limit
         # Those, not their number: a number that is off by one after an interrupt stays off.
         self._leaders: set[_Ticket] = set()
-        self._lines: Lines[_Ticket] = Lines()
+        self._lines: WaitQueue[_Ticket] = WaitQueue()
         self._mutex = threading.Lock()
 
     @property
@@ -64,7 +64,7 @@ class Merger:
     def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _Ticket(op, time.monotonic() + self._limit)
         try:
-            self._board(ticket)
+            self._take_batch(ticket)
             self._await_answers(ticket)
         finally:
             # Also on Ctrl-C, wherever it came: a lead that is not handed over would stop every other caller.
@@ -73,7 +73,7 @@ class Merger:
             raise ticket.error
         return ticket.answers
 
-    def _board(self, ticket: _Ticket) -> None:
+    def _take_batch(self, ticket: _Ticket) -> None:
         with self._mutex:
             if not ticket.taken and ticket not in self._lines:
                 self._lines.add(ticket)
@@ -89,7 +89,7 @@ class Merger:
                 return
             if not ticket.woken.wait(_RECHECK) and not ticket.settled:
                 self._refuse_if_overdue(ticket)
-                self._board(ticket)
+                self._take_batch(ticket)
             ticket.woken.clear()
 
     def _refuse_if_overdue(self, ticket: _Ticket) -> None:
@@ -164,7 +164,7 @@ class AsyncMerger:
         self._write = write
         self._depth = depth
         self._limit = limit
-        self._lines: Lines[_AsyncTicket] = Lines()
+        self._lines: WaitQueue[_AsyncTicket] = WaitQueue()
         self._leading = 0
         self._tasks: set[asyncio.Task[None]] = set()
 

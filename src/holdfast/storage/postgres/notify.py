@@ -17,7 +17,7 @@ from typing import Final
 import psycopg
 
 from ...errors import StorageError, StorageUnavailable
-from ..daemons import hire
+from ..daemons import start_daemon
 from .connect import Address, Connection
 from .deadlines import Deadlines
 
@@ -68,7 +68,7 @@ class NotifyThread:
 
     def _begin(self) -> None:
         try:
-            hire("holdfast-notify", self._run)
+            start_daemon("holdfast-notify", self._run)
         except StorageUnavailable as error:
             # What is told of is committed: whoever brought it must not be told that it failed.
             _log.debug("NOTIFY was not sent, others will find the work when they poll: %s", error)

@@ -156,7 +156,7 @@ def _carry_out(connection: Connection, op: Op[T], mode: Mode, bounds: Bounds, no
     except psycopg.Error as error:
         raise _explained(translate_commit(error), error, connection, tx.last, bounds) from error
     _require_in_time(connection, mode, tx.last, bounds)
-    return Done(answer, tx.rung)
+    return Done(answer, tx.topics)
 
 
 def _run_alone(connection: Connection, tx: PgTx, op: Op[T], mode: Mode, bounds: Bounds) -> Done[T]:
@@ -165,7 +165,7 @@ def _run_alone(connection: Connection, tx: PgTx, op: Op[T], mode: Mode, bounds: 
     except (psycopg.Error, UnicodeEncodeError) as error:
         raise _explained(_single_failure(error, mode), error, connection, tx.last, bounds) from error
     _require_in_time(connection, mode, tx.last, bounds)
-    return Done(answer, tx.rung)
+    return Done(answer, tx.topics)
 
 
 def _begin(connection: Connection, cursor: psycopg.Cursor[Any], op: Op[Any], mode: Mode, bounds: Bounds) -> None:

@@ -22,7 +22,7 @@ from ..outage import Outage
 from ..port import ListOp, Op, Value
 from ..timing import Timings, atimed, timed
 from . import migrations
-from .blocking_threads import Hands
+from .blocking_threads import BlockingThreads
 from .connect import Connection, address
 from .deadlines import Deadlines
 from .describe import describe
@@ -225,7 +225,7 @@ class PostgresStore:
             raise closed_error()
         pool = Pool(self._address, self._pool_size, self._bounds.patience)
         runner = Runner(pool, self._deadlines, self._clock, self._bounds)
-        hands = Hands(loop, self._pool_size, self._bounds.patience)
+        hands = BlockingThreads(loop, self._pool_size, self._bounds.patience)
         lane = _Lane(pool, runner, hands, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
         with self._mutex:
             for other in [other for other in self._lanes if other.is_closed()]:
@@ -249,7 +249,7 @@ class _Lane:
 
     pool: Pool
     runner: Runner
-    hands: Hands
+    hands: BlockingThreads
     merger: AsyncMerger
 
     def run(self, call: Callable[[Runner], T]) -> Awaitable[T]:

@@ -18,20 +18,20 @@ AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
 class _Script:
     """What both colours share: the text of a statement, the clock, the topics to ring, the statement sent last."""
 
-    __slots__ = ("_limit", "_now", "last", "rung")
+    __slots__ = ("_limit", "_now", "last", "topics")
 
     def __init__(self, now: int | None, limit: int | None = None) -> None:
         self._now = now
         self._limit = limit
         self.last: Statement | None = None
-        self.rung: set[str] = set()
+        self.topics: set[str] = set()
 
     @property
     def files(self) -> None:
         """Large values are in the database itself."""
 
     def ring(self, topic: str) -> None:
-        self.rung.add(topic)
+        self.topics.add(topic)
 
     def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
         """The text to send, which is literal indeed: it comes from the package's own files."""

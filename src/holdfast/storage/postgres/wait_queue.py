@@ -25,7 +25,7 @@ class Waiting:
 W = TypeVar("W", bound=Waiting)
 
 
-class Lines(Generic[W]):
+class WaitQueue(Generic[W]):
     """Operations in the order of their coming, by kind."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ..listeners import Ear, Ears
+from ..listeners import Listener, Listeners
 from .connect import Address
 from .deadlines import Deadlines
 from .listen import ListenThread
@@ -27,7 +27,7 @@ class PgBell:
         self._listen_address = listen_address
         self._notify = notify
         self._deadlines = deadlines
-        self._ears = Ears()
+        self._ears = Listeners()
         self.renew()
 
     def renew(self) -> None:
@@ -38,7 +38,7 @@ class PgBell:
             self._notifier = NotifyThread(self._address, CHANNEL, self._deadlines)
             self._listener = ListenThread(self._listen_address, CHANNEL, self._heard, self._deadlines)
 
-    def listen(self, topics: Collection[str]) -> Ear:
+    def listen(self, topics: Collection[str]) -> Listener:
         ear = self._ears.listen(topics)
         if self._listener is not None:
             self._listener.ensure_running()

@@ -25,7 +25,7 @@ class Connection(sqlite3.Connection):
     """A connection with Holdfast's settings, for the thread that made it. It begins its transactions as a writer."""
 
 
-class Lent:
+class BorrowedConnection:
     """Remembers which connections were made for which thread, to recognise a thread that would wait for itself."""
 
     def __init__(self, location: Location, *, durable: bool) -> None:
@@ -104,7 +104,7 @@ def _guarded(
             cursor.execute("rollback to holdfast")
             cursor.execute("release holdfast")
         raise
-    return answer, tx.rung
+    return answer, tx.topics
 
 
 def _is_open(connection: Connection) -> bool:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from ...errors import StorageUnavailable
-from ..daemons import hire
+from ..daemons import start_daemon
 from .connect import patiently
 from .failures import is_busy
 
@@ -119,7 +119,7 @@ class Checkpointer:
 
     def _begin(self) -> None:
         try:
-            self._thread = hire("holdfast-checkpoint", _main, weakref.ref(self), self._dirty)
+            self._thread = start_daemon("holdfast-checkpoint", _main, weakref.ref(self), self._dirty)
         except StorageUnavailable as error:
             # The commit that brought us here is done, whatever becomes of its log; the next one tries again.
             self._dirty.clear()

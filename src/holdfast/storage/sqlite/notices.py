@@ -71,7 +71,7 @@ class Notices:
         self._write((LENT,))
 
     def changed(self) -> set[int] | None:
-        """Return the slots that others have rung since this was last asked; None where there is no such file."""
+        """Return the slots that others have topics since this was last asked; None where there is no such file."""
         with self._lock:
             if (descriptor := self._opened()) is None:
                 return None

@@ -29,7 +29,7 @@ from ..port import ListOp, Op, Value
 from ..timing import Timings, atimed, timed
 from ..waiter import Waiter, own_copy
 from . import schema
-from .borrowed import Connection, Lent
+from .borrowed import BorrowedConnection, Connection
 from .connect import PATIENCE
 from .describe import describe
 from .failures import translated
@@ -88,8 +88,8 @@ class SqliteStore:
         self._closed = False
         self.outage: Final = Outage()
         self.timings: Final = Timings()
-        self._lent = Lent(self._settings.location, durable=durable)
-        self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._spread_news)
+        self._lent = BorrowedConnection(self._settings.location, durable=durable)
+        self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._notify_listeners)
         self._notices = Notices(path)
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
         self._bell = SqliteBell(self._watch)
@@ -207,7 +207,7 @@ class SqliteStore:
         """What the parent opened is neither used nor closed here."""
         self._opening = threading.Lock()
         self._while_away = ExitStack()
-        self._lent = Lent(self._settings.location, durable=self._settings.durable)
+        self._lent = BorrowedConnection(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
         held = self._lent_at_fork or (session is not None and self._settings.location.path is not None)
         self._inherited = self._inherited or held
@@ -219,13 +219,13 @@ class SqliteStore:
             self._session()
         elif self._current is None:
             self._inspect()
-        answer, rung = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
+        answer, topics = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
         # The caller's commit is seen by the watches, here and elsewhere, as a stranger's would be; a rollback rings
         # nobody.
         self._watch.expect_strangers()
-        if rung:
+        if topics:
             self._notices.announce_lent()
-        return answer, rung
+        return answer, topics
 
     def _inspect(self) -> None:
         self._refuse_if_inherited()
@@ -364,24 +364,24 @@ class SqliteStore:
             )
         session.writer.commit(batch)
 
-    def _committed(self, rung: set[str], changes: int) -> None:
-        self._rung |= rung
+    def _committed(self, topics: set[str], changes: int) -> None:
+        self._rung |= topics
         self._changes += changes
 
-    def _spread_news(self) -> None:
+    def _notify_listeners(self) -> None:
         """The leader's last act: tell the checkpointer and those who wait for topics.
 
         After the callers: each thread that is woken takes the interpreter for a while, 0.3 ms of an idle worker's
         delay when they came first.
         """
         session = self._current
-        rung, changes, self._rung, self._changes = self._rung, self._changes, set(), 0
+        topics, changes, self._rung, self._changes = self._rung, self._changes, set(), 0
         if session is None:
             return
         if changes:
             session.note(changes)
-        if rung:
-            self._announce(rung)
+        if topics:
+            self._announce(topics)
         if self._bell.heard:
             self._hear_others()
             if self._watch.expects_strangers and self._strangers_wrote(session):
@@ -394,7 +394,7 @@ class SqliteStore:
             return True  # whoever wakes finds out; those whose work is committed must not be told that it failed
 
     def _hear_others(self) -> bool:
-        """Pass on what other processes have rung; whether there was something."""
+        """Pass on what other processes have topics; whether there was something."""
         slots = self._notices.changed() or set()
         if LENT in slots:
             self._watch.expect_strangers()
@@ -407,7 +407,7 @@ class SqliteStore:
         self._notices.ring(topics)
 
     def _look(self) -> bool:
-        """Ring if others have rung or, where that may be without a ring, committed; whether they have."""
+        """Ring if others have topics or, where that may be without a ring, committed; whether they have."""
         session = self._session()
         heard = self._hear_others()
         if not self._watch.expects_strangers:

@@ -16,13 +16,13 @@ from .spread import spread
 class SqliteTx:
     """`now` is read once, after the lock was taken, so that one operation has one time."""
 
-    __slots__ = ("_cursor", "_now", "files", "rung")
+    __slots__ = ("_cursor", "_now", "files", "topics")
 
     def __init__(self, cursor: sqlite3.Cursor, now: int, files: Files | None = None) -> None:
         self._cursor = cursor
         self._now = now
         self.files = files
-        self.rung: set[str] = set()
+        self.topics: set[str] = set()
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         # All rows are fetched: an unfinished statement would hold its snapshot and block checkpoints.
@@ -55,7 +55,7 @@ class SqliteTx:
         self._store(statement, copied(statement.sqlite)[1], rows, {})
 
     def ring(self, topic: str) -> None:
-        self.rung.add(topic)
+        self.topics.add(topic)
 
     def _rows(self, statement: Statement, params: dict[str, Value]) -> list[Row]:
         refuse_nul(params.values())

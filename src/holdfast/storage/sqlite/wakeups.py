@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..forking import renew_after_fork
-from ..listeners import Ear, Ears
+from ..listeners import Listener, Listeners
 from .notices import slot_of
 from .watch import Watch
 
@@ -18,7 +18,7 @@ class SqliteBell:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._ears = Ears()
+        self._ears = Listeners()
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
@@ -36,7 +36,7 @@ class SqliteBell:
         self._ears.ring(topics)
 
     def ring_slots(self, slots: Collection[int]) -> None:
-        """Ring what other processes have rung."""
+        """Ring what other processes have topics."""
         self._ears.ring_if(lambda topic: slot_of(topic) in slots)
 
     def ring_all(self) -> None:
@@ -46,7 +46,7 @@ class SqliteBell:
 class WatchfulEar:
     """An ear that has the watch look out while it waits."""
 
-    def __init__(self, ear: Ear, watch: Watch) -> None:
+    def __init__(self, ear: Listener, watch: Watch) -> None:
         self._ear = ear
         self._watch = watch
 

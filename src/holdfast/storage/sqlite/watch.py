@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...errors import StorageUnavailable
-from ..daemons import hire
+from ..daemons import start_daemon
 from ..forking import renew_after_fork
 from .inotify import FileEvents
 from .notices import Notices
@@ -148,14 +148,14 @@ class Watch:
         Our own commits write to the log as well, and a stranger's may be under way beside them: its event was heard
         with theirs, and no other comes when it can be seen. So they slow the looks down and never end them.
         """
-        rung = 0
-        while rung < len(LADDER) and self._still_wanted():
-            wrote = _pause(events, LADDER[rung])
+        topics = 0
+        while topics < len(LADDER) and self._still_wanted():
+            wrote = _pause(events, LADDER[topics])
             if self._is_ours():
                 time.sleep(_REST)
             if self.closed or self._look():
                 return
-            rung = 0 if wrote else rung + 1
+            topics = 0 if wrote else topics + 1
 
     def _is_ours(self) -> bool:
         """Whether this process has written since the last look, or does so now."""
@@ -182,7 +182,7 @@ class Watch:
 
     def _begin(self) -> None:
         try:
-            self._thread = hire("holdfast-watch", _main, weakref.ref(self), self._wanted)
+            self._thread = start_daemon("holdfast-watch", _main, weakref.ref(self), self._wanted)
         except StorageUnavailable as error:
             self._wanted.clear()
             _log.warning("other processes' commits are found by polling alone for now: %s", error)

@@ -115,13 +115,13 @@ class Writer:
     def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
         self._roll_back()  # what a leader that was interrupted twice left open
         self._choose_sync(batch)
-        changes, rung = self.connection.total_changes, set[str]()
+        changes, topics = self.connection.total_changes, set[str]()
         try:
             # Within the block: an interrupt may come when the lock is taken and nothing else has begun.
             if not self._begin(batch):
                 return
             self.movements |= 1
-            verdicts = self._run_all(batch, rung)
+            verdicts = self._run_all(batch, topics)
             if verdicts:
                 self._end()
         except sqlite3.Error as error:
@@ -134,14 +134,17 @@ class Writer:
                 verdict.waiter.succeed(verdict.value)
             else:
                 verdict.waiter.fail(verdict.error)
-        self._committed(rung, self.connection.total_changes - changes)
+        self._committed(topics, self.connection.total_changes - changes)
 
     def _choose_sync(self, batch: Sequence[Waiter[Work]]) -> None:
         """Whether this commit waits for the disk. To skip that for a claim spares an idle worker half of its delay.
 
         The next commit that waits takes the earlier ones along: they are in the same log.
         """
-        synced = not (batch[0].work.op.fleeting and all(waiter.work.op.fleeting for waiter in batch))
+        synced = not (
+            batch[0].work.op.may_lose_on_power_failure
+            and all(waiter.work.op.may_lose_on_power_failure for waiter in batch)
+        )
         if self._durable and synced is not self._synced:
             self._synced = None
             self._cursor.execute(f"pragma synchronous={'full' if synced else 'normal'}")
@@ -190,29 +193,29 @@ class Writer:
             self._roll_back()
             raise
 
-    def _run_all(self, batch: Sequence[Waiter[Work]], rung: set[str]) -> list[_Verdict]:
+    def _run_all(self, batch: Sequence[Waiter[Work]], topics: set[str]) -> list[_Verdict]:
         """The verdicts of those that ran. None where a lone one failed: there is nothing to commit."""
         if len(batch) == 1:
-            return self._run_lone(batch[0], rung)
+            return self._run_lone(batch[0], topics)
         verdicts: list[_Verdict] = []
         stop = time.monotonic() + BATCH_SECONDS
         for alike in by_kind(batch):
-            verdicts += self._run_alike(alike, rung)
+            verdicts += self._run_alike(alike, topics)
             if time.monotonic() >= stop:
                 break
         return verdicts
 
-    def _run_alike(self, alike: Sequence[Waiter[Work]], rung: set[str]) -> list[_Verdict]:
+    def _run_alike(self, alike: Sequence[Waiter[Work]], topics: set[str]) -> list[_Verdict]:
         """Operations of one kind as one; where that fails, each by itself, so that only the culprit does."""
         if len(alike) == 1:
-            return [self._run(alike[0], rung)]
+            return [self._run(alike[0], topics)]
         ops = [op for waiter in alike if (op := waiter.work.merges) is not None]
-        whole = self._run(Waiter(Work(merged(ops)), 1), rung)
+        whole = self._run(Waiter(Work(merged(ops)), 1), topics)
         if whole.error is not None:
-            return [self._run(waiter, rung) for waiter in alike]
+            return [self._run(waiter, topics) for waiter in alike]
         return [_Verdict(waiter, part) for waiter, part in zip(alike, split(ops, whole.value), strict=True)]
 
-    def _run_lone(self, waiter: Waiter[Work], rung: set[str]) -> list[_Verdict]:
+    def _run_lone(self, waiter: Waiter[Work], topics: set[str]) -> list[_Verdict]:
         tx = SqliteTx(self._cursor, self._clock.now(), self._files)
         try:
             value = step(waiter.work.op.run(tx))
@@ -224,10 +227,10 @@ class Writer:
             waiter.fail(_typed(error))
             return []
         self._require_transaction(None)
-        rung |= tx.rung
+        topics |= tx.topics
         return [_Verdict(waiter, value)]
 
-    def _run(self, waiter: Waiter[Work], rung: set[str]) -> _Verdict:
+    def _run(self, waiter: Waiter[Work], topics: set[str]) -> _Verdict:
         guarded = not waiter.work.op.single
         tx = SqliteTx(self._cursor, self._clock.now(), self._files)
         if guarded:
@@ -246,7 +249,7 @@ class Writer:
         self._require_transaction(None)
         if guarded:
             self._cursor.execute("release op")
-        rung |= tx.rung
+        topics |= tx.topics
         return _Verdict(waiter, value)
 
     def _require_transaction(self, error: Exception | None) -> None:

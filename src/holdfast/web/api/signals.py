@@ -9,7 +9,7 @@ import msgspec
 from ...errors import InvalidToken
 from ...rules.signals import LONGEST
 from ...shapes.pages import Page, part, place_at
-from ...shapes.signals import Letter, Resumed, SignalSent, Waitpoint, of_letter, of_pending, of_sent
+from ...shapes.signals import ReceivedSignal, Resumed, SignalSent, Waitpoint, of_pending, of_received, of_sent
 from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.failures import Refused
@@ -98,13 +98,13 @@ async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
 
 
 @group.get("/jobs/{job_id}/signals", needs="read")
-async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Letter]:
+async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[ReceivedSignal]:
     """List the signals sent to a job, newest first, without their payloads."""
     before = None if query.after is None else _number(query.after)
     found = await call.client.signals.areceived(job_id, before=before, limit=query.limit)
     if not found:
         await call.client.jobs.aget(job_id, whole=False)
-    return part(found, query.limit, of_letter, lambda one: (str(one.seq),))
+    return part(found, query.limit, of_received, lambda one: (str(one.seq),))
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate", small=False)

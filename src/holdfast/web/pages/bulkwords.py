@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...model.actions import UNCHANGED, Action, BulkReport, Fate
+from ...model.actions import UNCHANGED, Action, ActionResult, BulkReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,21 @@ ACTIONS: Final = {
 }
 
 FATES: Final = {
-    Fate.RETRIED: "run again",
-    Fate.NOT_REQUEUED: "not retried: an unfinished job has the same dedupe key",
-    Fate.CANCELLED: "are cancelled",
-    Fate.REQUESTED: "are running and are asked to stop",
-    Fate.FINISHED: "have already finished",
-    Fate.DELETED: "are deleted",
-    Fate.DUE: "start as soon as a worker is free",
-    Fate.ALREADY_DUE: "are already due",
-    Fate.CHANGED: "get the new priority",
-    Fate.MOVED: "move to the target queue",
-    Fate.HELD: "are held",
-    Fate.RELEASED: "are released",
-    Fate.ALREADY: "are already in that state",
-    Fate.NOT_ALLOWED: "are unchanged: their state does not allow it",
-    Fate.MISSING: "no longer exist",
+    ActionResult.RETRIED: "run again",
+    ActionResult.NOT_REQUEUED: "not retried: an unfinished job has the same dedupe key",
+    ActionResult.CANCELLED: "are cancelled",
+    ActionResult.REQUESTED: "are running and are asked to stop",
+    ActionResult.FINISHED: "have already finished",
+    ActionResult.DELETED: "are deleted",
+    ActionResult.DUE: "start as soon as a worker is free",
+    ActionResult.ALREADY_DUE: "are already due",
+    ActionResult.CHANGED: "get the new priority",
+    ActionResult.MOVED: "move to the target queue",
+    ActionResult.HELD: "are held",
+    ActionResult.RELEASED: "are released",
+    ActionResult.ALREADY: "are already in that state",
+    ActionResult.NOT_ALLOWED: "are unchanged: their state does not allow it",
+    ActionResult.MISSING: "no longer exist",
 }
 
 _UNDOES: Final = {

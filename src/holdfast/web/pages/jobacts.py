@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...errors import Conflict, InvalidInput
-from ...model.actions import Fate, Revoked
+from ...model.actions import ActionResult, Revoked
 from ...model.answers import CancelResult, DeleteResult
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -156,7 +156,7 @@ async def move(call: Call, job_id: str, form: MoveForm) -> Done | Page:
     report = await call.client.jobs.abulk(
         "move", ids=[job_id], to_queue=form.to_queue, actor=call.actor, reason=form.reason
     )
-    done = report.by_id.get(job_id) is Fate.MOVED
+    done = report.by_id.get(job_id) is ActionResult.MOVED
     return _said(job_id, done, f"Moved to {form.to_queue}.", f"The job is {job.state} and can no longer be moved.")
 
 

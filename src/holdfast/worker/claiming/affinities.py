@@ -10,7 +10,7 @@ from ...rules.routing import Hold, loaded
 from ..settings import WorkerSettings
 
 
-class Residency:
+class LoadedAffinities:
     """Kept from what is started and what ends here; what handlers say themselves counts more."""
 
     def __init__(self, settings: WorkerSettings, clock: Clock) -> None:

@@ -20,8 +20,8 @@ from ...storage.port import Op, Store
 from ..maintenance.health import ClaimTimes
 from ..running.outcome import is_refusal, record_apart
 from ..running.runs import Run
-from .position import Bookmark
-from .target import Desk, Room
+from .position import ClaimPosition
+from .target import Capacity, ClaimTarget
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -34,19 +34,19 @@ _WORTH_A_TURN: Final = 200
 _SIMPLY_AGAIN: Final = 1.0
 
 
-class Turns:
+class Claimer:
     """Outcomes wait here until the next turn takes them along."""
 
-    def __init__(self, store: Store, desk: Desk, clock: Clock, *, slots: int, patience: float) -> None:
+    def __init__(self, store: Store, desk: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
         self._store = store
         self._on_server = store.backend == "postgres"
         self._at_once = 2 if self._on_server and slots >= 2 * _WORTH_A_TURN else 1
-        self._bookmark = Bookmark(clock)
+        self._position = ClaimPosition(clock)
         self._claims = itertools.count(1)
         """The number of each claim; with the worker's id it names the claim in the store."""
         self._simply_after = clock.monotonic()
         self._most = -(-slots // self._at_once)
-        self._asked: list[Room] = []
+        self._asked: list[Capacity] = []
         self._desk = desk
         self._clock = clock
         self._patience = patience
@@ -55,7 +55,7 @@ class Turns:
         self._recording: dict[tuple[str, int], Finish] = {}
         self.in_flight: set[str] = set()
         """Tokens of claims whose reply is not here yet."""
-        self.hungry = True
+        self.may_have_work = True
         """Whether there may be something to claim."""
         self.wake: Final = asyncio.Event()
 
@@ -67,9 +67,9 @@ class Turns:
         self._outcomes[finish.id, finish.epoch] = finish
         self.wake.set()
 
-    def feed(self) -> None:
+    def request_claim(self) -> None:
         """There may be work: ask for it."""
-        self.hungry = True
+        self.may_have_work = True
         self.wake.set()
 
     @property
@@ -98,7 +98,7 @@ class Turns:
 
     async def run_once(self) -> bool:
         """One turn; False if there was nothing to record and no room or no appetite."""
-        room = self._room() if self.hungry else None
+        room = self._room() if self.may_have_work else None
         if not self._outcomes and room is None:
             return False
         keys = list(itertools.islice(self._outcomes, _LARGEST_BATCH))
@@ -114,7 +114,7 @@ class Turns:
                 self._recording.pop(key, None)
         return True
 
-    def _room(self) -> Room | None:
+    def _room(self) -> Capacity | None:
         """What may be asked for now: of two halves of the slots, each takes its turns."""
         room = self._desk.room()
         if room is None:
@@ -124,30 +124,30 @@ class Turns:
         if self._asked and (room.n <= open_ or not room.is_plain or not all(asked.is_plain for asked in self._asked)):
             return None
         suspects = 0 if self._asked else room.suspects
-        return Room(min(room.n - open_, self._most), room.routes, suspects, room.alone, room.parts, room.routing)
+        return Capacity(min(room.n - open_, self._most), room.routes, suspects, room.alone, room.parts, room.routing)
 
-    async def _take(self, finishes: list[Finish], room: Room | None) -> None:
+    async def _take(self, finishes: list[Finish], room: Capacity | None) -> None:
         request = self._request(room)
         if request is None:
             turn = await self._exchange(finishes, None)
-            self._mark(turn, self._bookmark.edition)
+            self._mark(turn, self._position.edition)
             self._read(finishes, turn)
             return
         assert room is not None
-        edition = self._bookmark.edition
+        edition = self._position.edition
         self.in_flight.add(request.token)
         self._asked.append(room)
         # Before the question: a ring that comes while it is asked is a new reason to ask again.
-        self.hungry = False
+        self.may_have_work = False
         started = self._clock.monotonic()
         try:
             turn = await self._exchange(finishes, request)
             self.claim_times.add(started)
             self._mark(turn, edition)
-            self.hungry = self.hungry or len(turn.claimed) + turn.parked >= request.n
+            self.may_have_work = self.may_have_work or len(turn.claimed) + turn.parked >= request.n
             if request.routing is not None:
                 # What was parked has left a place to others.
-                self.hungry = self.hungry or (turn.others_wait and turn.parked > 0)
+                self.may_have_work = self.may_have_work or (turn.others_wait and turn.parked > 0)
                 self._desk.others_wait(turn.others_wait)
             self._read(finishes, turn)
             if request.owner == self._desk.id:
@@ -168,7 +168,7 @@ class Turns:
         op = Op(
             lambda tx: claims.turn(tx, owner, finishes, request),
             patience=self._patience,
-            fleeting=not finishes,
+            may_lose_on_power_failure=not finishes,
             name="claim" if not finishes else "finish" if request is None else "finish_and_claim",
         )
         return await self._store.awrite(op)
@@ -190,7 +190,7 @@ class Turns:
             return
         self._desk.dispatch(jobs, claim)
 
-    def _request(self, room: Room | None) -> ClaimRequest | None:
+    def _request(self, room: Capacity | None) -> ClaimRequest | None:
         if room is None:
             return None
         return ClaimRequest(
@@ -206,7 +206,7 @@ class Turns:
             beyond=self._beyond(room),
         )
 
-    def _beyond(self, room: Room) -> str | None:
+    def _beyond(self, room: Capacity) -> str | None:
         """Where to begin, if the claim need not look at everything; limits send jobs back to where they were."""
         standing = self._desk.standing
         # SQLite takes what is claimed out of its indexes at once: there is nothing to step over.
@@ -214,13 +214,13 @@ class Turns:
             return None
         if standing.breakers or standing.quotas:
             return None
-        return self._bookmark.beyond(room.routes)
+        return self._position.beyond(room.routes)
 
     def _mark(self, turn: Turn, edition: int) -> None:
         if turn.met_limits:
-            self._bookmark.met_limits()
+            self._position.met_limits()
         elif self._on_server:
-            self._bookmark.note(turn.claimed, edition)
+            self._position.note(turn.claimed, edition)
 
     def _read(self, finishes: list[Finish], turn: Turn) -> None:
         for finish, verdict in zip(finishes, turn.verdicts, strict=True):
@@ -237,7 +237,7 @@ class Turns:
         if batch and is_refusal(error):
             kept, trouble = await record_apart(batch, self._record)
         self._outcomes = {(finish.id, finish.epoch): finish for finish in kept} | self._outcomes
-        self.hungry = True
+        self.may_have_work = True
         if trouble is not None:
             await self._rest(trouble)
 

@@ -11,7 +11,7 @@ from ...clock import SECOND
 from ...storage.ops.routing.grants import expire_grants
 from ...storage.ops.workers.lookout import look
 from ...storage.port import Op, Store
-from ..running.runner import Floor
+from ..running.runner import JobRunner
 from .routes import ServedRoutes
 
 logger: Final = logging.getLogger("holdfast.worker")
@@ -23,15 +23,15 @@ _LONGEST_SILENCE: Final = 60.0
 _CLAIM_FIRST: Final = 0.01
 
 
-class Ears:
+class WorkPoller:
     """Feeds the turns whenever there may be something to claim."""
 
     def __init__(
-        self, store: Store, routes: ServedRoutes, floor: Floor, *, poll: float, random: Callable[[], float]
+        self, store: Store, routes: ServedRoutes, runner: JobRunner, *, poll: float, random: Callable[[], float]
     ) -> None:
         self._store = store
         self._routes = routes
-        self._floor = floor
+        self._runner = runner
         self._poll = poll
         self._random = random
         self._rang = asyncio.Event()
@@ -47,7 +47,7 @@ class Ears:
         """A ring feeds at once: the job that was enqueued waits for nothing but the claim."""
         while not is_over():
             if await self._listener.await_ring(_LONGEST_SILENCE):
-                self._floor.turns.feed()
+                self._runner.claimer.request_claim()
                 self._rang.set()
 
     async def _watch(self, is_over: Callable[[], bool]) -> None:
@@ -60,7 +60,7 @@ class Ears:
                 await asyncio.sleep(_CLAIM_FIRST)
             except TimeoutError:
                 if self._expects:
-                    self._floor.turns.feed()
+                    self._runner.claimer.request_claim()
             self._rang.clear()
 
     async def look(self) -> float:
@@ -70,7 +70,7 @@ class Ears:
         except Exception as error:
             if not self._store.outage.covers("the look for work", error):
                 logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
-            self._floor.turns.feed()
+            self._runner.claimer.request_claim()
             return self._poll
 
     async def run_once(self) -> float:
@@ -81,22 +81,22 @@ class Ears:
 
     async def _take_note(self) -> float:
         served = self._routes.numbers
-        me = self._floor.id
+        me = self._runner.id
         view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
         if view.grants_over:
             await self._store.awrite(Op(expire_grants))
             view = await self._store.aread(Op(lambda tx: look(tx, me, served)))
-        for scope in set(view.standing.breakers) - set(self._floor.standing.breakers):
+        for scope in set(view.standing.breakers) - set(self._runner.standing.breakers):
             logger.warning("circuit breaker %r holds its jobs back", scope)
         # Claims before this look did not know that jobs wait for a quota, which may have room by now.
-        quotas = view.standing.quotas and not self._floor.standing.quotas
-        self._floor.standing, self._floor.shares = view.standing, view.shares
-        self._floor.defaults.learn(view.queues)
+        quotas = view.standing.quotas and not self._runner.standing.quotas
+        self._runner.standing, self._runner.shares = view.standing, view.shares
+        self._runner.defaults.learn(view.queues)
         news = self._routes.learn(view.routes)
-        changed = news or quotas or view.suspects_wait != self._floor.suspects_wait
-        self._floor.suspects_wait = view.suspects_wait
+        changed = news or quotas or view.suspects_wait != self._runner.suspects_wait
+        self._runner.suspects_wait = view.suspects_wait
         if changed or view.may_claim:
-            self._floor.turns.feed()
+            self._runner.claimer.request_claim()
         self._expects = view.next_due is not None
         return self._patience(view.next_due)
 
@@ -106,6 +106,6 @@ class Ears:
     def _patience(self, due: int | None) -> float:
         poll = self._poll * (0.75 + 0.5 * self._random())
         # A full worker claims by itself when a slot falls free.
-        if due is None or self._floor.room() is None:
+        if due is None or self._runner.room() is None:
             return poll
         return min(poll, due / SECOND if due > 0 else _OVERDUE)

@@ -32,7 +32,7 @@ class Mark:
     """Before this one nothing was found."""
 
 
-class Bookmark:
+class ClaimPosition:
     """One worker's. It marks a place only where a whole claim came from one route and one priority.
 
     With a mark in each of several priorities, a claim would lock n rows of every one, and a look back that is filled

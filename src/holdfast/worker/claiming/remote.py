@@ -32,7 +32,7 @@ from ...storage.ops.workers.remote import Holding, Overdue
 from ...storage.ops.workers.workers import beat
 from ...storage.port import Reads, Tx, Writes
 from ...tasks.task import Task
-from ..running.admission import Doorkeeper, is_limited
+from ..running.admission import AdmissionCheck, is_limited
 from ..running.inputs import Inputs, UnfitInputs
 from .queue_defaults import QueueDefaults
 from .routes import ServedRoutes
@@ -46,7 +46,7 @@ class Stored(Reads, Writes, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class RemoteClaim:
     """What a claim brought: jobs to be prepared, and those that end before they have begun. `now` is the store's."""
 
     jobs: Sequence[Claimed]
@@ -63,7 +63,7 @@ def routes_of(worker: Worker) -> ServedRoutes:
     return ServedRoutes(worker.queues, able, versions=worker.versions)
 
 
-async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> Lent:
+async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> RemoteClaim:
     """Claim for a worker; what its claim under the same token took before, where there is something."""
     worker = await remote.lock_worker(tx, worker_id)
     if renew:
@@ -77,12 +77,12 @@ async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, 
         turn = await claims.turn(tx, worker_id, [], request)
         claimed, parked = turn.claimed, turn.parked
     if not claimed:
-        return Lent((), (), parked=parked)
+        return RemoteClaim((), (), parked=parked)
     now = await clock(tx)
     ended = {job.id: end for job in claimed if (end := _unfit(worker, routes, job, now)) is not None}
     defaults = QueueDefaults()
     defaults.learn(view.queues)
-    return Lent(
+    return RemoteClaim(
         [defaults.fill(job, tasks.get(job.task)) for job in claimed if job.id not in ended],
         [Finish(job.id, job.epoch, ended[job.id]) for job in claimed if job.id in ended],
         now,
@@ -140,7 +140,7 @@ class Preparing:
 
     def __init__(self, store: Stored, tasks: Tasks, random: Callable[[], float]) -> None:
         self._inputs = Inputs(store)
-        self._doorkeeper = Doorkeeper(store, random)
+        self._doorkeeper = AdmissionCheck(store, random)
         self._random = random
         self._tasks = tasks
 
@@ -150,7 +150,7 @@ class Preparing:
             return job
         try:
             job = await self._inputs.fill(job)
-            refused = await self._doorkeeper.let_in(owner, job) if is_limited(job) else None
+            refused = await self._doorkeeper.admit_job(owner, job) if is_limited(job) else None
         except UnfitInputs as unfit:
             return Failed(unfit.kind, error_text(unfit))
         except LeaseLost:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...model.jobs import Claimed
-from ...model.limits import Standing
+from ...model.limits import ActiveLimits
 from ...storage.ops.routing.affinities import Routing
 
 
-class Desk(Protocol):
+class ClaimTarget(Protocol):
     """What the turns ask of the worker."""
 
     @property
     def id(self) -> str: ...
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ActiveLimits:
         """The limits that apply to jobs without being named by them."""
         ...
 
-    def room(self) -> Room | None:
+    def room(self) -> Capacity | None:
         """What may be claimed now; None if nothing."""
         ...
 
@@ -34,7 +34,7 @@ class Desk(Protocol):
         ...
 
 
-class Room:
+class Capacity:
     """How many jobs fit, of which kind, from which routes."""
 
     __slots__ = ("alone", "n", "parts", "routes", "routing", "suspects")

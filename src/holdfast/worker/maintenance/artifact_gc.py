@@ -20,7 +20,7 @@ STRAY_AGE: Final = 86_400.0
 _ROUNDS_BETWEEN_LOOKS: Final = 60
 
 
-class Sweeper:
+class ArtifactCollector:
     """`leads` says whether this worker is the one that sweeps."""
 
     def __init__(self, store: Store, leads: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _PAGE: Final = 200
 
 
-class Accountant:
+class BudgetReleaser:
     """The leader does it, and the others now and then."""
 
     def __init__(self, store: Store) -> None:

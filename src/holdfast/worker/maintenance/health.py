@@ -40,7 +40,7 @@ class ClaimTimes:
         return sorted(took for at, took in list(self._last) if at >= oldest)
 
 
-class Physician:
+class HealthSampler:
     """Takes the process's vitals now and then. `waiting` tells how many writes wait for their turn."""
 
     def __init__(self, clock: Clock, claims: ClaimTimes, waiting: Callable[[], int]) -> None:

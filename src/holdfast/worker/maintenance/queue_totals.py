@@ -17,7 +17,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _REPEAT: Final = 60
 
 
-class Splitter:
+class QueueTotals:
     """One worker is enough; two would write the same shares."""
 
     def __init__(self, store: Store, leads: Callable[[], bool]) -> None:

@@ -15,18 +15,18 @@ from ...storage.port import Op, Store
 from ..claiming.remote import Tasks, end_overdue
 from ..outbox.relays import roles_of
 from ..settings import WorkerSettings
-from .artifact_gc import Sweeper
-from .budget_releaser import Accountant
+from .artifact_gc import ArtifactCollector
+from .budget_releaser import BudgetReleaser
 from .flow_resolver import Resolver
 from .leader import ROLES, Leader
 from .pruner import Pruner
-from .queue_totals import Splitter
+from .queue_totals import QueueTotals
 from .rescuer import Rescuer, Steady
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service, Work, spread
-from .stats_roller import Meter
-from .timeout_waker import Waker
+from .stats_roller import StatsRoller
+from .timeout_waker import TimeoutWaker
 from .webhook_fanout import ROLE as WEBHOOKS
 from .webhook_fanout import Fanout
 
@@ -35,7 +35,7 @@ _UPKEEP: Final = "upkeep"
 _SELDOM: Final = 15
 
 
-class Chores:
+class Services:
     """`own_id` names the worker, which may be born again under another name; `pulse` is its heartbeat."""
 
     def __init__(
@@ -59,13 +59,13 @@ class Chores:
         self.scheduler: Final = Scheduler(
             store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
         )
-        self.splitter: Final = Splitter(store, partial(leads, "totals"))
+        self.splitter: Final = QueueTotals(store, partial(leads, "totals"))
         self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
-        self.sweeper: Final = Sweeper(store, partial(leads, "retention"))
-        self.meter: Final = Meter(store, partial(leads, "numbers"), clock)
+        self.sweeper: Final = ArtifactCollector(store, partial(leads, "retention"))
+        self.meter: Final = StatsRoller(store, partial(leads, "numbers"), clock)
         self.resolver: Final = Resolver(store)
-        self.accountant: Final = Accountant(store)
-        self.waker: Final = Waker(store, settings.wake_interval)
+        self.accountant: Final = BudgetReleaser(store)
+        self.waker: Final = TimeoutWaker(store, settings.wake_interval)
         self.fanout: Final = Fanout(store, partial(leads, WEBHOOKS), clock)
 
     def start(self) -> list[Awaitable[None]]:

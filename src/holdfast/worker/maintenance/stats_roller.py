@@ -34,7 +34,7 @@ _LOST: Final = 1440 * MINUTE
 """Minutes that closed so long ago are not caught up with."""
 
 
-class Meter:
+class StatsRoller:
     """`leads` says whether this worker is the one that keeps the numbers."""
 
     def __init__(self, store: Store, leads: Callable[[], bool], clock: Clock) -> None:

@@ -15,7 +15,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _AGAIN: Final = 0.05
 
 
-class Waker:
+class TimeoutWaker:
     """`longest_rest` is in seconds."""
 
     def __init__(self, store: Store, longest_rest: float) -> None:

@@ -14,7 +14,7 @@ from ...clock import Clock
 from ...errors import WrongAnswer
 from ...model.outbox import OutboxEvent
 from ...model.outcomes import Cancelled, Snoozed
-from ...outcomes import DeliveryFailed, JobSignal, Rejected
+from ...outcomes import DeliveryFailed, JobOutcome, Rejected
 from ...rules import answers
 from ...rules.failure import Failure, FailureClass, classify, error_json, error_text
 from ...rules.outbox import isolate
@@ -88,7 +88,7 @@ class Courier:
         except (TimeoutError, asyncio.CancelledError):
             raise
         except BaseException as error:  # an exit of the function must not end the worker
-            return self._judge(events, error)
+            return self._outcome_rules(events, error)
 
     async def _call(self, events: Sequence[OutboxEvent]) -> Answer:
         ticket = self._threads.submit(self._call_here, list(events))
@@ -104,9 +104,9 @@ class Courier:
         try:
             return _read(events, self._destination.deliver(events))  # type: ignore[misc]
         except BaseException as error:
-            return self._judge(events, error)
+            return self._outcome_rules(events, error)
 
-    def _judge(self, events: Sequence[OutboxEvent], error: BaseException) -> Answer:
+    def _outcome_rules(self, events: Sequence[OutboxEvent], error: BaseException) -> Answer:
         if isinstance(error, Rejected):
             try:
                 return _rejections(events, error)
@@ -119,7 +119,7 @@ class Courier:
             logger.error("destination %r: %s; nothing counts as delivered", self._destination.short, error)
         # Looked at once: a body can be read once.
         answer = answer_of(error)
-        if answer is None and not isinstance(error, (JobSignal, WrongAnswer)):
+        if answer is None and not isinstance(error, (JobOutcome, WrongAnswer)):
             logger.warning("a delivery to %r failed", self._destination.short, exc_info=error)
         return failure_of(error, answer, now=self._clock.now())
 

@@ -55,13 +55,13 @@ class Delivery:
         if events:
             answer, fates = await self._send(events, known)
             self._learn(answer, fates)
-            outcomes += self._judge([job for job in jobs if job.id in fates], fates)
+            outcomes += self._outcome_rules([job for job in jobs if job.id in fates], fates)
         return outcomes
 
     def cut_short(self, jobs: Sequence[Claimed], known: Known, others: Outcome) -> Outcomes:
         """The outcome of every entry of a batch that was stopped: of those that were answered, their own."""
         fates = {event.job: failure for event, failure in known}
-        answered = self._judge([job for job in jobs if job.id in fates], fates)
+        answered = self._outcome_rules([job for job in jobs if job.id in fates], fates)
         return [*answered, *((job, others) for job in jobs if job.id not in fates)]
 
     def give_up(self, work: asyncio.Task[Any]) -> None:
@@ -127,7 +127,7 @@ class Delivery:
             logger.exception("the gate of %r failed for event %s; it waits", self._destination.short, event.id)
             return False
 
-    def _judge(self, jobs: Sequence[Claimed], fates: Mapping[str, Failure | None]) -> Outcomes:
+    def _outcome_rules(self, jobs: Sequence[Claimed], fates: Mapping[str, Failure | None]) -> Outcomes:
         policy, now = self._destination.policy, self._clock.now()
         judged: Outcomes = []
         cooled = False

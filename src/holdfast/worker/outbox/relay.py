@@ -18,7 +18,7 @@ from ...clock import SECOND, Clock
 from ...errors import StorageError
 from ...ids import token
 from ...model.jobs import Claimed
-from ...model.limits import Standing
+from ...model.limits import ActiveLimits
 from ...model.outcomes import Done, Finish, Outcome, Released, Retry
 from ...model.routing import Route
 from ...rules.failure import error_text
@@ -28,7 +28,7 @@ from ...storage.ops.outbox import entries
 from ...storage.ops.outbox.entries import Taken
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
-from ..claiming.claimer import Turns
+from ..claiming.claimer import Claimer
 from ..running.outcome import is_refusal, record_apart
 from .courier import Known
 from .delivery import Delivery
@@ -45,9 +45,9 @@ class Home(Protocol):
     id: str
     closing: bool
     fenced: bool
-    standing: Standing
+    standing: ActiveLimits
     on_idle: Callable[[], None]
-    turns: Turns
+    claimer: Claimer
 
     def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
         """Count runs that ended so."""
@@ -104,7 +104,7 @@ class Relay:
         self._under_way = 0
         """Batches that are being claimed or delivered."""
 
-    def feed(self) -> None:
+    def request_claim(self) -> None:
         """There may be something to deliver, or to stop for."""
         self._hungry = True
         self._wake.set()
@@ -218,16 +218,16 @@ class Relay:
         ordered = self.destination.wants.ordered
         op = Op(
             lambda tx: entries.turn(tx, owner, finishes, request, unpark=unpark, ordered=ordered),
-            fleeting=not finishes,
+            may_lose_on_power_failure=not finishes,
         )
         claim = request.token if request else ""
         # So that a beat does not hand back what it took while the answer is on its way.
-        self._home.turns.in_flight.add(claim)
+        self._home.claimer.in_flight.add(claim)
         try:
             taken = await self._store.awrite(op)
             self._take(taken, request)
         finally:
-            self._home.turns.in_flight.discard(claim)
+            self._home.claimer.in_flight.discard(claim)
         if unpark is not None:
             # Until a look finds more of them.
             self.parked = False
@@ -246,7 +246,7 @@ class Relay:
     def _take(self, taken: Taken, request: ClaimRequest | None) -> None:
         self.held.update((job.id, job.epoch) for job in taken.jobs)
         if request is not None and taken.found >= request.n:
-            self.feed()
+            self.request_claim()
 
     # -- with the destination
 

@@ -65,10 +65,10 @@ class Relays:
         for relay in self.all:
             relay.stop(why)
 
-    def feed(self) -> None:
+    def request_claim(self) -> None:
         """There may be something to deliver, or to stop for; and a look soon, for what comes due."""
         for relay in self.all:
-            relay.feed()
+            relay.request_claim()
         self._rang.set()
 
     async def run(self) -> None:
@@ -98,7 +98,7 @@ class Relays:
         try:
             while True:
                 if await listener.await_ring(_LONGEST_SILENCE):
-                    self.feed()
+                    self.request_claim()
         finally:
             listener.close()
 
@@ -126,7 +126,7 @@ class Relays:
         for relay in self.all:
             relay.parked = relay.parked or relay.queue in signs.parked
             if overdue or relay.queue in signs.claimable:
-                relay.feed()
+                relay.request_claim()
         self._looks += 1
         if self._looks % _LOOKS_UNTIL_MENDED == 0:
             await self.mend()

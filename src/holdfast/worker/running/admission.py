@@ -33,7 +33,7 @@ class _Stored(Reads, Writes, Protocol):
     """A store that may be awaited."""
 
 
-class Doorkeeper:
+class AdmissionCheck:
     """Asks the store on behalf of a job that is about to start."""
 
     def __init__(self, store: _Stored, random: Callable[[], float], outage: Outage | None = None) -> None:
@@ -43,9 +43,9 @@ class Doorkeeper:
 
     async def admit(self, run: Run) -> Outcome | None:
         """None if it may start; otherwise what becomes of it instead."""
-        return await self.let_in(run.owner, run.job)
+        return await self.admit_job(run.owner, run.job)
 
-    async def let_in(self, owner: str, job: Claimed) -> Outcome | None:
+    async def admit_job(self, owner: str, job: Claimed) -> Outcome | None:
         """The same for a job in the hands of whichever worker."""
         limits = JobLimits.decode(job.limits or "{}")
         who = Runner(owner, job.id, job.epoch)

@@ -29,7 +29,7 @@ class Deadline:
         self.due = due
 
 
-class Timekeeper:
+class DeadlineTimer:
     """Calls functions at their time, from its own thread."""
 
     def __init__(self, clock: Clock) -> None:

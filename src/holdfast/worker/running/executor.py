@@ -28,9 +28,9 @@ from ...tasks.task import Task
 from ...tasks.tenants import work_for
 from ...telemetry import CurrentRun, current_run
 from ..processes.pool import ChildPool, ChildTicket, importable
-from .admission import Doorkeeper, is_limited
+from .admission import AdmissionCheck, is_limited
 from .inputs import Inputs
-from .outcome import Judge, UndecodableJob
+from .outcome import OutcomeRules, UndecodableJob
 from .runs import Run
 from .threads import ThreadPool, ThreadTicket
 
@@ -48,14 +48,14 @@ class Executor:
     def __init__(
         self,
         app: Any,
-        judge: Judge,
+        outcome_rules: OutcomeRules,
         threads: ThreadPool,
         children: ChildPool,
         finished: Finished,
         middleware: Sequence[Middleware] = (),
         *,
         inputs: Inputs,
-        doorkeeper: Doorkeeper,
+        doorkeeper: AdmissionCheck,
         is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
         """`is_leased`: whether the worker's lease holds, by its own clock."""
@@ -63,7 +63,7 @@ class Executor:
         self._is_leased = is_leased
         self._inputs = inputs
         self._doorkeeper = doorkeeper
-        self._judge = judge
+        self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
         self._finished = finished
@@ -85,9 +85,9 @@ class Executor:
             run.job = await self._inputs.fill(run.job, run.task.signature.limit)
             refused = await self._doorkeeper.admit(run) if is_limited(run.job) else None
         except asyncio.CancelledError:
-            self._end(run, self._judge.stopped)
+            self._end(run, self._outcome_rules.stopped)
         except Exception as error:
-            self._end(run, self._judge.raised, error)
+            self._end(run, self._outcome_rules.raised, error)
         else:
             if refused is None:
                 self._start(run)
@@ -107,14 +107,14 @@ class Executor:
             else:
                 self._start_thread(run, partial(self._call, run)).future.add_done_callback(partial(self._ended, run))
         except Exception as error:
-            self._end(run, self._judge.raised, error)
+            self._end(run, self._outcome_rules.raised, error)
 
     def _is_too_late(self, run: Run) -> bool:
         """Whether the worker stood still since the claim: others may have the job by now, and may have ended it."""
         if self._is_leased():
             return False
         run.stop.request("fenced")
-        self._end(run, self._judge.stopped)
+        self._end(run, self._outcome_rules.stopped)
         return True
 
     def give_up(self, run: Run) -> None:
@@ -128,12 +128,12 @@ class Executor:
             # It has ended, and only its last words do not get to the store.
             run.stop.outlet.abandon()
         else:
-            self._end(run, self._judge.stopped)
+            self._end(run, self._outcome_rules.stopped)
 
-    def _end(self, run: Run, judge: Callable[..., Outcome | None], *what: Any) -> None:
+    def _end(self, run: Run, outcome_rules: Callable[..., Outcome | None], *what: Any) -> None:
         """Whatever happens here, the run ends: a run without an end would hold its slot for ever."""
         try:
-            outcome = judge(run, *what)
+            outcome = outcome_rules(run, *what)
         except Exception as error:
             logger.exception("what became of job %s (%s) could not be told", run.job.id, run.job.task)
             outcome = Failed("unrecordable", error_text(error))
@@ -158,19 +158,19 @@ class Executor:
     def _conclude_stream(self, run: Run, outcome: Outcome | None) -> None:
         failure = run.stop.outlet.failure
         if failure is not None and isinstance(outcome, Done):
-            outcome = self._judge.raised(run, failure)
+            outcome = self._outcome_rules.raised(run, failure)
         self._finished(run, outcome)
 
     def _ended(self, run: Run, future: asyncio.Future[Any]) -> None:
         """A thread or a child is done with its run."""
         if future.cancelled():
-            self._end(run, self._judge.stopped)
+            self._end(run, self._outcome_rules.stopped)
         elif (error := future.exception()) is not None:
-            self._end(run, self._judge.raised, error)
+            self._end(run, self._outcome_rules.raised, error)
         elif runs_apart(run):
-            self._end(run, self._judge.answered, _heard(run, future.result()))
+            self._end(run, self._outcome_rules.answered, _heard(run, future.result()))
         else:
-            self._end(run, self._judge.returned, future.result())
+            self._end(run, self._outcome_rules.returned, future.result())
 
     # -- coroutines
 
@@ -186,7 +186,7 @@ class Executor:
     def _ended_unbegun(self, run: Run, task: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step ends without a line of its coroutine having run."""
         if task.cancelled():
-            self._end(run, self._judge.stopped)
+            self._end(run, self._outcome_rules.stopped)
 
     async def _conclude(self, run: Run) -> None:
         if self._is_too_late(run):
@@ -201,11 +201,11 @@ class Executor:
                 args, kwargs = self._arguments(run)
                 value = await run.task.fn(*args, **kwargs)  # type: ignore[misc]
         except asyncio.CancelledError:
-            self._end(run, self._judge.stopped)
+            self._end(run, self._outcome_rules.stopped)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a handler must not end the worker
-            self._end(run, self._judge.raised, error)
+            self._end(run, self._outcome_rules.raised, error)
         else:
-            self._end(run, self._judge.returned, value)
+            self._end(run, self._outcome_rules.returned, value)
         _end_current()
         if DJANGO in _MODULES:
             close_stale_async_connections()

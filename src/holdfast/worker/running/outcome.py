@@ -12,7 +12,7 @@ import msgspec
 from ...clock import Clock
 from ...errors import HoldfastError, InvalidInput, NotAwaited, StorageError
 from ...model.outcomes import Cancelled, Done, Expired, Failed, Finish, Outcome, Released, Retry, Snoozed
-from ...outcomes import JobSignal
+from ...outcomes import JobOutcome
 from ...rules import retry
 from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
 from ...rules.redaction import hiding
@@ -28,7 +28,7 @@ class UndecodableJob(Exception):
     """The stored arguments do not fit the task any more, or were never right; see __cause__."""
 
 
-class Judge:
+class OutcomeRules:
     """Knows the clock and the dice that the rules need."""
 
     def __init__(self, clock: Clock, random: Callable[[], float]) -> None:
@@ -62,7 +62,7 @@ class Judge:
             return self.stopped(run)
         with hiding(run.job.payload):
             failure = classify(error, run.task.task_options.permanent_on)
-            if not isinstance(error, JobSignal):
+            if not isinstance(error, JobOutcome):
                 run.error = error
                 _tell_capture(run, error)
         return self._decided(run, failure)

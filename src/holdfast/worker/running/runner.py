@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from ...clock import SECOND, Clock
 from ...model.jobs import Claimed
-from ...model.limits import Standing
+from ...model.limits import ActiveLimits
 from ...model.outcomes import (  # fmt: skip
     Cancelled,
     Done,
@@ -32,14 +32,14 @@ from ...rules import retry
 from ...storage.ops.routing.affinities import Routing
 from ...tasks.task import Task
 from ...telemetry import Tally
-from ..claiming.affinities import Residency
-from ..claiming.claimer import Turns
+from ..claiming.affinities import LoadedAffinities
+from ..claiming.claimer import Claimer
 from ..claiming.queue_defaults import QueueDefaults
 from ..claiming.routes import ServedRoutes
-from ..claiming.target import Room
+from ..claiming.target import Capacity
 from ..lease import FENCE_GRACE
 from ..settings import WorkerSettings
-from .deadlines import Deadline, Timekeeper
+from .deadlines import Deadline, DeadlineTimer
 from .executor import Executor, is_importable, runs_apart
 from .job_log import logger as jobs_log
 from .job_log import report
@@ -70,7 +70,7 @@ class Aside(Protocol):
     def stop(self, why: str) -> None: ...
 
 
-class Floor:
+class JobRunner:
     """The running jobs of one worker. Everything here happens on the event loop's thread."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Floor:
         settings: WorkerSettings,
         tasks: Mapping[str, Task[Any, Any]],
         routes: ServedRoutes,
-        timekeeper: Timekeeper,
+        deadlines: DeadlineTimer,
         threads: ThreadPool,
         clock: Clock,
     ) -> None:
@@ -87,7 +87,7 @@ class Floor:
         self.runs: Final = Runs()
         self.closing = False
         self.fenced = False
-        self.standing = Standing()
+        self.standing = ActiveLimits()
         self.shares: dict[str, int] = {}
         """Queues of which this worker may run only so many jobs."""
         self.defaults: Final = QueueDefaults()
@@ -96,7 +96,7 @@ class Floor:
         self._settings = settings
         self._tasks = tasks
         self._routes = routes
-        self._timekeeper = timekeeper
+        self._deadlines = deadlines
         self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -104,8 +104,8 @@ class Floor:
         self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
         self._strangers: set[tuple[str, int]] = set()
-        self.residency: Final = Residency(settings, clock)
-        self.turns: Turns
+        self.affinities: Final = LoadedAffinities(settings, clock)
+        self.claimer: Claimer
         self.executor: Executor
         self.aside: Aside | None = None
         self.tally = Tally()
@@ -113,7 +113,7 @@ class Floor:
 
     # -- claiming
 
-    def room(self) -> Room | None:
+    def room(self) -> Capacity | None:
         """How many jobs fit now. Suspects: a few, each in a process of its own, or one to an idle worker alone."""
         free = self._settings.concurrency - len(self.runs)
         if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
@@ -123,20 +123,20 @@ class Floor:
             return None
         if self._isolates:
             suspects = max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects))
-            return Room(free, routes, suspects=suspects, parts=parts, routing=self._routing())
+            return Capacity(free, routes, suspects=suspects, parts=parts, routing=self._routing())
         if not self.suspects_wait:
-            return Room(free, routes, parts=parts, routing=self._routing())
-        return None if self.runs else Room(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
+            return Capacity(free, routes, parts=parts, routing=self._routing())
+        return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
 
     def _routing(self) -> Routing | None:
         """What a claim must know where routes have an affinity or name this worker; seldom so."""
         routes = self._routes
         if not routes.affinities and not routes.own:
             return None
-        return Routing(self.residency.hold(), routes.affinities, routes.own, self.residency.known)
+        return Routing(self.affinities.hold(), routes.affinities, routes.own, self.affinities.known)
 
     def others_wait(self, they_do: bool) -> None:
-        self.residency.others_wait = they_do
+        self.affinities.others_wait = they_do
 
     def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
         """The routes that may be claimed from; None if every queue's share is used up."""
@@ -153,14 +153,14 @@ class Floor:
             if self.closing or self.fenced:
                 # The claim was under way when the stop came.
                 reason = "shutdown" if self.closing else "fenced"
-                self.turns.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
+                self.claimer.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
             elif job.time_left is not None and job.time_left <= 0:
-                self.turns.submit(Finish(job.id, job.epoch, Expired()))
+                self.claimer.submit(Finish(job.id, job.epoch, Expired()))
             elif task is None or task.fn is None:
                 self._reroute(job)
             else:
                 self._start(Run(self.defaults.fill(job, task), task, claim, taken_at, self.id))
-        self.residency.known = self.residency.resident
+        self.affinities.known = self.affinities.resident
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)
@@ -168,7 +168,7 @@ class Floor:
         self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
         self._limit(run)
         if (affinity := self._routes.affinities.get(run.job.route)) is not None:
-            self.residency.began(run.job.id, run.job.epoch, affinity)
+            self.affinities.began(run.job.id, run.job.epoch, affinity)
         self.executor.start(run)
 
     def _reroute(self, job: Claimed) -> None:
@@ -176,7 +176,7 @@ class Floor:
         logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
         route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
         limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, self._clock.now())
-        self.turns.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", limit)))
+        self.claimer.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", limit)))
 
     # -- ending
 
@@ -186,23 +186,23 @@ class Floor:
             return
         self._alone = False
         if run.deadline is not None:
-            self._timekeeper.forget(run.deadline)
+            self._deadlines.forget(run.deadline)
             run.deadline = None
         if outcome is not None:
-            self.turns.finished(run, outcome)
+            self.claimer.finished(run, outcome)
             seconds = self._clock.monotonic() - run.taken_at
             self.ended(run.job, type(outcome), seconds)
             if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
                 report(run, outcome, seconds, self._clock)
         else:
-            self.turns.wake.set()
+            self.claimer.wake.set()
         if run.stop.loaded is not None:
-            self.residency.told(run.stop.loaded)
-        if self.residency.ended(run.job.id, run.job.epoch):
-            self.turns.feed()
+            self.affinities.told(run.stop.loaded)
+        if self.affinities.ended(run.job.id, run.job.epoch):
+            self.claimer.request_claim()
         if run.job.suspect:
             # Suspects come a few at a time, so the claim that brought this one says nothing about the next.
-            self.turns.feed()
+            self.claimer.request_claim()
         if not self.runs:
             self.on_idle()
 
@@ -224,7 +224,7 @@ class Floor:
         else:
             run.interrupt()
         if run.deadline is not None:
-            self._timekeeper.forget(run.deadline)
+            self._deadlines.forget(run.deadline)
         grace = self._settings.cancel_grace
         if reason == "fenced":
             # What is fenced must have ended when the lease does.
@@ -237,8 +237,8 @@ class Floor:
             run.abandon()
         grace = self._settings.lease * FENCE_GRACE
         if run.deadline is not None:
-            grace = min(grace, self._timekeeper.left(run.deadline))
-            self._timekeeper.forget(run.deadline)
+            grace = min(grace, self._deadlines.left(run.deadline))
+            self._deadlines.forget(run.deadline)
         run.deadline = self._later(grace, lambda: self._give_up(run))
 
     def stop_all(self, reason: str) -> None:
@@ -265,7 +265,7 @@ class Floor:
             run.deadline = self._later(left / SECOND, lambda: self.stop_run(run, "deadline"))
 
     def _later(self, seconds: float, call: Callable[[], None]) -> Deadline:
-        return self._timekeeper.after(seconds, lambda: self._on_loop(call))
+        return self._deadlines.after(seconds, lambda: self._on_loop(call))
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if not self._loop.is_closed():
@@ -273,7 +273,7 @@ class Floor:
 
     # -- what the store says
 
-    def heed(self, owned: Sequence[Owned], asked_at: float) -> None:
+    def stop_lost_and_cancelled(self, owned: Sequence[Owned], asked_at: float) -> None:
         """Stop what is no longer ours or was cancelled."""
         mine = {(item.id, item.epoch) for item in owned}
         for run in self.runs:
@@ -286,15 +286,15 @@ class Floor:
 
     def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
         """The same, and hand back what we do not know."""
-        self.heed(owned, asked_at)
+        self.stop_lost_and_cancelled(owned, asked_at)
         strangers = set()
         for item in owned:
             if self.runs.get(item.id, item.epoch) or (self.aside is not None and self.aside.has(item.id, item.epoch)):
                 continue
-            if item.claim not in self.turns.in_flight and not self.turns.is_recording(item.id, item.epoch):
+            if item.claim not in self.claimer.in_flight and not self.claimer.is_recording(item.id, item.epoch):
                 strangers.add((item.id, item.epoch))
         # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
         for job_id, epoch in strangers & self._strangers:
             logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
-            self.turns.submit(Finish(job_id, epoch, Released("orphan", began=False)))
+            self.claimer.submit(Finish(job_id, epoch, Released("orphan", began=False)))
         self._strangers = strangers

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from ....errors import QueueClosed
-from ....model.actions import UNCHANGED, Action, Fate, Order
+from ....model.actions import UNCHANGED, Action, ActionResult, Order
 from ....model.jobs import JobState
 from ....rules import bulk as rules
 from ....rules.bulk import Look
@@ -27,29 +27,31 @@ BATCH: Final = 500
 """Jobs in one transaction."""
 
 
-async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, Fate]:
+async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, ActionResult]:
     """What would become of these jobs. Changes nothing."""
-    fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
+    fates: dict[str, ActionResult] = dict.fromkeys(ids, ActionResult.MISSING)
     taken: set[str] = set()
     for job in await _look(tx, ids, order):
         if not _is_meant(job, order):
-            fates[job.id] = Fate.NOT_ALLOWED
+            fates[job.id] = ActionResult.NOT_ALLOWED
             continue
         fate = rules.fate(job, order.action, force=order.force, priority=order.priority)
-        if fate is Fate.RETRIED and job.held is not None:
+        if fate is ActionResult.RETRIED and job.held is not None:
             # Of two jobs with one key, the first would be the live twin of the second.
-            fate = Fate.NOT_REQUEUED if job.held in taken else fate
+            fate = ActionResult.NOT_REQUEUED if job.held in taken else fate
             taken.add(job.held)
         fates[job.id] = fate
     return fates
 
 
-async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str) -> dict[str, Fate]:
+async def apply(
+    tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str
+) -> dict[str, ActionResult]:
     """Act on these jobs, and record it if something was changed; what became of each."""
     await tx.one(sql.lock_jobs, ids=json.dumps(ids))
     jobs = await _look(tx, ids, order)
-    fates: dict[str, Fate] = dict.fromkeys(ids, Fate.MISSING)
-    fates |= {job.id: Fate.NOT_ALLOWED for job in jobs}
+    fates: dict[str, ActionResult] = dict.fromkeys(ids, ActionResult.MISSING)
+    fates |= {job.id: ActionResult.NOT_ALLOWED for job in jobs}
     fates |= await _ACTIONS[order.action](tx, [job for job in jobs if _is_meant(job, order)], order, reason)
     counts = Counter(str(fate) for fate in fates.values())
     after = {"jobs": len(ids), "fates": counts, "first": min(ids), "last": max(ids), **_detail(order)}
@@ -67,32 +69,32 @@ async def check_target(tx: Tx, order: Order) -> None:
             raise QueueClosed(order.queue, row[0])
 
 
-async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     fates = {job.id: rules.fate(job, Action.RETRY) for job in jobs}
-    wanted = [job for job in jobs if fates[job.id] is Fate.RETRIED]
+    wanted = [job for job in jobs if fates[job.id] is ActionResult.RETRIED]
     ended = [(job.queue, str(job.state)) for job in wanted]
     await _each(tx, sql.replay_each, [job.id for job in wanted if job.held is None], max_generation=MAX_GENERATION)
     for job in wanted:
         if job.held is not None:
             row = await tx.one(sql.replay_job, id=job.id, max_generation=MAX_GENERATION, held=job.held)
-            fates[job.id] = Fate.RETRIED if row else Fate.NOT_REQUEUED
-    again = [job.id for job in wanted if job.linked and fates[job.id] is Fate.RETRIED]
-    await values.drop(tx, [job.id for job in wanted if fates[job.id] is Fate.RETRIED], "result")
+            fates[job.id] = ActionResult.RETRIED if row else ActionResult.NOT_REQUEUED
+    again = [job.id for job in wanted if job.linked and fates[job.id] is ActionResult.RETRIED]
+    await values.drop(tx, [job.id for job in wanted if fates[job.id] is ActionResult.RETRIED], "result")
     await dependency_resolution.replayed(tx, again, forgiven=again)
     await lower_tallies(tx, ended)
     _wake(tx, {job.queue for job in wanted})
     return fates
 
 
-async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     fates = {job.id: rules.fate(job, Action.CANCEL, force=order.force) for job in jobs}
     await _end(tx, jobs, reason or "cancelled", force=order.force)
     return fates
 
 
-async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     fates = {job.id: rules.fate(job, Action.DELETE) for job in jobs}
-    gone = [job for job in jobs if fates[job.id] is Fate.DELETED]
+    gone = [job for job in jobs if fates[job.id] is ActionResult.DELETED]
     await _end(tx, [job for job in gone if not job.linked], "deleted")
     await forget(tx, [job.id for job in gone if not job.linked])
     await _each(tx, sql.delete_each, [job.id for job in gone if not job.linked])
@@ -100,7 +102,9 @@ async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> di
         if job.linked:
             await control.delete(tx, job.id)
     await lower_tallies(tx, [(job.queue, str(job.state)) for job in gone if job.state.is_terminal])
-    await _end(tx, [job for job in jobs if fates[job.id] in (Fate.CANCELLED, Fate.REQUESTED)], "deleted")
+    await _end(
+        tx, [job for job in jobs if fates[job.id] in (ActionResult.CANCELLED, ActionResult.REQUESTED)], "deleted"
+    )
     return fates
 
 
@@ -117,28 +121,28 @@ async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False
             await control.cancel(tx, job.id, reason=reason, force=force)
 
 
-async def _run_now(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _run_now(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     return await _one_by_one(tx, jobs, order, sql.run_job_now)
 
 
-async def _prioritise(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _prioritise(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     return await _one_by_one(tx, jobs, order, sql.set_priority, priority=order.priority)
 
 
-async def _hold(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _hold(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     return await _one_by_one(tx, jobs, order, sql.hold_job)
 
 
-async def _release(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _release(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     return await _one_by_one(tx, jobs, order, sql.release_job)
 
 
-async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, Fate]:
+async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
     """To another queue, with whatever else its route asks for."""
     assert order.queue is not None
     await check_target(tx, order)
     routes = {job.route: await find_route(tx, job.route, job.queue) for job in jobs}
-    fates: dict[str, Fate] = {}
+    fates: dict[str, ActionResult] = {}
     for job in jobs:
         new = routes[job.route].on(order.queue)
         await insert_routes(tx, [new])
@@ -147,7 +151,7 @@ async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict
     return fates
 
 
-_Batch = Callable[[Tx, Sequence[Look], Order, str], Awaitable[dict[str, Fate]]]
+_Batch = Callable[[Tx, Sequence[Look], Order, str], Awaitable[dict[str, ActionResult]]]
 _ACTIONS: Final[dict[Action, _Batch]] = {
     Action.RETRY: _retry,
     Action.CANCEL: _cancel,
@@ -162,7 +166,7 @@ _ACTIONS: Final[dict[Action, _Batch]] = {
 
 async def _one_by_one(
     tx: Tx, jobs: Sequence[Look], order: Order, statement: Statement, **params: str | int | None
-) -> dict[str, Fate]:
+) -> dict[str, ActionResult]:
     fates = {job.id: rules.fate(job, order.action, priority=order.priority) for job in jobs}
     touched = [job for job in jobs if fates[job.id] not in UNCHANGED]
     for job in touched:

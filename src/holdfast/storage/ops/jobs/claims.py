@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ....model.jobs import Claimed
-from ....model.limits import Standing
+from ....model.limits import ActiveLimits
 from ....model.outcomes import Finish, Verdict
 from ....model.routing import Route
 from ....rules.webhooks import asks_for_all
@@ -26,7 +26,7 @@ _PROMOTED_AT_ONCE: Final = 1_000
 _PAGES_PER_CLAIM: Final = 30
 
 
-_NONE: Final = Standing()
+_NONE: Final = ActiveLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ClaimRequest:
     n: int
     suspects: int = 0
     alone: bool = False
-    standing: Standing = _NONE
+    standing: ActiveLimits = _NONE
     parts: tuple[tuple[str, int], ...] = ()
     """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
     routing: Routing | None = None
@@ -55,7 +55,7 @@ class ClaimRequest:
         """Whether one statement may be all that it takes."""
         its = self.standing
         special = self.alone or self.parts or self.routing is not None
-        return not (special or its.lanes or its.scopes or its.breakers or its.quotas or its.loud)
+        return not (special or its.lanes or its.scopes or its.breakers or its.quotas or its.verbose_queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,15 @@ def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
 async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None) -> Turn:
     """Record what is finished, then claim what there is room for."""
     # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
-    standing = request.standing if request else Standing()
+    standing = request.standing if request else ActiveLimits()
     done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
     taken, others_wait = await _take(tx, request) if request else ([], False)
     claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
     if request and request.routing:
         claimed = await note(tx, request.owner, request.routing, claimed)
-    if told := [job for job in claimed if job.queue in standing.loud or (job.tags and asks_for_all(job.tags))]:
+    if told := [
+        job for job in claimed if job.queue in standing.verbose_queues or (job.tags and asks_for_all(job.tags))
+    ]:
         await events.started(tx, owner, told)
     met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
     return Turn(done.verdicts, claimed, parked, others_wait, met_limits)

@@ -72,7 +72,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
     succeeded = await _succeed(tx, owner, done) if done else []
     settled = await _settle(tx, owner, rest, by_owner=True) if rest else []
     if rest or cooled:
-        await rates.temper(tx, _cooled(rest, settled), {row[1] for row in succeeded if row}.intersection(cooled))
+        await rates.cool_queues(tx, _cooled(rest, settled), {row[1] for row in succeeded if row}.intersection(cooled))
     if succeeded:
         await events.succeeded(tx, owner, done, succeeded)
     tx.ring("finished")
@@ -89,7 +89,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
 async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bool = True) -> list[Row | None]:
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     rows = await _settle(tx, owner, finishes, by_owner=by_owner)
-    await rates.temper(tx, _cooled(finishes, rows), ())
+    await rates.cool_queues(tx, _cooled(finishes, rows), ())
     await _tell(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
     await release(tx, [row[-1] for row in rows if row])
     return rows

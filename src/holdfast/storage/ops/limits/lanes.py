@@ -16,7 +16,7 @@ import msgspec
 
 from ....clock import SECOND
 from ....model.jobs import Claimed
-from ....model.limits import QUOTA_LANE, Lane, Standing, rate_lane
+from ....model.limits import QUOTA_LANE, ActiveLimits, Lane, rate_lane
 from ....rules.limits import Candidate, Verdicts, admit, candidate
 from ...port import Params, Tx
 from ...statements import sql
@@ -33,7 +33,7 @@ _decode_holds = msgspec.json.Decoder(list[str]).decode
 
 
 async def balance(
-    tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: Standing, closed: Collection[str] = ()
+    tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: ActiveLimits, closed: Collection[str] = ()
 ) -> tuple[list[Claimed], int]:
     """Give back the slots of finished jobs and take those of claimed ones; the jobs that may start, and how many not.
 
@@ -70,7 +70,7 @@ async def balance(
 
 async def release(tx: Tx, holds: Iterable[str | None]) -> None:
     """Give back the slots of jobs that have just left the running state."""
-    await balance(tx, [text for text in holds if text], [], Standing())
+    await balance(tx, [text for text in holds if text], [], ActiveLimits())
 
 
 async def anyone_parked(tx: Tx) -> bool:

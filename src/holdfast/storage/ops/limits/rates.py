@@ -9,7 +9,7 @@ from typing import Final
 
 from ....clock import SECOND
 from ....errors import NotFound
-from ....model.limits import Bucket, Standing
+from ....model.limits import ActiveLimits, Bucket
 from ...port import Tx
 from ...statements import sql
 
@@ -127,16 +127,16 @@ async def count_keys(tx: Tx, buckets: Sequence[Bucket]) -> list[Bucket]:
     return [replace(bucket, keys=keys.get(bucket.scope, 0)) for bucket in buckets]
 
 
-async def standing(tx: Tx) -> Standing:
+async def standing(tx: Tx) -> ActiveLimits:
     """The limits that apply to jobs without being named by them."""
-    return Standing(
+    return ActiveLimits(
         lanes=frozenset(row[0] for row in await tx.all(sql.standing_lanes)),
         scopes=tuple(row[0] for row in await tx.all(sql.bucket_scopes)),
         cooled=frozenset(row[0] for row in await tx.all(sql.throttled_queues)),
     )
 
 
-async def temper(tx: Tx, cooled: Mapping[str, int], warmed: Collection[str]) -> None:
+async def cool_queues(tx: Tx, cooled: Mapping[str, int], warmed: Collection[str]) -> None:
     """Cool queues, each for its delay, and warm others. One lock order for everybody: by name."""
     for queue in sorted({*cooled, *warmed}):
         if queue in cooled:

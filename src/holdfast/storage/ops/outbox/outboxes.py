@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ....model.actions import Action, Fate, Order
+from ....model.actions import Action, ActionResult, Order
 from ....model.outbox import PREFIX, DrainReport, OutboxAges, OutboxCounts, queue_of
 from ....rules.lifecycle import MAX_GENERATION
 from ...port import Tx
@@ -76,7 +76,7 @@ async def drain(
         order = Order(Action.RETRY, only_states=("failed",), only_queue=queue, only_tenant=tenant)
         ids = [row[0] for row in rows]
         fates = await bulk.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
-        left = sum(fate is not Fate.RETRIED for fate in fates.values())
+        left = sum(fate is not ActionResult.RETRIED for fate in fates.values())
         kinds = dict(sorted(by_kind.items()))
         said = {"action": "outbox.drain", "target": name, "reason": reason}
         await audit(tx, actor=actor, **said, after={"kinds": kinds}, tenant=tenant)

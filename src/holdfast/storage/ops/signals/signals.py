@@ -8,7 +8,7 @@ from typing import Literal
 
 from ....errors import JobEnded, NotFound, PayloadMismatch, SignalConflict, TooManySignals
 from ....model.jobs import TERMINAL, JobState
-from ....model.signals import MAX_SIGNALS, Letter, Sent, Signal, name_of
+from ....model.signals import MAX_SIGNALS, ReceivedSignal, Sent, Signal, name_of
 from ....model.values import is_same
 from ....rules.schemas import misfit
 from ....rules.signals import Parsed, is_signed, parse
@@ -89,9 +89,9 @@ async def _answer_name(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
     return await send(tx, job_id, signal)
 
 
-async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[Letter]:
+async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[ReceivedSignal]:
     """The signals of a job, newest first, read or not."""
-    return [Letter(*row) for row in await tx.all(sql.signals_of, job_id=job_id, before=before, n=limit)]
+    return [ReceivedSignal(*row) for row in await tx.all(sql.signals_of, job_id=job_id, before=before, n=limit)]
 
 
 async def refused_tokens(tx: Tx) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ....model.limits import QUOTA_LANE, Standing
+from ....model.limits import QUOTA_LANE, ActiveLimits
 from ....model.queues import QueueSettings
 from ....model.routing import Route
 from ...port import Tx
@@ -26,7 +26,7 @@ class Lookout:
 
     routes: list[Route]
     suspects_wait: bool
-    standing: Standing
+    standing: ActiveLimits
     shares: dict[str, int]
     """Of each queue that has a total: how many of its jobs this worker may run."""
     next_due: int | None
@@ -55,10 +55,10 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
         routes=await special_routes(tx) if has.routes or grant is not None else [],
         suspects_wait=has.suspects and await suspects_wait(tx, served),
         standing=replace(
-            await standing(tx) if limited else Standing(),
+            await standing(tx) if limited else ActiveLimits(),
             breakers=breakers,
             quotas=any(lane.startswith(QUOTA_LANE) for lane in lanes),
-            loud=loud,
+            verbose_queues=loud,
         ),
         shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
