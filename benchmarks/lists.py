@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from holdfast.storage.ops.jobs import counting
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement

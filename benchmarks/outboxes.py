@@ -21,7 +21,7 @@ def delivered(bench: Bench, count: int) -> float:
         received = 0
 
         @app.destination(NAME, batch=BATCH, cap=None)
-        async def take(events: list[holdfast.OutboxEvent]) -> None:
+        async def take(events: list[holdfast.model.OutboxEvent]) -> None:
             nonlocal received
             received += len(events)
 

@@ -74,7 +74,7 @@ def serve(app: holdfast.App) -> str:
 
 def things(app: holdfast.App) -> dict[str, str]:
     """The pages about one thing."""
-    from holdfast import JobFilter
+    from holdfast.model import JobFilter
     from holdfast.model.jobs import JobState
 
     def job(task: str, *states: str) -> str:

@@ -7,7 +7,7 @@ import random
 import time
 from typing import Final
 
-from holdfast import ManualClock
+from holdfast.clock import ManualClock
 
 chance: Final = random.Random(7)
 """The same studio every time."""

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any, Final
 
-from holdfast import JobRequest
 from holdfast.clock import SECOND, SYSTEM_CLOCK, ManualClock
 from holdfast.ids import derived_id
+from holdfast.tasks import JobRequest
 
 from . import tasks
 from .pace import chance, pace

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from holdfast import App, Context, Fail, OutboxEvent, RetryPolicy, SyncContext
+from holdfast import App, Context, Fail, RetryPolicy, SyncContext
+from holdfast.model import OutboxEvent
 
 from .pace import chance, pace
 

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast import HoldfastError, JobFilter, JobRequest, JobState
+from holdfast import HoldfastError
+from holdfast.model import JobFilter, JobState
+from holdfast.tasks import JobRequest
 
 from . import tasks
 from .pace import chance

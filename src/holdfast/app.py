@@ -512,7 +512,7 @@ def _check_takes_events(name: str, deliver: Any) -> None:
     try:
         inspect.signature(deliver).bind(None)
     except TypeError:
-        how = "write: def deliver(events: list[holdfast.OutboxEvent])"
+        how = "write: def deliver(events: list[holdfast.model.OutboxEvent])"
         raise ConfigError(f"the function of destination {name!r} must take a list of events; {how}") from None
     except ValueError:
         return  # A builtin that does not tell.

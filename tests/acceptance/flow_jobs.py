@@ -39,7 +39,7 @@ async def node(
 async def grow(ctx: holdfast.Context, name: str, grows: tuple[How, ...]) -> None:
     leaves_and_last = children_of(Node("me", "succeed", grows=grows))
     async with ctx.flow() as flow:
-        made: dict[str, holdfast.Member[str]] = {}
+        made: dict[str, holdfast.flows.Member[str]] = {}
         for child in leaves_and_last:
             short = child.name.removeprefix("me/")
             after = [made[up].ended for up, _ in child.upstreams]
@@ -48,7 +48,7 @@ async def grow(ctx: holdfast.Context, name: str, grows: tuple[How, ...]) -> None
 
 def build(flow: holdfast.Flow, dag: Dag, task: holdfast.Task[..., Any]) -> None:
     """Add a whole flow as its plan says."""
-    made: dict[str, holdfast.Member[Any]] = {}
+    made: dict[str, holdfast.flows.Member[Any]] = {}
     for plan in dag.nodes:
         ends = {"success": lambda m: m.succeeded, "failure": lambda m: m.failed, "any": lambda m: m.ended}
         upstreams = [ends[policy](made[up]) for up, policy in plan.upstreams]

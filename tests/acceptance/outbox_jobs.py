@@ -12,7 +12,7 @@ app = holdfast.App()
 
 
 @app.destination("cloud", batch=64, cap=50_000, retry=holdfast.RetryPolicy(initial=0.3, cap=2.0))
-def cloud(events: list[holdfast.OutboxEvent]) -> None:
+def cloud(events: list[holdfast.model.OutboxEvent]) -> None:
     body = json.dumps([{"id": event.id, "data": event.data} for event in events]).encode()
     request = urllib.request.Request(os.environ["HOLDFAST_RECEIVER"], body, {"Content-Type": "application/json"})
     # Its errors carry the answer; the worker judges them.

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import holdfast
 
 
-def digest(frames: Iterable[holdfast.Frame]) -> str:
+def digest(frames: Iterable[holdfast.model.Frame]) -> str:
     """Of durable frames, in the order of reading."""
     seen = [f"{frame.seq} {frame.attempt} {frame.data}" for frame in frames if not frame.best_effort]
     return f"{len(seen)} {hashlib.sha256(repr(seen).encode()).hexdigest()}"

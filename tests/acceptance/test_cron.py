@@ -83,7 +83,7 @@ def test_a_thousand_ticks_make_a_thousand_jobs_in_killed_workers(
     assert {name: sorted(ticks) for name, ticks in fired.items()} == {
         name: list(_ticks(eye, name, furthest)) for name in NAMES
     }
-    jobs = Counter(job.task for job in eye.jobs.find(holdfast.JobFilter(limit=10_000)))
+    jobs = Counter(job.task for job in eye.jobs.find(holdfast.model.JobFilter(limit=10_000)))
     assert jobs == {name: len(ticks) for name, ticks in fired.items()}
     assert kills >= 3
 

@@ -87,7 +87,7 @@ def _run(producer: holdfast.App, crew: Crew, *, dags: int, kills: int) -> None:
 
 
 def _is_over(producer: holdfast.App) -> bool:
-    return not producer.flows.find(holdfast.FlowFilter(state=FlowState.RUNNING, limit=1))
+    return not producer.flows.find(holdfast.model.FlowFilter(state=FlowState.RUNNING, limit=1))
 
 
 def _leftovers(producer: holdfast.App) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from tests.acceptance.fleet import Fleet, Line, until
 
 pytestmark = pytest.mark.thorough

@@ -135,7 +135,7 @@ def _enqueue_for(
             failed: Exception | None = None
             try:
                 task.options(id=job_id).enqueue("a")
-            except holdfast.StorageError as error:
+            except holdfast.errors.StorageError as error:
                 failed = error
             told(job_id, began, failed)
 
@@ -145,7 +145,7 @@ def _enqueue_for(
             failed: Exception | None = None
             try:
                 await task.options(id=job_id).aenqueue("a")
-            except holdfast.StorageError as error:
+            except holdfast.errors.StorageError as error:
                 failed = error
             told(job_id, began, failed)
 

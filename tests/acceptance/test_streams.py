@@ -74,8 +74,8 @@ def _until_said(app: holdfast.App, job_id: str, frames: int, workers: Fleet) -> 
     until(is_said, 120, "the first writer has said a third", workers.log)
 
 
-def _stored(app: holdfast.App, job_id: str) -> list[holdfast.Frame]:
-    found: list[holdfast.Frame] = []
+def _stored(app: holdfast.App, job_id: str) -> list[holdfast.model.Frame]:
+    found: list[holdfast.model.Frame] = []
     after = None
     while (page := app.streams.read(job_id, after=after, limit=10_000, best_effort=False)).frames:
         found += page.frames

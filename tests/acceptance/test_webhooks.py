@@ -150,7 +150,10 @@ def _all_ended(app: holdfast.App) -> bool:
 def _check(app: holdfast.App, receiver: Receiver, named: set[str]) -> None:
     log = [event for event in app.events("start", kinds="job", timeout=0) if event.task == "work"]
     ends = Counter(event.job for event in log if event.kind in ("job.succeeded", "job.failed"))
-    assert (len(ends), set(ends.values())) == (len(app.jobs.find(holdfast.JobFilter(task="work", limit=10_000))), {1})
+    assert (len(ends), set(ends.values())) == (
+        len(app.jobs.find(holdfast.model.JobFilter(task="work", limit=10_000))),
+        {1},
+    )
 
     should = Counter(told for event in log for told in _covered(event, named))
     messages = {id: told for id, told, _ in receiver.came}

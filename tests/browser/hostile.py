@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import holdfast
-from holdfast import JobFilter
 from holdfast.errors import InvalidInput
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 
 NAMES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 
 _TABS: Final = ("overview", "attempts", "steps", "stream", "artifacts", "signals", "again")

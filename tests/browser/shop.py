@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ def shop_app(store: str) -> holdfast.App:
 
     # However late a test comes to it, it waits to be tried again.
     @app.destination("crm", retry=holdfast.RetryPolicy(kind="fixed", initial=3600))
-    def crm(events: list[holdfast.OutboxEvent]) -> None:
+    def crm(events: list[holdfast.model.OutboxEvent]) -> None:
         raise ConnectionError("503 from crm.example")
 
     return app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from tests.patience import SOON
 
 from .hands import confirm, menu, press, still, told

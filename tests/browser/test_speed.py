@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 from holdfast.storage.ops.stats import errors
 from tests.postgres_server import Databases, url_of

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast import App, Outgoing
+from holdfast import App
+from holdfast.model import Outgoing
 from holdfast.model.remote import Done, FrameDraft
 
 from .stage import Stage

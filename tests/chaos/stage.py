@@ -8,9 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import holdfast
-from holdfast import App, Context, OutboxEvent, Park, Rejected
+from holdfast import App, Context, Park
 from holdfast.clock import SECOND, ManualClock
+from holdfast.model import OutboxEvent
 from holdfast.model.flows import Edge
+from holdfast.outcomes import Rejected
 from holdfast.storage.ops.budgets import shortages
 from holdfast.storage.ops.flows import dependency_resolution, endings, flow_control
 from holdfast.storage.ops.limits import lanes
@@ -185,7 +187,9 @@ def _flows(app: App, stage: Stage) -> None:
     added = app.flows.add(staged, {"up": work.job("up"), "down": work.job("down")})
     stage.things |= {"ended": ended.id, "pair": pair.id, "staged": staged.id, "members": added}
     stage.things["edge"] = Edge(added["up"], added["down"])
-    stage.jobs["member"] = next(job.id for job in app.jobs.find(holdfast.JobFilter(flow=ended.id, state="failed")))
+    stage.jobs["member"] = next(
+        job.id for job in app.jobs.find(holdfast.model.JobFilter(flow=ended.id, state="failed"))
+    )
 
 
 def _outside(app: App, stage: Stage) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast import App, Fail, OutboxEvent
+from holdfast import App, Fail
+from holdfast.model import OutboxEvent
 
 from .kit import Run, answer
 

@@ -16,10 +16,11 @@ from random import Random
 from typing import Any
 
 import holdfast
-from holdfast import App, FlowFilter, JobFilter, Outgoing
+from holdfast import App
 from holdfast.client.tenants import Scoped
 from holdfast.errors import HoldfastError
 from holdfast.flows.flow import extension_of
+from holdfast.model import FlowFilter, JobFilter, Outgoing
 from holdfast.model.flows import Edge
 from holdfast.model.jobs import Ended, JobState
 from holdfast.rules.steps import Call
@@ -301,7 +302,7 @@ def _whole(answer: Any, stage: Stage) -> Any:
         return stage.loop.run(_collect(answer))
     if isinstance(answer, Iterator) or type(answer).__name__ == "Feed":
         return list(islice(answer, 100))
-    if isinstance(answer, (holdfast.Job, holdfast.FlowHandle)) and not isinstance(answer, holdfast.Flow):
+    if isinstance(answer, (holdfast.Job, holdfast.flows.FlowHandle)) and not isinstance(answer, holdfast.Flow):
         return [answer, _tried(answer.status)]
     return answer
 

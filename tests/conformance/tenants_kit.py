@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast import App, Context, JobFilter, OutboxEvent, Park, Rejected
+from holdfast import App, Context, Park
 from holdfast.client.tenants import Scoped
+from holdfast.model import JobFilter, OutboxEvent
+from holdfast.outcomes import Rejected
 
 from .world import World
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast import App, JobFilter, NotFound
+from holdfast import App, NotFound
+from holdfast.model import JobFilter
 from holdfast.model.jobs import Demands
 
 from .world import World

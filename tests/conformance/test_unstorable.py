@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, JobFilter
+from holdfast import App
 from holdfast.errors import InvalidInput
+from holdfast.model import JobFilter
 
 from .world import World
 

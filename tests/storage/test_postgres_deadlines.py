@@ -261,5 +261,5 @@ def test_a_limit_that_cannot_be_is_refused_by_the_name_of_its_variable(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_STORE_TIMEOUT", wrong)
-    with pytest.raises(holdfast.ConfigError, match="HOLDFAST_STORE_TIMEOUT: store_timeout is"):
+    with pytest.raises(holdfast.errors.ConfigError, match="HOLDFAST_STORE_TIMEOUT: store_timeout is"):
         holdfast.App("postgresql://localhost/shop").open()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import DeliveryFailed, Fail, Park, Snooze, Throttle
+from holdfast import Fail, Park, Snooze, Throttle
+from holdfast.outcomes import DeliveryFailed
 from holdfast.rules.failure import FailureClass
 from holdfast.worker.outbox.courier import answer_of, failure_of
 

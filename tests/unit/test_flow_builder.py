@@ -8,21 +8,9 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import (
-    DuplicateEdge,
-    DuplicateMember,
-    Flow,
-    FlowTooLarge,
-    ForeignMember,
-    InvalidArguments,
-    InvalidInput,
-    SelfEdge,
-    all_of,
-    any_of,
-    group,
-    quorum,
-)  # fmt: skip
+from holdfast import Flow, InvalidInput, all_of, any_of, group, quorum
 from holdfast.client.flows import plan_edges, plan_flow
+from holdfast.errors import DuplicateEdge, DuplicateMember, FlowTooLarge, ForeignMember, InvalidArguments, SelfEdge
 from holdfast.flows.builder import Builder
 
 app = holdfast.App(":memory:")
@@ -371,5 +359,5 @@ def test_a_condition_is_no_truth_value(flow: Flow) -> None:
 
 
 def test_inline_mode_has_no_flows() -> None:
-    with app.inline(), pytest.raises(holdfast.ConfigError, match="isolated"):
+    with app.inline(), pytest.raises(holdfast.errors.ConfigError, match="isolated"):
         app.flow("x")

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import App, Inventory, ManualClock, NotInInventory
-from holdfast.clock import SECOND
-from holdfast.errors import InvalidInput
+from holdfast import App
+from holdfast.clock import SECOND, ManualClock
+from holdfast.errors import InvalidInput, NotInInventory
+from holdfast.tasks import Inventory
 
 
 class Source:

@@ -50,7 +50,7 @@ def test_a_queue_that_is_no_text_is_refused_in_a_call(app: holdfast.App) -> None
 
 @pytest.mark.parametrize(("hook", "shown"), [("alert", "on_failure is 'alert'"), (alert, "the function 'alert'")])
 def test_a_hook_that_is_no_task_is_named_with_what_to_give(app: holdfast.App, hook: Any, shown: str) -> None:
-    with pytest.raises(holdfast.ConfigError, match=rf"{shown}; give a task itself, made by @app\.task"):
+    with pytest.raises(holdfast.errors.ConfigError, match=rf"{shown}; give a task itself, made by @app\.task"):
         app.task(on_failure=hook)
 
 
@@ -78,9 +78,9 @@ def test_a_cell_of_a_notebook_that_runs_again_replaces_its_task_with_a_warning(
     with pytest.raises(holdfast.InvalidInput):
         exec(cell.replace("60", "-60").format(3), scope)
     assert app.tasks["tick"].fn() == 2  # type: ignore[misc]
-    with pytest.raises(holdfast.ConfigError, match="two tasks named 'tick'"):
+    with pytest.raises(holdfast.errors.ConfigError, match="two tasks named 'tick'"):
         exec(cell.format(3), {"app": app, "__name__": "another"})
-    with pytest.raises(holdfast.ConfigError, match="two schedules named 'tick'"):
+    with pytest.raises(holdfast.errors.ConfigError, match="two schedules named 'tick'"):
         app.every(5)(app.tasks["tick"])
 
 
@@ -129,17 +129,17 @@ def test_what_another_process_could_not_find_is_not_pickled(app: holdfast.App) -
 
 
 def test_a_site_is_made_of_an_app_and_of_lists(app: holdfast.App) -> None:
-    with pytest.raises(holdfast.ConfigError, match=r"hosts=\['jobs\.example\.com'\]"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"hosts=\['jobs\.example\.com'\]"):
         holdfast.web.asgi(app, hosts="jobs.example.com")
-    with pytest.raises(holdfast.ConfigError, match=r"origins=\['https://a\.b'\]"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"origins=\['https://a\.b'\]"):
         holdfast.web.asgi(app, origins="https://a.b")
-    with pytest.raises(holdfast.ConfigError, match=r"wants a holdfast\.App, not 'jobs\.db'"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"wants a holdfast\.App, not 'jobs\.db'"):
         holdfast.web.asgi("jobs.db")  # type: ignore[arg-type]
 
 
 def test_one_state_in_the_place_of_several_is_told_so(app: holdfast.App) -> None:
     with pytest.raises(holdfast.InvalidInput, match="states is the text 'failed'; give several, or one as state="):
-        app.jobs.find(holdfast.JobFilter(states="failed"))  # type: ignore[arg-type]
+        app.jobs.find(holdfast.model.JobFilter(states="failed"))  # type: ignore[arg-type]
 
 
 def test_an_output_cannot_be_computed_with_before_it_is_there(app: holdfast.App) -> None:
@@ -161,10 +161,10 @@ def test_an_output_cannot_be_computed_with_before_it_is_there(app: holdfast.App)
     [
         (holdfast.NotFound("job", "x"), "check the id and the store"),
         (holdfast.NotFound("waitpoint", "x"), "check the name and the store"),
-        (holdfast.BudgetNotFound("x"), "holdfast budgets set"),
-        (holdfast.QuotaNotFound("x"), "holdfast quotas set"),
-        (holdfast.FlowNotFound("x"), "check the id and the store"),
-        (holdfast.JobEnded("x", "failed"), "holdfast jobs retry x"),
+        (holdfast.errors.BudgetNotFound("x"), "holdfast budgets set"),
+        (holdfast.errors.QuotaNotFound("x"), "holdfast quotas set"),
+        (holdfast.errors.FlowNotFound("x"), "check the id and the store"),
+        (holdfast.errors.JobEnded("x", "failed"), "holdfast jobs retry x"),
     ],
 )
 def test_what_is_missing_or_over_is_told_with_what_to_do(error: holdfast.HoldfastError, instead: str) -> None:
@@ -200,7 +200,7 @@ def test_a_step_without_its_function_is_told_by_a_public_name(app: holdfast.App)
 
 def test_an_empty_store_is_told_with_the_variable_that_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_STORE", "")
-    with pytest.raises(holdfast.ConfigError, match="HOLDFAST_STORE: store is empty"):
+    with pytest.raises(holdfast.errors.ConfigError, match="HOLDFAST_STORE: store is empty"):
         holdfast.App()
 
 
@@ -220,6 +220,6 @@ def test_what_a_parameter_without_a_type_would_get_as_something_else_is_refused(
     @app.task
     def untyped(x): ...  # type: ignore[no-untyped-def]
 
-    with pytest.raises(holdfast.InvalidArguments, match=rf"annotate it.*{says}"):
+    with pytest.raises(holdfast.errors.InvalidArguments, match=rf"annotate it.*{says}"):
         untyped.enqueue(value)
     app.close()

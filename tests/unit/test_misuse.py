@@ -115,13 +115,13 @@ def test_a_wrong_value_in_a_variable_is_told_with_the_name_of_the_variable(
     variable: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HOLDFAST_{variable}", text)
-    with pytest.raises(holdfast.ConfigError, match=f"HOLDFAST_{variable}"):
+    with pytest.raises(holdfast.errors.ConfigError, match=f"HOLDFAST_{variable}"):
         holdfast.App(":memory:")
 
 
 def test_a_wrong_value_in_code_is_not_blamed_on_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_LEASE", "30")
-    with pytest.raises(holdfast.ConfigError, match="^concurrency must be"):
+    with pytest.raises(holdfast.errors.ConfigError, match="^concurrency must be"):
         holdfast.App(":memory:", concurrency=0)
 
 
@@ -136,7 +136,7 @@ def test_a_wrong_value_in_code_is_not_blamed_on_a_variable(monkeypatch: pytest.M
 def test_an_option_of_another_library_is_answered_with_its_name_here(
     app: holdfast.App, option: str, called: str
 ) -> None:
-    with pytest.raises(holdfast.UnknownOption, match=called):
+    with pytest.raises(holdfast.errors.UnknownOption, match=called):
         app.task(**{option: 3})  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=f"no option '{option}'"):
         app.declare("elsewhere", **{option: 3})
@@ -144,15 +144,15 @@ def test_an_option_of_another_library_is_answered_with_its_name_here(
 
 
 def test_an_option_is_sent_to_the_place_where_it_belongs(app: holdfast.App) -> None:
-    with pytest.raises(holdfast.UnknownOption, match=r"an option of one call: task\.options\(delay=…\)"):
+    with pytest.raises(holdfast.errors.UnknownOption, match=r"an option of one call: task\.options\(delay=…\)"):
         app.task(delay=5)  # type: ignore[call-overload]
 
     @app.task
     def work() -> None: ...
 
-    with pytest.raises(holdfast.UnknownOption, match=r"an option of the task: @app\.task\(isolate=…\)"):
+    with pytest.raises(holdfast.errors.UnknownOption, match=r"an option of the task: @app\.task\(isolate=…\)"):
         work.options(isolate="process")  # type: ignore[call-arg]
-    with pytest.raises(holdfast.UnknownOption, match="called delay here"):
+    with pytest.raises(holdfast.errors.UnknownOption, match="called delay here"):
         work.options(countdown=5)  # type: ignore[arg-type]
 
 
@@ -193,7 +193,7 @@ def test_tags_by_key_are_kept_and_found(app: holdfast.App) -> None:
     job = work.options(tags={"order": 4711, "shop": "north"}).enqueue()
     work.options(tags={"order": 4712}).enqueue()
     assert json.loads(job.status().tags or "") == ["order=4711", "shop=north"]
-    assert [found.id for found in app.jobs.find(holdfast.JobFilter(tag="order=4711"))] == [job.id]
+    assert [found.id for found in app.jobs.find(holdfast.model.JobFilter(tag="order=4711"))] == [job.id]
 
 
 def test_a_rate_that_a_task_says_as_text_is_kept(app: holdfast.App) -> None:
@@ -271,9 +271,9 @@ class _Holder:
     ],
 )  # fmt: skip
 def test_what_no_worker_could_call_is_no_task(app: holdfast.App, wrong: Any, instead: str) -> None:
-    with pytest.raises(holdfast.ConfigError, match=instead):
+    with pytest.raises(holdfast.errors.ConfigError, match=instead):
         app.task(wrong)
-    with pytest.raises(holdfast.ConfigError, match=instead):
+    with pytest.raises(holdfast.errors.ConfigError, match=instead):
         app.task()(wrong)
     assert app.tasks == {}
 
@@ -286,10 +286,12 @@ def test_the_context_of_the_other_kind_of_function_is_refused(app: holdfast.App)
     def takes_either(ctx: holdfast.Context | holdfast.SyncContext) -> None: ...
 
     with pytest.raises(
-        holdfast.ConfigError, match="is an async def and takes ctx: SyncContext; annotate it with Context"
+        holdfast.errors.ConfigError, match="is an async def and takes ctx: SyncContext; annotate it with Context"
     ):
         app.task(awaits)
-    with pytest.raises(holdfast.ConfigError, match="is a def and takes ctx: Context; annotate it with SyncContext"):
+    with pytest.raises(
+        holdfast.errors.ConfigError, match="is a def and takes ctx: Context; annotate it with SyncContext"
+    ):
         app.task(blocks)
     app.task(takes_either)
 
@@ -300,7 +302,7 @@ def test_a_ctx_without_an_annotation_is_refused(app: holdfast.App) -> None:
     def blocks(ctx, n) -> None: ...  # type: ignore[no-untyped-def]
 
     for fn, kind in ((awaits, "Context"), (blocks, "SyncContext")):
-        with pytest.raises(holdfast.ConfigError, match=f"write ctx: holdfast.{kind}$"):
+        with pytest.raises(holdfast.errors.ConfigError, match=f"write ctx: holdfast.{kind}$"):
             app.task(fn)
 
 
@@ -308,14 +310,14 @@ def test_a_schedule_without_parentheses_or_with_wrong_things_is_refused(app: hol
     def work() -> None: ...
 
     for wrong in (work, 5, None):
-        with pytest.raises(holdfast.ConfigError, match=r'write @app\.cron\("0 3 \* \* \*"\)'):
+        with pytest.raises(holdfast.errors.ConfigError, match=r'write @app\.cron\("0 3 \* \* \*"\)'):
             app.cron(wrong)  # type: ignore[arg-type]
     for wrong in (work, "5m", None):
-        with pytest.raises(holdfast.ConfigError, match=r"write @app\.every\(60\), in seconds"):
+        with pytest.raises(holdfast.errors.ConfigError, match=r"write @app\.every\(60\), in seconds"):
             app.every(wrong)  # type: ignore[arg-type]
-    with pytest.raises(holdfast.UnknownOption, match="called zone here"):
+    with pytest.raises(holdfast.errors.UnknownOption, match="called zone here"):
         app.cron("0 3 * * *", timezone="Europe/Paris")  # type: ignore[call-arg]
-    with pytest.raises(holdfast.UnknownOption, match=r"@app\.task\(queue=…\)"):
+    with pytest.raises(holdfast.errors.UnknownOption, match=r"@app\.task\(queue=…\)"):
         app.every(60, queue="mail")  # type: ignore[call-arg]
     assert app.tasks == {}
 
@@ -324,7 +326,7 @@ def test_middleware_that_cannot_wrap_a_handler_is_refused(app: holdfast.App) -> 
     async def takes_one(ctx: Any) -> Any: ...
 
     for wrong in (takes_one, _Holder, "layer", None):
-        with pytest.raises(holdfast.ConfigError, match=r"def layer\(ctx, call\)"):
+        with pytest.raises(holdfast.errors.ConfigError, match=r"def layer\(ctx, call\)"):
             app.middleware(wrong)  # type: ignore[type-var]
 
 
@@ -377,7 +379,7 @@ def test_an_object_of_an_orm_is_refused_with_the_advice_to_pass_its_id(app: hold
         for wrong in (row, [row]):
             if isinstance(row, User) and isinstance(wrong, list):
                 continue  # A dataclass deep inside is written as one.
-            with pytest.raises(holdfast.InvalidArguments, match="object of your database; pass its id"):
+            with pytest.raises(holdfast.errors.InvalidArguments, match="object of your database; pass its id"):
                 work.enqueue(wrong)
 
 
@@ -465,9 +467,9 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(module: str, 
 
 def test_a_worker_is_started_once(app: holdfast.App) -> None:
     worker = app.worker()
-    with worker, pytest.raises(holdfast.ConfigError, match=r"make another one with app\.worker\(\)"), worker:
+    with worker, pytest.raises(holdfast.errors.ConfigError, match=r"make another one with app\.worker\(\)"), worker:
         pass
-    with pytest.raises(holdfast.ConfigError, match="started before"):
+    with pytest.raises(holdfast.errors.ConfigError, match="started before"):
         worker.__enter__()
 
 
@@ -499,7 +501,7 @@ def test_an_option_among_the_arguments_is_sent_to_options(app: holdfast.App) -> 
     @app.task
     def work(n: int) -> None: ...
 
-    with pytest.raises(holdfast.InvalidArguments, match=r"\.options\(delay=…\)\.enqueue\(…\)"):
+    with pytest.raises(holdfast.errors.InvalidArguments, match=r"\.options\(delay=…\)\.enqueue\(…\)"):
         work.enqueue(1, delay=5)  # type: ignore[call-arg]
 
 
@@ -527,7 +529,7 @@ def test_jobs_to_enqueue_may_come_from_a_generator(app: holdfast.App) -> None:
     ("wrong", "instead"), [(5, "as text"), (Path("postgresql://localhost/x"), "pass the store as text")]
 )
 def test_a_store_of_a_wrong_type_is_refused(wrong: Any, instead: str) -> None:
-    with pytest.raises(holdfast.ConfigError, match=instead):
+    with pytest.raises(holdfast.errors.ConfigError, match=instead):
         holdfast.App(wrong).open()
 
 
@@ -608,7 +610,7 @@ def test_a_task_that_returns_a_coroutine_is_told_to_await_it(app: holdfast.App) 
 
 
 def test_a_function_inside_another_cannot_be_isolated(app: holdfast.App) -> None:
-    with pytest.raises(holdfast.ConfigError, match="move it to the top of its module"):
+    with pytest.raises(holdfast.errors.ConfigError, match="move it to the top of its module"):
 
         @app.task(isolate="process")
         def work() -> None: ...

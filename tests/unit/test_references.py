@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import InvalidArguments
+from holdfast.errors import InvalidArguments
 from holdfast.tasks.signature import Signature
 from holdfast.values.codec import encode
 from holdfast.values.references import (  # fmt: skip

@@ -29,7 +29,7 @@ def app() -> Iterator[holdfast.App]:
     app.close()
 
 
-@pytest.mark.parametrize("wrong", [{"order": 1}, "abc", b"abc", holdfast.Outgoing({"a": 1})])
+@pytest.mark.parametrize("wrong", [{"order": 1}, "abc", b"abc", holdfast.model.Outgoing({"a": 1})])
 def test_one_event_is_not_a_list_of_events(app: holdfast.App, wrong: Any) -> None:
     app.destination("cloud")(lambda events: None)
     with pytest.raises(holdfast.InvalidInput, match=r"list of events, not one .*put_many\(\[event\]\)"):
@@ -44,9 +44,9 @@ def test_the_arguments_of_a_schedule_are_a_list_or_go_by_name(app: holdfast.App,
     def report(region: str) -> None: ...
 
     for schedule in (app.cron("0 3 * * *", args=wrong), app.every(60, args=wrong)):
-        with pytest.raises(holdfast.ConfigError, match=r"args is .*kwargs="):
+        with pytest.raises(holdfast.errors.ConfigError, match=r"args is .*kwargs="):
             schedule(app.task(name=f"report-{len(app.tasks)}")(report))
-    with pytest.raises(holdfast.ConfigError, match="kwargs is 'eu'"):
+    with pytest.raises(holdfast.errors.ConfigError, match="kwargs is 'eu'"):
         app.cron("0 3 * * *", kwargs="eu")(app.task(name="named")(report))  # type: ignore[arg-type]
     app.cron("0 3 * * *", kwargs={"region": "eu"})(app.task(name="right")(report))
 
@@ -78,21 +78,21 @@ def test_a_deadline_before_the_start_is_refused(app: holdfast.App) -> None:
 
 
 def test_a_destination_needs_a_name_and_a_function_that_takes_events(app: holdfast.App) -> None:
-    with pytest.raises(holdfast.ConfigError, match=r'write @app\.destination\("cloud"\)'):
+    with pytest.raises(holdfast.errors.ConfigError, match=r'write @app\.destination\("cloud"\)'):
 
         @app.destination  # type: ignore[arg-type]
         def cloud(events: Any) -> None: ...
 
-    with pytest.raises(holdfast.ConfigError, match="must take a list of events"):
+    with pytest.raises(holdfast.errors.ConfigError, match="must take a list of events"):
         app.destination("none")(lambda: None)  # type: ignore[arg-type, misc]
     for option in ("ready", "gate"):
-        with pytest.raises(holdfast.ConfigError, match=f"{option} is True; give a function"):
+        with pytest.raises(holdfast.errors.ConfigError, match=f"{option} is True; give a function"):
             app.destination("c", **{option: True})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("setting", [{"schema": "x"}, {"pool_size": 4}, {"listen_dsn": "postgresql://h/d"}])
 def test_a_setting_of_postgres_in_code_is_refused_for_sqlite(setting: dict[str, Any]) -> None:
-    with pytest.raises(holdfast.ConfigError, match="is for Postgres"):
+    with pytest.raises(holdfast.errors.ConfigError, match="is for Postgres"):
         holdfast.App("jobs.db", **setting)
 
 
@@ -107,7 +107,7 @@ def test_an_app_for_postgres_may_be_tested_on_sqlite(monkeypatch: pytest.MonkeyP
 
 def test_a_path_takes_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(holdfast.ConfigError, match=r"a path takes no options.*file:jobs\.db%3Ftimeout=5"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"a path takes no options.*file:jobs\.db%3Ftimeout=5"):
         holdfast.App("jobs.db?timeout=5").migrate()
     odd = holdfast.App("file:jobs.db%3Ftimeout=5")
     odd.migrate()
@@ -122,7 +122,7 @@ def test_a_path_takes_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     "secret", ["shop:qx@zk/v#jd@localhost:5432", "shop:qx@zk@localhost", "shop:qx/zk@localhost", "shop:qx%2@localhost"]
 )
 def test_a_postgres_url_with_a_password_that_is_not_encoded_shows_nothing_of_it(secret: str) -> None:
-    with pytest.raises(holdfast.ConfigError, match="percent-encode") as caught:
+    with pytest.raises(holdfast.errors.ConfigError, match="percent-encode") as caught:
         holdfast.App(f"postgresql://{secret}/shop").migrate()
     assert not any(part in str(caught.value) for part in ("qx", "zk", "v#", "jd", "localhost"))
 
@@ -130,7 +130,7 @@ def test_a_postgres_url_with_a_password_that_is_not_encoded_shows_nothing_of_it(
 @pytest.mark.parametrize("inside", ["", "below/it"])
 def test_a_spill_that_is_not_a_folder_is_refused_when_the_app_is_made(tmp_path: Path, inside: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(holdfast.ConfigError, match=r"spill is .*file is not a folder"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"spill is .*file is not a folder"):
         holdfast.App(":memory:", spill=tmp_path / "file" / inside)
     holdfast.App(":memory:", spill=tmp_path / "made" / "later")
     assert not (tmp_path / "made").exists()
@@ -140,13 +140,13 @@ def test_a_spill_that_is_not_a_folder_is_refused_when_the_app_is_made(tmp_path: 
 def test_a_text_that_looks_like_a_rate_and_says_none_is_refused_with_what_it_may_be(
     app: holdfast.App, wrong: str
 ) -> None:
-    with pytest.raises(holdfast.ConfigError, match=r"task 'work': rate=.* is not understood; write '10/s'"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"task 'work': rate=.* is not understood; write '10/s'"):
         app.task(name="work", rate=wrong)(lambda: None)
     app.task(name="work", rate="3rd-party")(lambda: None)
 
 
 def test_a_rate_of_nothing_is_refused_with_the_name_of_its_task(app: holdfast.App) -> None:
-    with pytest.raises(holdfast.ConfigError, match="task 'work': rate='0/s' would let none of its jobs run"):
+    with pytest.raises(holdfast.errors.ConfigError, match="task 'work': rate='0/s' would let none of its jobs run"):
         app.task(name="work", rate="0/s")(lambda: None)
 
 
@@ -160,7 +160,7 @@ def test_a_limit_that_is_declared_twice_with_different_numbers_is_refused(app: h
     for each in declare:
         each(1)
         each(1)
-        with pytest.raises(holdfast.ConfigError, match="declared twice, with different numbers"):
+        with pytest.raises(holdfast.errors.ConfigError, match="declared twice, with different numbers"):
             each(500)
 
 
@@ -259,7 +259,7 @@ def test_middleware_that_is_a_generator_is_refused(app: holdfast.App) -> None:
     def layer(ctx: Any, call: Any) -> Any:
         yield call()
 
-    with pytest.raises(holdfast.ConfigError, match="is a generator"):
+    with pytest.raises(holdfast.errors.ConfigError, match="is a generator"):
         app.middleware(layer)
 
 

@@ -18,12 +18,12 @@ from tests.patience import SOON
 
 
 @pytest.fixture
-def clock() -> holdfast.ManualClock:
-    return holdfast.ManualClock()
+def clock() -> holdfast.clock.ManualClock:
+    return holdfast.clock.ManualClock()
 
 
 @pytest.fixture
-def app(clock: holdfast.ManualClock) -> holdfast.App:
+def app(clock: holdfast.clock.ManualClock) -> holdfast.App:
     return holdfast.App(":memory:", clock=clock)
 
 
@@ -84,7 +84,7 @@ def test_with_until_empty_false_only_as_many_run_as_are_due_at_the_start(app: ho
 
 
 def test_retries_and_delays_come_due_only_when_the_clock_is_advanced(
-    app: holdfast.App, clock: holdfast.ManualClock
+    app: holdfast.App, clock: holdfast.clock.ManualClock
 ) -> None:
     @app.task(retry=holdfast.RetryPolicy("fixed", initial=10, jitter="none"))
     def flaky(ctx: holdfast.SyncContext) -> int:
@@ -104,7 +104,7 @@ def test_retries_and_delays_come_due_only_when_the_clock_is_advanced(
     assert job.result(timeout=0) == 3
 
 
-def test_every_way_to_end_is_counted(app: holdfast.App, clock: holdfast.ManualClock) -> None:
+def test_every_way_to_end_is_counted(app: holdfast.App, clock: holdfast.clock.ManualClock) -> None:
     @app.task
     async def end(how: str) -> None:
         match how:
@@ -184,7 +184,7 @@ def test_more_than_one_at_a_time_where_jobs_need_each_other(app: holdfast.App) -
 
 
 async def _drained_while_a_loop_runs(app: holdfast.App) -> int:
-    with pytest.raises(holdfast.ConfigError, match="await adrain"):
+    with pytest.raises(holdfast.errors.ConfigError, match="await adrain"):
         drain(app)
     return (await adrain(app)).succeeded
 
@@ -221,7 +221,7 @@ def test_an_interrupted_drain_hands_its_job_back(app: holdfast.App) -> None:
 # -- the lease
 
 
-def test_a_drain_keeps_its_lease_between_two_jobs(app: holdfast.App, clock: holdfast.ManualClock) -> None:
+def test_a_drain_keeps_its_lease_between_two_jobs(app: holdfast.App, clock: holdfast.clock.ManualClock) -> None:
     expired: list[bool] = []
 
     @app.task
@@ -278,7 +278,7 @@ def test_a_success_that_comes_too_late_is_not_counted(app: holdfast.App) -> None
 
 
 def test_a_drain_that_was_declared_lost_goes_on_under_a_new_identity(
-    app: holdfast.App, clock: holdfast.ManualClock, caplog: pytest.LogCaptureFixture
+    app: holdfast.App, clock: holdfast.clock.ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
 

@@ -44,7 +44,7 @@ def test_an_isolated_app_leaves_its_own_store_alone(app: holdfast.App, tmp_path:
 
 
 def test_an_isolated_app_may_have_a_file_and_a_clock(app: holdfast.App, tmp_path: Path) -> None:
-    clock = holdfast.ManualClock(start=1_000_000)
+    clock = holdfast.clock.ManualClock(start=1_000_000)
     with isolated(app, store=tmp_path / "other.db", clock=clock):
         assert _enqueue(app, "tidy").status().created_at == 1_000_000
     assert (tmp_path / "other.db").exists()
@@ -123,7 +123,7 @@ def test_a_failed_assertion_says_that_nothing_was_enqueued_or_how_much_more(app:
 
 
 def test_one_source_of_randomness_decides_every_delay() -> None:
-    clock, asked = holdfast.ManualClock(), list[float]()
+    clock, asked = holdfast.clock.ManualClock(), list[float]()
 
     def random() -> float:
         asked.append(0.25)

@@ -95,7 +95,7 @@ def test_a_schema_that_is_too_new_to_be_written_is_not_ready(tmp_path: Path) -> 
 
 def test_the_last_delivery_is_told(site: Site, app: holdfast.App) -> None:
     @app.destination("cloud")
-    def deliver(events: list[holdfast.OutboxEvent]) -> None: ...
+    def deliver(events: list[holdfast.model.OutboxEvent]) -> None: ...
 
     assert site.get("/health")["last_delivery"] is None
     app.outbox("cloud").put(1)

@@ -85,9 +85,9 @@ def test_nobody_sends_much_by_a_token(site: Site, app: holdfast.App, tokens: lis
 
 
 def test_a_full_mailbox_and_a_changed_graph_are_worth_a_repeat() -> None:
-    full = refusal_of(holdfast.TooManySignals("j", 1))
+    full = refusal_of(holdfast.errors.TooManySignals("j", 1))
     assert (full.status, full.problem.retryable, full.headers) == (429, True, {"retry-after": "1"})
-    assert refusal_of(holdfast.StaleRevision("read it again")).problem.retryable
+    assert refusal_of(holdfast.errors.StaleRevision("read it again")).problem.retryable
 
 
 def test_tokens_that_are_no_good_are_all_answered_alike(site: Site, app: holdfast.App, tokens: list[str]) -> None:

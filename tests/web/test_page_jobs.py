@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 from holdfast.model.stats import QueueStats
 from holdfast.web.pages.jobs import JobsQuery, address, counts_of, search_of

@@ -16,10 +16,12 @@ def cloud(app: holdfast.App) -> holdfast.App:
     """An app with a destination that gives up what is of the kind "bad", and puts off what is of the kind "late"."""
 
     @app.destination("cloud")
-    async def cloud(events: list[holdfast.OutboxEvent]) -> holdfast.Rejected:
+    async def cloud(events: list[holdfast.model.OutboxEvent]) -> holdfast.outcomes.Rejected:
         if any(event.kind == "late" for event in events):
             raise ConnectionError("503 Service Unavailable")
-        return holdfast.Rejected({event.id: "the account is closed" for event in events if event.kind == "bad"})
+        return holdfast.outcomes.Rejected(
+            {event.id: "the account is closed" for event in events if event.kind == "bad"}
+        )
 
     return app
 
@@ -107,8 +109,8 @@ def test_a_tenant_sees_and_drains_its_own_entries_alone(site: Site, cloud: holdf
 
 def test_hostile_kinds_stay_text(site: Site, cloud: holdfast.App) -> None:
     @cloud.destination("other")
-    async def other(events: list[holdfast.OutboxEvent]) -> holdfast.Rejected:
-        return holdfast.Rejected({event.id: "no" for event in events})
+    async def other(events: list[holdfast.model.OutboxEvent]) -> holdfast.outcomes.Rejected:
+        return holdfast.outcomes.Rejected({event.id: "no" for event in events})
 
     cloud.outbox("other").put({"n": 1}, kind=HOSTILE)
     cloud.drain()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import App, ManualClock
+from holdfast import App
 from holdfast.client.outbox import Outbox
+from holdfast.clock import ManualClock
 from holdfast.model.jobs import JobRecord
 from holdfast.model.outbox import OutboxCounts
 

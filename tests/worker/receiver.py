@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from holdfast import OutboxEvent
+from holdfast.model import OutboxEvent
 from tests.patience import SOON
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Context, InvalidAmount, Job, JobFailed, StepDiverged, SyncContext, UnknownDimension
-from holdfast.errors import IllegalMove, InvalidInput, StorageUnavailable
+from holdfast import App, Context, Job, JobFailed, SyncContext
+from holdfast.errors import IllegalMove, InvalidAmount, InvalidInput, StepDiverged, StorageUnavailable, UnknownDimension
 from holdfast.model.jobs import Claimed
 from holdfast.model.limits import JobLimits
 from holdfast.storage.port import Op

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import App, Context, InvalidInput, ReservedName, SyncContext
+from holdfast import App, Context, InvalidInput, SyncContext
+from holdfast.errors import ReservedName
 from holdfast.model.answers import JobFilter
 from tests.patience import SOON
 

@@ -251,8 +251,8 @@ def test_what_succeeded_before_a_shared_failure_stays_delivered(post: Post) -> N
 
 def test_an_event_that_is_rejected_inside_a_good_answer_is_abandoned_and_the_others_are_delivered(shop: Shop) -> None:
     @shop.app.destination("cloud")
-    async def cloud(events: list[holdfast.OutboxEvent]) -> holdfast.Rejected:
-        return holdfast.Rejected({events[1].id: "no such customer"})
+    async def cloud(events: list[holdfast.model.OutboxEvent]) -> holdfast.outcomes.Rejected:
+        return holdfast.outcomes.Rejected({events[1].id: "no such customer"})
 
     jobs = shop.app.outbox("cloud").put_many(range(3))
     shop.app.drain()
@@ -264,9 +264,9 @@ def test_an_id_that_two_tenants_have_is_refused_and_the_job_names_one_of_them(sh
     names = ["id", "job"]
 
     @shop.app.destination("cloud")
-    async def cloud(events: list[holdfast.OutboxEvent]) -> holdfast.Rejected:
+    async def cloud(events: list[holdfast.model.OutboxEvent]) -> holdfast.outcomes.Rejected:
         name = names.pop(0)
-        return holdfast.Rejected({getattr(event, name): "bad" for event in events if event.tenant == "acme"})
+        return holdfast.outcomes.Rejected({getattr(event, name): "bad" for event in events if event.tenant == "acme"})
 
     outbox = shop.app.outbox("cloud")
     jobs = [outbox.put(1, id="order-1", tenant=tenant) for tenant in ("acme", "globex")]
@@ -281,10 +281,10 @@ def test_an_id_that_two_tenants_have_is_refused_and_the_job_names_one_of_them(sh
 
 
 def test_an_answer_of_the_wrong_shape_delivers_nothing(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    answers: list[Any] = [True, [], "ok", {"rejected": []}, holdfast.Rejected({"who": "?"})]
+    answers: list[Any] = [True, [], "ok", {"rejected": []}, holdfast.outcomes.Rejected({"who": "?"})]
 
     @shop.app.destination("cloud")
-    def cloud(events: list[holdfast.OutboxEvent]) -> Any:
+    def cloud(events: list[holdfast.model.OutboxEvent]) -> Any:
         return answers[0]
 
     while answers:
@@ -298,10 +298,13 @@ def test_an_answer_of_the_wrong_shape_delivers_nothing(shop: Shop, caplog: pytes
 
 
 def test_a_destination_may_say_what_its_server_answered(shop: Shop) -> None:
-    answers = [holdfast.DeliveryFailed(429, {"retry-after": "5"}), holdfast.DeliveryFailed(403, body="who are you")]
+    answers = [
+        holdfast.outcomes.DeliveryFailed(429, {"retry-after": "5"}),
+        holdfast.outcomes.DeliveryFailed(403, body="who are you"),
+    ]
 
     @shop.app.destination("cloud")
-    async def cloud(events: list[holdfast.OutboxEvent]) -> None:
+    async def cloud(events: list[holdfast.model.OutboxEvent]) -> None:
         raise answers.pop(0)
 
     job = shop.app.outbox("cloud").put("a")
@@ -315,7 +318,7 @@ def test_a_destination_may_say_what_its_server_answered(shop: Shop) -> None:
 
 def test_a_delivery_that_takes_too_long_is_tried_again(shop: Shop) -> None:
     @shop.app.destination("cloud", timeout=0.05)
-    async def cloud(events: list[holdfast.OutboxEvent]) -> None:
+    async def cloud(events: list[holdfast.model.OutboxEvent]) -> None:
         await asyncio.Event().wait()
 
     job = shop.app.outbox("cloud").put("a")

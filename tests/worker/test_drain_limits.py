@@ -15,12 +15,12 @@ JOBS = 10
 
 
 @pytest.fixture
-def clock() -> holdfast.ManualClock:
-    return holdfast.ManualClock()
+def clock() -> holdfast.clock.ManualClock:
+    return holdfast.clock.ManualClock()
 
 
 @pytest.fixture
-def app(place: str, clock: holdfast.ManualClock) -> Iterator[holdfast.App]:
+def app(place: str, clock: holdfast.clock.ManualClock) -> Iterator[holdfast.App]:
     app = holdfast.App(place, clock=clock)
     app.migrate()
     yield app
@@ -107,7 +107,7 @@ def test_all_jobs_under_a_limit_are_drained(
 
 
 def test_a_breaker_on_trial_lets_all_follow_the_job_that_succeeds(
-    app: holdfast.App, drain: Callable[..., Drained], clock: holdfast.ManualClock
+    app: holdfast.App, drain: Callable[..., Drained], clock: holdfast.clock.ManualClock
 ) -> None:
     breaker = app.breaker("shop", failures=1, open_for=30)
 
@@ -124,7 +124,7 @@ def test_a_breaker_on_trial_lets_all_follow_the_job_that_succeeds(
 
 
 def test_a_rate_lets_as_many_run_as_there_are_tokens_now(
-    app: holdfast.App, drain: Callable[..., Drained], clock: holdfast.ManualClock
+    app: holdfast.App, drain: Callable[..., Drained], clock: holdfast.clock.ManualClock
 ) -> None:
     app.limits.set_rate("mail", capacity=3, per_second=1)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Fail, RetryPolicy, StepDiverged, StepFailed, SyncContext, fixed
+from holdfast import Context, Fail, RetryPolicy, SyncContext, fixed
+from holdfast.errors import StepDiverged, StepFailed
 from holdfast.model.jobs import JobRecord
 from holdfast.storage.ops import steps
 from tests.patience import SOON

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast import App, Context, FlowState, SyncContext, any_of, quorum
+from holdfast import App, Context, SyncContext, any_of, quorum
+from holdfast.model import FlowState
 from holdfast.model.flows import Edge, FlowFilter
 from holdfast.testing import adrain, drain
 
@@ -99,9 +100,11 @@ def test_a_failure_skips_what_needs_it_and_runs_what_waits_for_it(app: App) -> N
         d = flow.add(say.job("clean"), after=[a.ended, b.ended])
     drain(app)
     assert [member.state for member in (a, b, c, d)] == ["failed", "skipped", "succeeded", "succeeded"]
-    with pytest.raises(holdfast.JobSkipped):
+    with pytest.raises(holdfast.errors.JobSkipped):
         b.result(0)
-    with pytest.raises(holdfast.FlowNotSucceeded, match=r"failed: broken \(exhausted: ValueError: boom\)") as failed:
+    with pytest.raises(
+        holdfast.errors.FlowNotSucceeded, match=r"failed: broken \(exhausted: ValueError: boom\)"
+    ) as failed:
         flow.result(0)
     assert (failed.value.state, list(failed.value.failures)) == ("failed", ["broken"])
 
@@ -175,7 +178,7 @@ def test_a_cycle_is_refused_and_nothing_is_stored(app: App) -> None:
     a = flow.add(say.job("a"))
     b = flow.add(say.job("b"), after=a)
     flow.link(flow.add(say.job("c"), after=b), a)
-    with pytest.raises(holdfast.FlowCycle):
+    with pytest.raises(holdfast.errors.FlowCycle):
         flow.start()
     assert app.flows.find() == [] and app.jobs.find() == []
 
@@ -186,7 +189,7 @@ def test_a_long_chain_is_refused_beyond_a_thousand(app: App) -> None:
     last = flow.add(say.job("0"))
     for n in range(1_000):
         last = flow.add(say.job(str(n)), after=last)
-    with pytest.raises(holdfast.FlowTooLarge, match="1,000"):
+    with pytest.raises(holdfast.errors.FlowTooLarge, match="1,000"):
         flow.start()
 
 
@@ -194,7 +197,7 @@ def test_a_task_that_this_app_does_not_know_is_refused(app: App) -> None:
     other = App(":memory:")
     flow = app.flow("unknown")
     flow.add(other.declare("elsewhere").job())
-    with pytest.raises(holdfast.UnknownTask, match="elsewhere"):
+    with pytest.raises(holdfast.errors.UnknownTask, match="elsewhere"):
         flow.start()
 
 
@@ -209,7 +212,7 @@ def test_a_flow_is_stored_once(app: App) -> None:
 
 def test_an_unknown_flow_is_not_found(app: App) -> None:
     for look in (app.flows.status, app.flows.graph, app.flows.retry, app.flows.wait, app.flows.cancel):
-        with pytest.raises(holdfast.FlowNotFound):
+        with pytest.raises(holdfast.errors.FlowNotFound):
             look("no-such-flow")
 
 
@@ -293,13 +296,13 @@ def test_a_quorum_instead_of_all_lets_a_member_start_that_a_failure_would_have_s
         votes = [first, flow.add(say.options(delay=3600).job("b")), flow.add(broken.job())]
         last = flow.add(size.job([vote.output_or("none") for vote in votes]), after=votes, name="last")
         sums = flow.add(app.tasks["anything"].job([vote.output for vote in votes[:2]]))
-    with pytest.raises(holdfast.InvalidFlow, match="output_or"):
+    with pytest.raises(holdfast.errors.InvalidFlow, match="output_or"):
         app.flows.set_join(sums, "any")
     done = app.flows.set_join(last, "quorum", needed=1, actor="ann")
     assert (done.join.needed, done.upstreams, done.state, done.changed) == (1, 3, "blocked", True)
     drain(app)
     assert last.result(0) == 3
-    with pytest.raises(holdfast.IllegalMove, match="its join has fired"):
+    with pytest.raises(holdfast.errors.IllegalMove, match="its join has fired"):
         app.flows.set_join(last.id, "all")
 
 
@@ -321,7 +324,7 @@ def test_a_join_that_cannot_be_is_refused_in_both_colours(app: App, needs: Any, 
 
 
 def test_an_empty_flow_is_refused(app: App) -> None:
-    with pytest.raises(holdfast.InvalidFlow, match="no members"):
+    with pytest.raises(holdfast.errors.InvalidFlow, match="no members"):
         app.flow("empty").start()
 
 
@@ -330,21 +333,21 @@ def test_a_flow_can_be_put_together_piece_by_piece(app: App) -> None:
     flow = app.flows.begin("remote")
     made = app.flows.add(flow, {"a": say.job("a"), "b": say.job("b")})
     edges = [Edge(made["a"], made["b"])]
-    with pytest.raises(holdfast.StaleRevision):
+    with pytest.raises(holdfast.errors.StaleRevision):
         app.flows.stage(flow.id, edges, revision=flow.revision)
     app.flows.stage(flow.id, edges, revision=app.flows.status(flow.id).record.revision)
     assert drain(app).runs == 0
     assert (app.flows.apply(flow.id), app.flows.apply(flow.id)) == (1, 0)
     drain(app)
     assert app.flows.handle(flow.id).result(0) == "b"
-    with pytest.raises(holdfast.FlowEnded):
+    with pytest.raises(holdfast.errors.FlowEnded):
         app.flows.add(flow, {"c": say.job("c")})
 
 
 def test_a_flow_that_is_begun_again_under_its_id_is_the_same_one(app: App) -> None:
     flow = app.flows.begin("remote", id="mine")
     assert (app.flows.begin("remote", id="mine"), flow.id) == (flow, "mine")
-    with pytest.raises(holdfast.Conflict, match="another name"):
+    with pytest.raises(holdfast.errors.Conflict, match="another name"):
         app.flows.begin("other", id="mine")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast import JobFilter
+from holdfast.model import JobFilter
 from tests.patience import SOON
 
 NO_TEXT = "cast(x'7b226e223a22ff227d' as text)"

@@ -13,8 +13,9 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast import App, Context, IdTaken, Job, PayloadTooLarge, SignalConflict, SyncContext
+from holdfast import App, Context, Job, SyncContext
 from holdfast.config import load
+from holdfast.errors import IdTaken, PayloadTooLarge, SignalConflict
 from holdfast.model.answers import JobFilter
 from holdfast.model.values import INLINE, is_reference
 from holdfast.runtime.database import Database

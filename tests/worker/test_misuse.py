@@ -82,9 +82,9 @@ async def test_a_blocking_read_of_a_stream_in_an_event_loop_names_the_awaiting_o
         return 1
 
     job = await work.aenqueue()
-    with pytest.raises(holdfast.BlockingCall, match=r"async for frame in app\.astream\(job\)"):
+    with pytest.raises(holdfast.errors.BlockingCall, match=r"async for frame in app\.astream\(job\)"):
         shop.app.stream(job)
-    with pytest.raises(holdfast.BlockingCall, match=r"await app\.streams\.atail\(job\)"):
+    with pytest.raises(holdfast.errors.BlockingCall, match=r"await app\.streams\.atail\(job\)"):
         shop.app.streams.tail(job)
     assert shop.app.streams.tail(job, timeout=0).frames == ()
 
@@ -140,7 +140,7 @@ async def test_a_blocking_wait_in_an_event_loop_is_refused_and_a_look_is_not(sho
     async with shop.app.flow("f") as flow:
         flow.add(work.job())
     for wait in (job.result, job.wait, flow.wait, flow.result):
-        with pytest.raises(holdfast.BlockingCall, match="await (job|flow).aresult"):
+        with pytest.raises(holdfast.errors.BlockingCall, match="await (job|flow).aresult"):
             wait()
     with pytest.raises(holdfast.ResultTimeout):
         job.result(timeout=0)
@@ -258,6 +258,6 @@ def test_what_the_state_of_a_job_forbids_is_told_with_what_to_do(shop: Shop) -> 
 
 
 def _message(refused: Callable[[], object]) -> str:
-    with pytest.raises(holdfast.Conflict) as told:
+    with pytest.raises(holdfast.errors.Conflict) as told:
         refused()
     return str(told.value)

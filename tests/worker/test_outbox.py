@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import OutboxEvent, Outgoing
+from holdfast.model import OutboxEvent, Outgoing
 from holdfast.model.outbox import content_hash
 from tests.conformance.world import begin
 
@@ -64,7 +64,7 @@ def test_an_event_with_an_id_is_put_once_per_destination(shop: Shop, sent: list[
     assert first is not None
     assert again is not None
     assert (first.created, again.created, again.id) == (True, False, first.id)
-    with pytest.raises(holdfast.IdTaken):
+    with pytest.raises(holdfast.errors.IdTaken):
         outbox.put("b", id="order-1")
     there = shop.app.outbox("other").put("b", id="order-1")
     assert there is not None
@@ -82,10 +82,10 @@ def test_the_cap_holds_for_single_and_many_puts(shop: Shop) -> None:
     outbox.put_many(range(15))
     for n in range(5):
         outbox.put(n)
-    with pytest.raises(holdfast.OutboxFull) as full:
+    with pytest.raises(holdfast.errors.OutboxFull) as full:
         outbox.put("one too many")
     assert (full.value.name, full.value.cap, full.value.retryable) == ("small", 20, True)
-    with pytest.raises(holdfast.OutboxFull):
+    with pytest.raises(holdfast.errors.OutboxFull):
         outbox.put_many(range(30))
     (counts,) = shop.app.outbox.list()
     assert counts.pending == 20
@@ -196,7 +196,7 @@ def test_a_destination_that_cannot_be_is_refused(small_shop: Shop, wrong: dict[s
 
 def test_an_unknown_outbox_is_named_with_those_there_are(small_shop: Shop) -> None:
     small_shop.app.declare_destination("cloud")
-    with pytest.raises(holdfast.ConfigError, match="'clod', only cloud"):
+    with pytest.raises(holdfast.errors.ConfigError, match="'clod', only cloud"):
         small_shop.app.outbox("clod")
 
 
@@ -242,7 +242,7 @@ def test_a_view_tries_again_and_revives_what_is_its_own(shop: Shop) -> None:
     with pytest.raises(holdfast.InvalidInput, match="older_than"):
         acme.outbox.drain("cloud", apply=True)
     assert dict(acme.outbox.drain("cloud", older_than=0, apply=True).by_kind) == {"bad": 1}
-    due = shop.app.jobs.find(holdfast.JobFilter(queue="outbox.cloud", state=holdfast.JobState.READY))
+    due = shop.app.jobs.find(holdfast.model.JobFilter(queue="outbox.cloud", state=holdfast.model.JobState.READY))
     assert sorted(job.tenant for job in due if job.not_before <= shop.clock.now()) == ["acme", "acme"]
     assert shop.app.scoped("other").outbox.list()[0].abandoned == 1
     assert {"outbox.retry", "outbox.drain"} <= {record.action for record in acme.audit.list()}
@@ -253,5 +253,5 @@ def test_the_cap_of_an_outbox_is_for_all_tenants_together(small_shop: Shop) -> N
     small_shop.app.declare_destination("cloud", cap=3)
     for tenant in ("a", "b", "c"):
         small_shop.app.scoped(tenant).outbox("cloud").put(1)
-    with pytest.raises(holdfast.OutboxFull):
+    with pytest.raises(holdfast.errors.OutboxFull):
         small_shop.app.scoped("a").outbox("cloud").put(2)

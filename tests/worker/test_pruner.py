@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import InvalidInput, JobFilter
+from holdfast import InvalidInput
 from holdfast.clock import ManualClock
+from holdfast.model import JobFilter
 from holdfast.storage.ops import events
 from holdfast.storage.ops.jobs import counting, retention
 from holdfast.storage.ops.routing import routes

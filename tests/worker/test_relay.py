@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import OutboxEvent, Rejected
+from holdfast.model import OutboxEvent
 from holdfast.model.outbox import OutboxCounts
 from holdfast.model.outcomes import Parked
+from holdfast.outcomes import Rejected
 from holdfast.rules.retry import RetryPolicy
 from tests.patience import SOON
 
@@ -211,7 +212,7 @@ def hang_at(shop: Shop, last: str) -> asyncio.Event:
             reached.set()
             await asyncio.Event().wait()
         if any("bad" in event.data for event in events):
-            raise holdfast.DeliveryFailed(422)
+            raise holdfast.outcomes.DeliveryFailed(422)
 
     return reached
 
@@ -376,7 +377,7 @@ async def test_events_of_one_key_wait_for_an_earlier_one_that_failed_and_those_o
     sink = Sink(shop, ordered=True, batch=2)
     sink.answers = [ConnectionError("down")]
     async with shop.working() as worker:
-        out = holdfast.Outgoing
+        out = holdfast.model.Outgoing
         await sink.put(*(out(f"{key}{n}", key=key) for n in range(3) for key in "ab"), out("c"))
         assert await sink.batch() == ["a0", "b0"]
         assert await sink.batch() == ["c"]
@@ -400,7 +401,7 @@ def _drain(sink: Sink) -> list[OutboxEvent]:
 async def test_two_workers_keep_the_order_of_a_key(shop: Shop) -> None:
     sink = Sink(shop, holds=True, ordered=True, batch=2)
     async with shop.working() as first, shop.working() as second:
-        out = holdfast.Outgoing
+        out = holdfast.model.Outgoing
         await sink.put(*(out(n, key="k") for n in range(6)))
         assert await sink.batch() == [0, 1]
         for worker in (first, second):
@@ -417,7 +418,7 @@ async def test_what_waits_behind_a_cancelled_event_goes_on(shop: Shop) -> None:
     sink = Sink(shop, ordered=True, batch=1)
     sink.answers = [ConnectionError("down")]
     async with shop.working() as worker:
-        first, second = await sink.put(*(holdfast.Outgoing(n, key="k") for n in range(2)))
+        first, second = await sink.put(*(holdfast.model.Outgoing(n, key="k") for n in range(2)))
         await sink.until(parked=1, sending=0)
         assert (await second.astatus()).reason == "order"
         await first.acancel()

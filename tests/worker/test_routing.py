@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Context, InvalidInput, InvalidVersion
+from holdfast import App, Context, InvalidInput
 from holdfast.clock import ManualClock
-from holdfast.errors import ConfigError, IllegalMove
+from holdfast.errors import ConfigError, IllegalMove, InvalidVersion
 from holdfast.model.answers import JobFilter
 from tests.patience import SOON
 

@@ -10,15 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import (
-    Context,
-    InvalidInput,
-    InvalidToken,
-    JobEnded,
-    NotFound,
-    PayloadMismatch,
-    PayloadTooLarge,
-)
+from holdfast import Context, InvalidInput, NotFound
+from holdfast.errors import InvalidToken, JobEnded, PayloadMismatch, PayloadTooLarge
 from tests.patience import SOON
 
 from .worker_kit import Shop, live

@@ -216,7 +216,7 @@ class Cloud:
         self.got: list[int] = []
 
         @moody.app.destination("cloud", ordered=True, cap=cap)
-        def deliver(events: list[holdfast.OutboxEvent]) -> None:
+        def deliver(events: list[holdfast.model.OutboxEvent]) -> None:
             self.got += [event.data["n"] for event in events]
 
         self.outbox = moody.app.outbox("cloud")
@@ -236,7 +236,7 @@ def test_an_event_is_kept_while_the_store_is_away_and_delivered_in_order_when_it
     moody.is_away = True
     assert cloud.outbox.put({"n": 1}, key=key) is not None
     asyncio.run(cloud.outbox.aput({"n": 2}, key=key))
-    cloud.outbox.put_many([holdfast.Outgoing({"n": 3}, key=key), holdfast.Outgoing({"n": 4}, key=key)])
+    cloud.outbox.put_many([holdfast.model.Outgoing({"n": 3}, key=key), holdfast.model.Outgoing({"n": 4}, key=key)])
     assert len(moody.spill.waiting()) == 3
 
     moody.is_away = False
@@ -279,7 +279,7 @@ def test_a_forgotten_connection_is_the_callers_mistake_and_is_not_kept(tmp_path:
     task = app.declare("work")
     own = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
     own.execute("begin immediate")
-    with pytest.raises(holdfast.SelfLocked):
+    with pytest.raises(holdfast.errors.SelfLocked):
         task.enqueue(n=1)
     own.close()
     app.close()

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Context, StreamFull, SyncContext
+from holdfast import App, Context, SyncContext
 from holdfast.errors import (
     FrameTooLarge,
     InvalidInput,
+    StreamFull,
 )
 from holdfast.model.streams import MAX_FRAMES
 from tests.patience import SOON

@@ -9,20 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast
-from holdfast import (
-    App,
-    BeyondScope,
-    ConfigError,
-    Context,
-    ForeignMember,
-    IdTaken,
-    InvalidInput,
-    JobFailed,
-    JobState,
-    NotFound,
-    SyncContext,
-    UnknownTenant,
-)
+from holdfast import App, Context, InvalidInput, JobFailed, NotFound, SyncContext
+from holdfast.errors import BeyondScope, ConfigError, ForeignMember, IdTaken, UnknownTenant
+from holdfast.model import JobState
 from tests.patience import SOON
 
 from . import tenant_tasks

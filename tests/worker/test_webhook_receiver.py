@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from holdfast import ConfigError, Context
+from holdfast import Context
+from holdfast.errors import ConfigError
 from holdfast.outbound.client import Client
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret, sign

@@ -20,7 +20,7 @@ from .worker_kit import AT_ONCE, Shop, live
 Fill = Callable[[Claimed, int], Coroutine[Any, Any, Claimed]]
 
 
-def _pair(shop: Shop) -> holdfast.Member[int]:
+def _pair(shop: Shop) -> holdfast.flows.Member[int]:
     """A job that takes the result of another."""
 
     @shop.app.task

@@ -1,1 +1,58 @@
-"""Frozen data: what the layers hand to each other. No behaviour beyond construction."""
+"""Frozen data that the layers pass to each other. The names that programs use are offered here."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily as _lazily
+
+if TYPE_CHECKING:
+    from .actions import AlreadySatisfied, Revoked
+    from .answers import CancelResult, DeleteResult, JobFilter
+    from .artifacts import Artifact
+    from .budgets import Budget, Quota
+    from .flows import CancelPolicy, FlowFilter, FlowState, FlowStatus
+    from .jobs import JobRecord, JobState
+    from .outbox import OutboxEvent, Outgoing
+    from .schedules import Schedule, ScheduleState
+    from .store import Capabilities
+    from .streams import Frame, StreamPage
+
+__all__ = [
+    "AlreadySatisfied",
+    "Artifact",
+    "Budget",
+    "CancelPolicy",
+    "CancelResult",
+    "Capabilities",
+    "DeleteResult",
+    "FlowFilter",
+    "FlowState",
+    "FlowStatus",
+    "Frame",
+    "JobFilter",
+    "JobRecord",
+    "JobState",
+    "OutboxEvent",
+    "Outgoing",
+    "Quota",
+    "Revoked",
+    "Schedule",
+    "ScheduleState",
+    "StreamPage",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazily(
+        __name__,
+        {
+            "actions": ["AlreadySatisfied", "Revoked"],
+            "answers": ["CancelResult", "DeleteResult", "JobFilter"],
+            "artifacts": ["Artifact"],
+            "budgets": ["Budget", "Quota"],
+            "flows": ["CancelPolicy", "FlowFilter", "FlowState", "FlowStatus"],
+            "jobs": ["JobRecord", "JobState"],
+            "outbox": ["OutboxEvent", "Outgoing"],
+            "schedules": ["Schedule", "ScheduleState"],
+            "store": ["Capabilities"],
+            "streams": ["Frame", "StreamPage"],
+        },
+    )

@@ -93,7 +93,7 @@ def enqueue_until_refused(app: holdfast.App, workers: Crew, most: int = 5_000) -
     for _ in range(most):
         try:
             workers.enqueue(app.tasks["entry"], 0.001, PADDING)
-        except holdfast.StorageFull:
+        except holdfast.errors.StorageFull:
             refused += 1
         if refused == 3:
             return refused
@@ -103,7 +103,7 @@ def enqueue_until_refused(app: holdfast.App, workers: Crew, most: int = 5_000) -
 def accepted(app: holdfast.App, workers: Crew) -> bool:
     try:
         workers.enqueue(app.tasks["entry"], 0.001)
-    except holdfast.StorageFull:
+    except holdfast.errors.StorageFull:
         return False
     return True
 

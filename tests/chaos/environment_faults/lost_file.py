@@ -110,7 +110,7 @@ def task_is_done(app: holdfast.App, workers: Crew) -> None:
 def refused(app: holdfast.App, workers: Crew, kind: str) -> None:
     try:
         workers.enqueue(app.tasks["entry"], 0)
-    except holdfast.StorageError as error:
+    except holdfast.errors.StorageError as error:
         assert type(error).__name__ == kind, error
     else:
         raise AssertionError(f"it was stored, where {kind} was due")
@@ -119,7 +119,7 @@ def refused(app: holdfast.App, workers: Crew, kind: str) -> None:
 def accepted(app: holdfast.App, workers: Crew) -> bool:
     try:
         task_is_done(app, workers)
-    except holdfast.StorageError:
+    except holdfast.errors.StorageError:
         return False
     return True
 

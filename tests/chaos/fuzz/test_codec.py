@@ -13,8 +13,8 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast import JobFilter
 from holdfast.errors import InvalidArguments, PayloadTooLarge, Undecodable
+from holdfast.model import JobFilter
 from holdfast.tasks.signature import Signature
 from holdfast.values.codec import MAX_DEPTH, PAYLOAD_LIMIT, decode, encode
 from tests.chaos.dials import Figure, scaled

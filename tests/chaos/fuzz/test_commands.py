@@ -8,8 +8,8 @@ import random
 import pytest
 from click.testing import CliRunner
 
-from holdfast import JobFilter
 from holdfast.cli.main import cli
+from holdfast.model import JobFilter
 from tests.chaos.dials import Figure, scaled
 
 from .dice import TEXTS, dice, text

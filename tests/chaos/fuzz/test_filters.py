@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 import holdfast
-from holdfast import JobFilter
 from holdfast.errors import InvalidInput
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobRecord, JobState
 from holdfast.web.search.finding import find, find_ids
 from holdfast.web.search.meaning import filter_of, matches

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast import JobFilter
 from holdfast.errors import Undecodable
+from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
 from tests.chaos.dials import Figure, scaled
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import JobFilter
 from holdfast.errors import HoldfastError, InvalidInput, StorageError
+from holdfast.model import JobFilter
 from tests.chaos.dials import Figure, scaled
 
 from .dice import TEXTS, dice, text

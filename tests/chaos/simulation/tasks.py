@@ -113,7 +113,7 @@ def make_app() -> SimulatedApp:
         return await end(ctx, plan)
 
     @app.destination("there", retry=SOON, ordered=True, max_age=None)
-    async def there(events: list[holdfast.OutboxEvent]) -> None:
+    async def there(events: list[holdfast.model.OutboxEvent]) -> None:
         world = LANE.get().node.world
         await asyncio.sleep(0.2)
         if world.nemesis.happens(world.nemesis.weather.errors):

@@ -73,7 +73,7 @@ class Fleet:
         """Stop it where it is; False if the store does not know it yet, or cannot be asked."""
         try:
             hand.ids = frozenset(self.alive().get(hand.pid, ()))
-        except holdfast.StorageError:
+        except holdfast.errors.StorageError:
             return False
         if not hand.ids:
             return False

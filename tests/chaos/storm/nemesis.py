@@ -127,7 +127,7 @@ class Nemesis:
         self._next_look = time.monotonic() + _LOOKS
         try:
             alive = self._fleet.alive()
-        except holdfast.StorageError:
+        except holdfast.errors.StorageError:
             return
         for hand in self._fleet.frozen:
             lost = not hand.ids & alive.get(hand.pid, set())

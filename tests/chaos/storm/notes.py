@@ -30,7 +30,7 @@ def refusals(what: str, ctx: holdfast.Context | holdfast.SyncContext) -> Iterato
     """Note that the store refused what a run wrote too late."""
     try:
         yield
-    except holdfast.LeaseLost:
+    except holdfast.errors.LeaseLost:
         note(f"late:{what}", ctx)
         raise
 

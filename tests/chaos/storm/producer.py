@@ -39,7 +39,7 @@ class Producer:
         while made < jobs:
             try:
                 made += self._act()
-            except holdfast.StorageError:
+            except holdfast.errors.StorageError:
                 failures += 1
                 if failures > 20:
                     return
@@ -88,7 +88,7 @@ class Producer:
             last = flow.add(task.job(self._seconds(), tuple(side.output for side in sides)))
         return [first.id, *(side.id for side in sides), last.id]
 
-    def _request(self) -> holdfast.JobRequest[object]:
+    def _request(self) -> holdfast.tasks.JobRequest[object]:
         kind = self._dice.choice(_KINDS)
         return self._app.tasks[kind].job(self._seconds(kind))
 

@@ -13,10 +13,10 @@ async def welcome(user_id: int) -> str:
     return f"welcome {user_id}"
 
 
-with isolated(app, clock=holdfast.ManualClock()) as same:
+with isolated(app, clock=holdfast.clock.ManualClock()) as same:
     assert_type(same, holdfast.App)
     assert_type(drain(app, queues=["mail"]).succeeded, int)
-    assert_type(assert_enqueued(app, welcome, count=1), list[holdfast.JobRecord])
+    assert_type(assert_enqueued(app, welcome, count=1), list[holdfast.model.JobRecord])
     assert_enqueued(app, welcome.job(1))
     assert_enqueued(app, welcome.job("1"))  # error: arg-type / reportArgumentType
     assert_enqueued(app, "welcome")  # error: arg-type / reportArgumentType
