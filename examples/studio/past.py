@@ -21,7 +21,7 @@ def make_past() -> None:
     """Run an hour's jobs, minute by minute."""
     clock = ManualClock(SYSTEM_CLOCK.now() - MINUTES * 60 * SECOND)
     pace.past = clock
-    with tasks.app.use(tasks.app.config.store, clock=clock):
+    with tasks.app.override_store(tasks.app.config.store, clock=clock):
         tasks.app.schedules.ensure()
         for minute in range(MINUTES):
             _live_through(minute, clock)

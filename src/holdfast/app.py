@@ -116,11 +116,11 @@ class App(Registry):
         self.jobs: Final = Jobs(self.open, self._tasks, self.signals, self.streams)
         self.queues: Final = Queues(self.open)
         self.workers: Final = Workers(self.open)
-        self.leases: Final = Leases(
+        self.remote: Final = Leases(
             self.open, self._tasks, limit=self._value_limit, random=self._u, poll=lambda: self.config.worker.poll
         )
         self.audit: Final = Audit(self.open)
-        self.access: Final = Access(self.open, self._tenants.check)
+        self.tokens: Final = Access(self.open, self._tenants.check)
         self.artifacts: Final = Artifacts(self.open)
         self.limits: Final = Limits(self.open)
         self.breakers: Final = Breakers(self.open)
@@ -335,17 +335,17 @@ class App(Registry):
         """
         return Within(self.open(), connection)
 
-    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
+    def job(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
 
     def result(self, key: str, timeout: float | None = None) -> Any:
         """The result of the job that a result key is for, as `Job.result` gives it. NotFound where there is none."""
-        return self.handle(self.jobs._keys.job(key)).result(timeout)
+        return self.job(self.jobs._keys.job(key)).result(timeout)
 
     async def aresult(self, key: str, timeout: float | None = None) -> Any:
         """The async version of `result`."""
-        return await self.handle(await self.jobs._keys.ajob(key)).aresult(timeout)
+        return await self.job(await self.jobs._keys.ajob(key)).aresult(timeout)
 
     def scoped(self, tenant: str) -> Scoped:
         """What is one tenant's, and nothing else: jobs, flows, signals, schedules and the rest, as if alone."""
@@ -361,11 +361,11 @@ class App(Registry):
         worker = self.settings(**settings).worker
         return EmbeddedWorker(self, self.open(), worker, self._middleware, self._clock)
 
-    def keeper(self, **settings: Any) -> EmbeddedWorker:
+    def maintenance_worker(self, **settings: Any) -> EmbeddedWorker:
         """A worker that runs none of the app's tasks and does what is beside them, where workers are elsewhere.
 
         It rescues the jobs of lost workers, fires schedules, ends waits, keeps limits and numbers, prunes, and delivers
-        webhooks. `with app.keeper():` or `async with app.keeper():`.
+        webhooks. `with app.maintenance_worker():` or `async with app.maintenance_worker():`.
         """
         worker = self.settings(**{"concurrency": 5, **settings, "queues": (WEBHOOKS,), "weights": ()}).worker
         return EmbeddedWorker(self, self.open(), worker, (), self._clock, tasks=MappingProxyType(self._built_in))
@@ -397,7 +397,7 @@ class App(Registry):
     ) -> Drained:
         """The awaiting twin of `drain`."""
         settings = self.settings(queues=queues, concurrency=concurrency).worker
-        return await drain_store(self, settings, self.workload if webhooks else self.tasks, until_empty=until_empty)
+        return await drain_store(self, settings, self.all_tasks if webhooks else self.tasks, until_empty=until_empty)
 
     def settings(self, **flags: Any) -> configuration.Config:
         """The settings in force when these are added, which win over all others; None leaves one as it is."""
@@ -440,7 +440,7 @@ class App(Registry):
                 self._opened = None
 
     @block
-    def use(
+    def override_store(
         self,
         store: str | os.PathLike[str],
         *,

@@ -34,7 +34,7 @@ def test_jobs_succeed_after_a_restart_of_the_database_of_their_orm(tmp_path: Pat
                 server.stop()
                 server.start()
             for way in WAYS:
-                job = app.elsewhere(way).options(max_attempts=1).enqueue(text=way)
+                job = app.external_task(way).options(max_attempts=1).enqueue(text=way)
                 assert job.wait(60) == "succeeded", workers.log.read_text()[-4000:]
         assert workers.stop_all() == [0]
         app.close()

@@ -61,7 +61,7 @@ def access(store: str) -> str:
     app = holdfast.App(store)
     app.migrate()
     try:
-        return app.access.create("elsewhere", scopes=["work", "enqueue", "read", "payload"]).secret
+        return app.tokens.create("elsewhere", scopes=["work", "enqueue", "read", "payload"]).secret
     finally:
         app.close()
 

@@ -87,7 +87,7 @@ def _check(app: holdfast.App, workers: Fleet, jobs: dict[str, str]) -> None:
 
 def _require_results(app: holdfast.App, jobs: dict[str, str]) -> None:
     for job_id, letter in jobs.items():
-        assert app.handle(job_id, task="lifts").result(timeout=1) == letter * RESULT
+        assert app.job(job_id, task="lifts").result(timeout=1) == letter * RESULT
 
 
 def _require_sound(store_url: str) -> None:

@@ -27,7 +27,7 @@ def test_an_outage_of_postgres_under_twenty_running_jobs_writes_a_handful_of_lin
         app.migrate()
         workers.workers.append(workers.run_python("-m", "holdfast", "worker", "tests.acceptance.outage_jobs:app"))
         jobs = [
-            app.elsewhere(task).enqueue(release=str(release))
+            app.external_task(task).enqueue(release=str(release))
             for task, count in (("waits", 8), ("says", 6), ("steps", 6))
             for _ in range(count)
         ]

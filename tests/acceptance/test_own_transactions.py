@@ -65,7 +65,7 @@ class Shop:
         worker = subprocess.Popen(command, env=self.environment, cwd=ROOT, stderr=subprocess.DEVNULL)
         app = holdfast.App(self.store)
         try:
-            return app.handle(job_id).result(2 * SOON)
+            return app.job(job_id).result(2 * SOON)
         finally:
             app.close()
             worker.terminate()

@@ -95,8 +95,8 @@ def visit(browser: Browser, guarded: str, shop: Shop) -> Iterator[Visit]:
     contexts: list[BrowserContext] = []
 
     def visit(role: str) -> Page:
-        secret = shop.ask(lambda app: app.access.create(f"{role} {next(_visitors)}", role=role).secret)
-        session = shop.ask(lambda app: app.access.login(secret))
+        secret = shop.ask(lambda app: app.tokens.create(f"{role} {next(_visitors)}", role=role).secret)
+        session = shop.ask(lambda app: app.tokens.login(secret))
         assert session is not None
         context = browser.new_context(base_url=guarded, viewport={"width": 1280, "height": 900})
         contexts.append(context)

@@ -107,7 +107,7 @@ def fill(app: holdfast.App) -> dict[str, list[str]]:
     asked = [app.enqueue(app.tasks["asks"].job(name)).id for name in NAMES[:12]]
     told = app.enqueue(app.tasks["asks"].job("x")).id
     for name in NAMES:
-        app.signals.send(app.handle(told), name, name, source=name)
+        app.signals.send(app.job(told), name, name, source=name)
     everything = app.enqueue(app.tasks["everything"].job(list(TEXTS), {text: text for text in TEXTS})).id
     app.drain(webhooks=False)
     app.stats.roll()
@@ -141,7 +141,7 @@ def _for_each(app: holdfast.App, n: int, name: str) -> str:
     with contextlib.suppress(InvalidInput):
         app.declare_destination(queue_of(name))
         app.outbox(queue_of(name)).put({name: name}, kind=name)
-    app.access.create(name, role="viewer", reason=name)
+    app.tokens.create(name, role="viewer", reason=name)
     with contextlib.suppress(InvalidInput):
         app.webhooks.add(f"https://hooks.example.com/{name}", tags=[name], reason=name)
     options: dict[str, Any] = {"tags": [name] if len(name) <= 64 else [], "tenant": name, "concurrency_key": name}

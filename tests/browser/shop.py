@@ -58,7 +58,7 @@ class Shop:
     def film(self, title: str) -> str:
         """A film whose first scene is on the screen."""
         job_id = self.enqueue("film.show", title)
-        self.ask(lambda app: next(iter(app.streams.follow(app.handle(job_id)))))
+        self.ask(lambda app: next(iter(app.streams.follow(app.job(job_id)))))
         return job_id
 
     def waiting(self) -> str:
@@ -151,7 +151,7 @@ def fill(app: holdfast.App) -> None:
     app.outbox("crm").put({"seats": 3}, kind="usage")
     app.drain()
     first, *_ = app.jobs.find(JobFilter(task="report.write", state=JobState.SUSPENDED))
-    app.signals.send(app.handle(first.id), "approval", True)
+    app.signals.send(app.job(first.id), "approval", True)
     app.drain()
     app.enqueue_many([task["mail.send"].job(f"late{n}@example.com") for n in range(4)])
     app.enqueue(task["mail.send"].options(delay=3600, tags=["later"]).job("tomorrow@example.com"))
@@ -161,7 +161,7 @@ def fill(app: holdfast.App) -> None:
     app.quotas.of("acme").set("exports", limit=100, window=3600, concurrency=2)
     endpoint = app.webhooks.add("https://hooks.example.com/in", events=["job.failed"], reason="the pager")
     app.webhooks.test(endpoint.id)
-    app.access.create("the till", role="operator")
+    app.tokens.create("the till", role="operator")
     app.stats.roll()
 
 

@@ -98,7 +98,7 @@ def test_an_approval_lets_a_report_go_on_and_is_given_once(context: BrowserConte
     press(first.locator(form), "Approve")
     told(first, "Answered; the job resumes.")
     shop.run("reports")
-    assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "approved"
+    assert shop.ask(lambda app: app.job(job).result(timeout=SOON)) == "approved"
     press(second.locator(form), "Reject")
     told(second, "Already answered")
 
@@ -110,7 +110,7 @@ def test_an_answer_is_given_on_the_page_of_the_job(page: Page, shop: Shop) -> No
     press(page, "No")
     told(page, "Resumed by signal 1.")
     shop.run("reports")
-    assert shop.ask(lambda app: app.handle(job).result(timeout=SOON)) == "refused"
+    assert shop.ask(lambda app: app.job(job).result(timeout=SOON)) == "refused"
 
 
 def test_a_flow_is_cancelled(page: Page, shop: Shop) -> None:
@@ -160,7 +160,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(page: Page, shop: Shop) -> 
     card.get_by_label("Name").fill("ci-deploys")
     press(card, "Create token")
     secret = page.locator(".secret code").inner_text()
-    known = shop.ask(lambda app: app.access.identify(secret))
+    known = shop.ask(lambda app: app.tokens.identify(secret))
     assert known is not None
     assert known.may("read") and not known.may("operate")
     page.goto("/settings")
@@ -168,7 +168,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(page: Page, shop: Shop) -> 
     press(page.locator("#tokens").locator("tr", has_text="ci-deploys"), "Revoke")
     confirm(page, "it leaked")
     told(page, "Token revoked.")
-    assert shop.ask(lambda app: app.access.identify(secret)) is None
+    assert shop.ask(lambda app: app.tokens.identify(secret)) is None
 
 
 def test_a_worker_is_declared_dead(page: Page, shop: Shop) -> None:

@@ -67,7 +67,7 @@ def test_a_stranger_logs_in_and_comes_to_where_he_wanted(context: BrowserContext
     page.get_by_label("Token").fill("hf_" + "A" * 43)
     page.get_by_role("button", name="Log in").click()
     expect(page.locator(".field-error")).to_contain_text("revoked token")
-    secret = shop.ask(lambda app: app.access.create("a stranger", role="viewer").secret)
+    secret = shop.ask(lambda app: app.tokens.create("a stranger", role="viewer").secret)
     page.get_by_label("Token").fill(secret)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url(f"{guarded}/jobs?state=failed")
@@ -82,8 +82,8 @@ def test_a_stranger_logs_in_and_comes_to_where_he_wanted(context: BrowserContext
 def test_a_revoked_token_ends_the_session(visit: Visit, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identify, "TRUSTED_SECONDS", 0.0)
     page = visit("operator")
-    token = max(shop.ask(lambda app: app.access.list()), key=lambda one: one.created_at)
-    shop.ask(lambda app: app.access.revoke(token.id))
+    token = max(shop.ask(lambda app: app.tokens.list()), key=lambda one: one.created_at)
+    shop.ask(lambda app: app.tokens.revoke(token.id))
     page.goto("/jobs")
     expect(page.get_by_label("Token")).to_be_visible()
 

@@ -21,7 +21,7 @@ def focus(page: Page) -> str:
 
 
 def test_the_main_path_needs_no_pointer(context: BrowserContext, guarded: str, shop: Shop) -> None:
-    secret = shop.ask(lambda app: app.access.create("keys only", role="operator").secret)
+    secret = shop.ask(lambda app: app.tokens.create("keys only", role="operator").secret)
     older, newer = shop.some(2, tags=["keys"])
     page = context.new_page()
     page.goto(f"{guarded}/login")

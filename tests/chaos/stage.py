@@ -47,7 +47,7 @@ class Stage:
 
     def use(self, store: Store) -> None:
         """A copy, which has the name of the store of which it is one."""
-        if known := self.app.leases._known:
+        if known := self.app.remote._known:
             known[:] = [(store, known[0][1])]
         self.store = self.app._opened = store
 
@@ -195,11 +195,11 @@ def _flows(app: App, stage: Stage) -> None:
 def _outside(app: App, stage: Stage) -> None:
     """Workers elsewhere with runs in their hands, one that is lost, endpoints, tokens."""
     lent = app.tasks["lent"]
-    worker = app.leases.register("elsewhere", queues=["lent"], tasks=["lent"], concurrency=20).worker
+    worker = app.remote.register("elsewhere", queues=["lent"], tasks=["lent"], concurrency=20).worker
     for name in ("free", "first", "second", "third"):
         stage.jobs[f"lent-{name}"] = app.enqueue(lent.job()).id
         if name != "free":
-            (job,) = app.leases.claim(worker, 1, claim_id=f"claim-{name}")
+            (job,) = app.remote.claim(worker, 1, claim_id=f"claim-{name}")
             stage.handles[name], stage.jobs[f"lent-{name}"] = job.handle, job.id
     stage.jobs["lent-free"] = app.enqueue(lent.job()).id
     app.signals.send(stage.jobs["lent-second"], "early", "bird")
@@ -212,9 +212,9 @@ def _outside(app: App, stage: Stage) -> None:
     (stage.things["run"],) = world.claim("mine", queues=["here"])
     endpoint = app.webhooks.add("https://example.com/hook")
     stage.things |= {"worker": worker, "endpoint": endpoint.id, "delivery": app.webhooks.test(endpoint.id).id}
-    token = app.access.create("robot", role="operator")
+    token = app.tokens.create("robot", role="operator")
     stage.things |= {"secret": token.secret, "token-id": token.token.id}
-    opened = app.access.login(token.secret)
+    opened = app.tokens.login(token.secret)
     assert opened is not None
     stage.things["session"] = opened[0]
 

@@ -43,7 +43,7 @@ def test_jobs_scheduled_for_later_are_listed_and_acted_on(app: App, run: Run) ->
 
 def test_workers_are_listed_with_the_jobs_that_they_run(app: App, run: Run) -> None:
     [job] = fill(app, 1)
-    app.leases.claim(app.leases.register("rusty", ["mail"], ["mail"], concurrency=3).worker, 1)
+    app.remote.claim(app.remote.register("rusty", ["mail"], ["mail"], concurrency=3).worker, 1)
     (worker,) = answer(run("workers", "list", "--json"))["workers"]
     assert (worker["running"], worker["oldest"]) == (1, [job])
     assert job in run("workers", "list").output

@@ -39,7 +39,7 @@ def test_a_fork_does_again_what_follows_the_step_and_is_in_the_audit(app: App, r
     job_id, done = _durable(app)
     made = answer(run("jobs", "fork", job_id, "--from", "draft", "--json"))
     app.drain()
-    assert app.handle(made["id"]).result(1) == "load draft"
+    assert app.job(made["id"]).result(1) == "load draft"
     assert done == ["load", "draft", "draft"]
     (entry,) = answer(run("audit", "list", "--action", "job.fork", "--json"))["records"]
     assert (entry["actor"], entry["target"]) == ("ada", job_id)

@@ -19,7 +19,7 @@ def test_a_token_is_made_listed_and_revoked_and_it_is_recorded(app: App, run: Ru
     assert (made["name"], made["state"], made["role"], made["created_by"]) == ("ci", "active", "operator", "ada")
     assert made["scopes"] == ["read", "payload", "enqueue", "signal", "operate"]
     assert made["expires_at"] > made["created_at"]
-    caller = app.access.identify(made["secret"])
+    caller = app.tokens.identify(made["secret"])
     assert caller is not None
     assert caller.token_id == made["id"]
 
@@ -29,7 +29,7 @@ def test_a_token_is_made_listed_and_revoked_and_it_is_recorded(app: App, run: Ru
     assert answer(run("tokens", "revoke", "ci", "--reason", "it leaked", "--json")) == {"revoked": True}
     assert answer(run("tokens", "revoke", made["id"], "--json")) == {"revoked": False}
     assert "the token was already revoked" in run("tokens", "revoke", "ci").output
-    assert app.access.identify(made["secret"]) is None
+    assert app.tokens.identify(made["secret"]) is None
 
     records = app.audit.list(target_kind="token", target=made["id"])
     assert [(record.action, record.actor, record.reason) for record in reversed(records)] == [
@@ -41,7 +41,7 @@ def test_a_token_is_made_listed_and_revoked_and_it_is_recorded(app: App, run: Ru
 def test_the_secret_is_alone_on_standard_output(app: App, run: Run) -> None:
     made = run("tokens", "create", "gpu", "--scope", "work", "--scope", "read")
     assert made.exit_code == 0
-    caller = app.access.identify(made.stdout.removesuffix("\n"))
+    caller = app.tokens.identify(made.stdout.removesuffix("\n"))
     assert caller is not None
     assert caller.scopes == {"work", "read"}
     assert "gpu: read, work; expires never" in made.stderr
@@ -51,15 +51,15 @@ def test_no_secret_is_listed_audited_logged_or_stored(app: App, run: Run, caplog
     caplog.set_level(logging.DEBUG)
     made = run("tokens", "create", "ci", "--role", "admin")
     secret = made.stdout.strip()
-    opened = app.access.login(secret)
+    opened = app.tokens.login(secret)
     assert opened is not None
-    app.access.logout(opened[0])
-    app.access.revoke("ci")
+    app.tokens.logout(opened[0])
+    app.tokens.revoke("ci")
     shown = [
         run(*words).output
         for words in [("tokens", "list"), ("tokens", "list", "--json"), ("audit", "list"), ("audit", "list", "--json")]
     ]
-    everything = "".join([*shown, made.stderr, caplog.text, repr(app.access.list()), repr(app.audit.list())])
+    everything = "".join([*shown, made.stderr, caplog.text, repr(app.tokens.list()), repr(app.audit.list())])
     for word in (secret, opened[0]):
         assert word not in everything
         assert word[4:] not in everything
@@ -67,8 +67,8 @@ def test_no_secret_is_listed_audited_logged_or_stored(app: App, run: Run, caplog
 
 def test_the_list_says_what_each_is_good_for(app: App, run: Run) -> None:
     assert "tokens create NAME --role viewer" in run("tokens", "list").output
-    app.access.create("ada", role="admin")
-    app.access.create("partner", scopes=["read", "enqueue"], tenant="acme", expires=60)
+    app.tokens.create("ada", role="admin")
+    app.tokens.create("partner", scopes=["read", "enqueue"], tenant="acme", expires=60)
     text = run("tokens", "list").output
     assert [line.split()[1:4] for line in text.splitlines()[1:]] == [
         ["ada", "active", "admin"],
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_with_what_can(run: Run, words: list[str], cod
 
 
 def test_a_name_in_force_a_long_one_and_a_missing_one_are_refused(app: App, run: Run) -> None:
-    app.access.create("ci", role="viewer")
+    app.tokens.create("ci", role="viewer")
     twice = answer(run("tokens", "create", "ci", "--role", "viewer", "--json"), code=4)
     assert twice["error"]["code"] == "token_conflict"
     long = answer(run("tokens", "create", "x" * 129, "--role", "viewer", "--json"), code=2)

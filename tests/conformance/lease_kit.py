@@ -1,4 +1,4 @@
-"""A worker elsewhere: it knows nothing but `app.leases`, in either colour."""
+"""A worker elsewhere: it knows nothing but `app.remote`, in either colour."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Colour:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if self._runner is None:
-            blocking: Callable[..., Any] = getattr(self._app.leases, name)
+            blocking: Callable[..., Any] = getattr(self._app.remote, name)
             return blocking
-        runner, twin = self._runner, getattr(self._app.leases, f"a{name}")
+        runner, twin = self._runner, getattr(self._app.remote, f"a{name}")
         return lambda *args, **kwargs: runner.run(twin(*args, **kwargs))
 
 
@@ -35,12 +35,12 @@ class Elsewhere:
         self.world = world
         self.app = App(":memory:", clock=world.clock)
         self.app._opened = world.store
-        self.leases = Colour(self.app, runner)
+        self.remote = Colour(self.app, runner)
         self.task = self.app.declare("work")
 
     def worker(self, **options: Any) -> str:
         known: dict[str, Any] = {"queues": ["default"], "tasks": ["work"], "concurrency": 10}
-        worker: str = self.leases.register("elsewhere", **{**known, **options}).worker
+        worker: str = self.remote.register("elsewhere", **{**known, **options}).worker
         return worker
 
     def enqueue(self, *args: Any, **options: Any) -> str:
@@ -48,7 +48,7 @@ class Elsewhere:
 
     def take(self, worker: str, **options: Any) -> LeasedJob:
         """Claim exactly one job."""
-        (job,) = self.leases.claim(worker, 1, **options)
+        (job,) = self.remote.claim(worker, 1, **options)
         assert isinstance(job, LeasedJob)
         return job
 

@@ -421,6 +421,6 @@ def test_a_tenants_view_has_no_tokens_and_a_token_is_for_a_tenant_that_there_is(
     app.migrate()
     assert not hasattr(app.scoped("acme"), "access")
     with pytest.raises(UnknownTenant):
-        app.access.create("ci", role="viewer", tenant="other")
-    assert app.access.create("ci", role="viewer", tenant="acme").token.tenant == "acme"
+        app.tokens.create("ci", role="viewer", tenant="other")
+    assert app.tokens.create("ci", role="viewer", tenant="acme").token.tenant == "acme"
     app.close()

@@ -39,7 +39,7 @@ AT_ONCE = RetryPolicy(kind="none")
 
 def test_a_success_is_recorded_with_its_result(elsewhere: Elsewhere) -> None:
     _, job = elsewhere.running()
-    answer = elsewhere.leases.finish(job.handle, Done({"sum": 3}))
+    answer = elsewhere.remote.finish(job.handle, Done({"sum": 3}))
     assert (answer.job_id, answer.state, answer.again) == (job.id, "succeeded", False)
     assert json.loads(elsewhere.job(job.id).result or "") == {"sum": 3}
 
@@ -47,17 +47,17 @@ def test_a_success_is_recorded_with_its_result(elsewhere: Elsewhere) -> None:
 def test_finishing_again_after_a_lost_answer_says_that_it_was_done(elsewhere: Elsewhere) -> None:
     _, job = elsewhere.running()
     for outcome in (Done(1), Done(1), Fail(BROKEN)):
-        answer = elsewhere.leases.finish(job.handle, outcome)
+        answer = elsewhere.remote.finish(job.handle, outcome)
     assert (answer.state, answer.again) == ("succeeded", True)
 
 
 def test_a_failure_is_tried_again_until_its_attempts_are_used_up(elsewhere: Elsewhere) -> None:
     worker = elsewhere.worker()
     job_id = elsewhere.enqueue(max_attempts=2, retry=AT_ONCE)
-    assert elsewhere.leases.finish(elsewhere.take(worker).handle, Retry(BROKEN)).state == "ready"
+    assert elsewhere.remote.finish(elsewhere.take(worker).handle, Retry(BROKEN)).state == "ready"
     job = elsewhere.take(worker)
     assert job.attempt == 2
-    assert elsewhere.leases.finish(job.handle, Retry(BROKEN)).state == "failed"
+    assert elsewhere.remote.finish(job.handle, Retry(BROKEN)).state == "failed"
     assert elsewhere.job(job_id).reason == "exhausted"
     assert json.loads(elsewhere.job(job_id).error or "") == {
         "type": "Boom", "message": "it broke", "traceback": "at line 1",
@@ -78,7 +78,7 @@ def test_the_wait_before_a_retry_is_the_workers_the_jobs_or_the_queues(here: Els
         job_id = here.enqueue(priority=1, **options)
         job = here.take(worker)
         assert job.id == job_id
-        here.leases.finish(job.handle, outcome)
+        here.remote.finish(job.handle, outcome)
         assert here.job(job_id).not_before == here.world.now + seconds * SECOND
 
 
@@ -100,36 +100,36 @@ def test_each_outcome_leads_where_it_says(
     elsewhere: Elsewhere, outcome: Any, state: JobState, reason: str, attempts: int
 ) -> None:
     _, job = elsewhere.running()
-    assert elsewhere.leases.finish(job.handle, outcome).state == str(state)
+    assert elsewhere.remote.finish(job.handle, outcome).state == str(state)
     stored = elsewhere.job(job.id)
     assert (stored.state, stored.reason, stored.attempts) == (state, reason, attempts)
 
 
 def test_a_throttled_job_cools_its_queue_unless_told_otherwise(here: Elsewhere) -> None:
     worker, job = here.running()
-    here.leases.finish(job.handle, Throttle(10, cool_queue=False))
+    here.remote.finish(job.handle, Throttle(10, cool_queue=False))
     here.enqueue()
     other = here.take(worker)
-    here.leases.finish(other.handle, Throttle(10))
+    here.remote.finish(other.handle, Throttle(10))
     here.enqueue()
-    assert here.leases.claim(worker, 10) == []
+    assert here.remote.claim(worker, 10) == []
 
 
 @pytest.mark.parametrize("outcome", [Snooze(0), Throttle(0)], ids=["snooze", "throttle"])
 def test_a_snooze_and_a_throttle_last_at_least_a_second(here: Elsewhere, outcome: Any) -> None:
     worker, job = here.running()
-    here.leases.finish(job.handle, outcome)
+    here.remote.finish(job.handle, outcome)
     assert here.job(job.id).not_before == here.world.now + SECOND
-    assert here.leases.claim(worker, 10) == []
+    assert here.remote.claim(worker, 10) == []
 
 
 def test_a_throttle_that_lasts_beyond_the_age_limit_fails_the_job(here: Elsewhere) -> None:
     worker = here.worker()
     job_id = here.enqueue(retry=RetryPolicy(max_age=30))
-    here.leases.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
+    here.remote.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
     here.world.clock.advance(20)
-    here.leases.beat(worker)
-    here.leases.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
+    here.remote.beat(worker)
+    here.remote.finish(here.take(worker).handle, Throttle(20, cool_queue=False))
     assert (here.job(job_id).state, here.job(job_id).reason) == (JobState.FAILED, "aged_out")
 
 
@@ -139,7 +139,7 @@ def test_whatever_a_job_ends_with_after_a_cancel_only_a_success_stands(here: Els
         job_id = here.enqueue()
         job = here.take(worker)
         here.app.jobs.cancel(job_id)
-        assert here.leases.finish(job.handle, outcome).state == state
+        assert here.remote.finish(job.handle, outcome).state == state
 
 
 def test_what_cannot_be_an_outcome_is_refused_and_the_job_goes_on(here: Elsewhere) -> None:
@@ -150,13 +150,13 @@ def test_what_cannot_be_an_outcome_is_refused_and_the_job_goes_on(here: Elsewher
         *((Park(BROKEN, reason), InvalidInput) for reason in sorted(RESERVED_REASONS)),
     ):  # fmt: skip
         with pytest.raises(error):
-            here.leases.finish(job.handle, outcome)
+            here.remote.finish(job.handle, outcome)
     assert here.job(job.id).state is JobState.RUNNING
 
 
 def test_hostile_errors_are_stored_as_text_within_their_limits(here: Elsewhere) -> None:
     _, job = here.running()
-    here.leases.finish(job.handle, Fail(Problem("\x00\ud800" + "x" * 100_000, traceback="y" * 100_000)))
+    here.remote.finish(job.handle, Fail(Problem("\x00\ud800" + "x" * 100_000, traceback="y" * 100_000)))
     stored = json.loads(here.job(job.id).error or "")
     assert len(stored["message"]) == 2_048 and len(stored["traceback"]) <= 12 * 1024
 
@@ -164,13 +164,13 @@ def test_hostile_errors_are_stored_as_text_within_their_limits(here: Elsewhere) 
 def test_leaving_hands_back_what_is_held_at_no_cost(elsewhere: Elsewhere) -> None:
     worker, other = elsewhere.worker(), elsewhere.worker()
     ids = [elsewhere.enqueue() for _ in range(3)]
-    first = elsewhere.leases.claim(worker, 3)
-    assert elsewhere.leases.deregister(worker) == 3
-    assert elsewhere.leases.deregister(worker) == 0
+    first = elsewhere.remote.claim(worker, 3)
+    assert elsewhere.remote.deregister(worker) == 3
+    assert elsewhere.remote.deregister(worker) == 0
     assert [row.id for row in elsewhere.app.workers.list()] == [other]
-    again = elsewhere.leases.claim(other, 3)
+    again = elsewhere.remote.claim(other, 3)
     assert [(job.id, job.attempt) for job in again] == [(job_id, 1) for job_id in ids]
-    assert elsewhere.leases.finish(first[0].handle, Done()).again, "handing back was its outcome"
+    assert elsewhere.remote.finish(first[0].handle, Done()).again, "handing back was its outcome"
     assert elsewhere.job(ids[0]).state is JobState.RUNNING
 
 
@@ -191,9 +191,9 @@ def test_a_run_elsewhere_that_overstays_its_timeout_is_ended_and_tried_again(els
     assert _end_overdue(elsewhere) == 1
     (attempt,) = elsewhere.world.history(job.id)
     assert (elsewhere.job(job.id).state, attempt.outcome) == (JobState.READY, "timeout")
-    late = elsewhere.leases.finish(job.handle, Done(1))
+    late = elsewhere.remote.finish(job.handle, Done(1))
     assert (late.state, late.again) == ("ready", True)
-    assert list(elsewhere.leases.beat(worker, [job.handle]).lost) == [job.handle]
+    assert list(elsewhere.remote.beat(worker, [job.handle]).lost) == [job.handle]
 
     elsewhere.take(worker)
     elsewhere.world.clock.advance(16)
@@ -220,13 +220,13 @@ def test_a_run_elsewhere_that_ignores_a_cancel_is_ended_after_the_grace(elsewher
     worker, job = elsewhere.running()
     elsewhere.app.jobs.cancel(job.id, reason="not needed")
     elsewhere.world.clock.advance(4)
-    assert list(elsewhere.leases.beat(worker, [job.handle]).cancelled) == [job.handle]
+    assert list(elsewhere.remote.beat(worker, [job.handle]).cancelled) == [job.handle]
     assert _end_overdue(elsewhere) == 0
     elsewhere.world.clock.advance(2)
     assert _end_overdue(elsewhere) == 1
     ended, (attempt,) = elsewhere.job(job.id), elsewhere.world.history(job.id)
     assert (ended.state, ended.reason, attempt.outcome) == (JobState.CANCELLED, "not needed", "cancelled")
-    assert list(elsewhere.leases.beat(worker, [job.handle]).lost) == [job.handle]
+    assert list(elsewhere.remote.beat(worker, [job.handle]).lost) == [job.handle]
 
 
 def test_runs_of_workers_in_their_own_process_are_left_to_those(elsewhere: Elsewhere) -> None:
@@ -241,14 +241,14 @@ def test_a_run_that_ended_between_the_look_and_the_write_stays_as_it_ended(elsew
     _, job = elsewhere.running(timeout=10)
     elsewhere.world.clock.advance(16)
     runs = elsewhere.world.read(remote.overdue, 0)
-    elsewhere.leases.finish(job.handle, Done(1))
+    elsewhere.remote.finish(job.handle, Done(1))
     elsewhere.world.run(end_overdue, runs, {}, 0.5)
     assert elsewhere.job(job.id).state is JobState.SUCCEEDED
 
 
 def test_the_answer_says_after_which_delay_the_job_is_tried_again(elsewhere: Elsewhere) -> None:
     _, job = elsewhere.running(max_attempts=2)
-    assert elsewhere.leases.finish(job.handle, Retry(BROKEN, delay=7)).delay == 7
-    assert elsewhere.leases.finish(job.handle, Retry(BROKEN, delay=7)).delay is None
+    assert elsewhere.remote.finish(job.handle, Retry(BROKEN, delay=7)).delay == 7
+    assert elsewhere.remote.finish(job.handle, Retry(BROKEN, delay=7)).delay is None
     _, last = elsewhere.running(max_attempts=1)
-    assert elsewhere.leases.finish(last.handle, Retry(BROKEN, delay=7)).delay is None
+    assert elsewhere.remote.finish(last.handle, Retry(BROKEN, delay=7)).delay is None

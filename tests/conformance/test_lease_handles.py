@@ -28,17 +28,17 @@ def test_a_handle_of_another_store_is_refused_and_says_where_to_go(two_worlds: t
     other = App(":memory:")
     other.migrate()
     with pytest.raises(BadHandle, match="another store") as refused:
-        other.leases.finish(job.handle, Done())
+        other.remote.finish(job.handle, Done())
     assert (refused.value.code, refused.value.why) == ("bad_handle", "foreign")
     other.close()
     # Another process on the same database is no other store.
-    assert twin.leases.finish(job.handle, Done()).state == "succeeded"
+    assert twin.remote.finish(job.handle, Done()).state == "succeeded"
 
 
 def test_a_handle_of_another_version_says_so(here: Elsewhere) -> None:
     _, job = here.running()
     with pytest.raises(BadHandle, match="hf3") as refused:
-        here.leases.finish(job.handle.replace("hf2", "hf3", 1), Done())
+        here.remote.finish(job.handle.replace("hf2", "hf3", 1), Done())
     assert refused.value.why == "version"
 
 
@@ -67,9 +67,9 @@ def test_a_damaged_handle_is_refused_whatever_is_wrong_with_it(each_store: World
         if text == job.handle:
             continue
         with pytest.raises(BadHandle):
-            here.leases.finish(text, Done())
+            here.remote.finish(text, Done())
     assert each_store.dump() == before
-    assert here.leases.finish(job.handle, Done()).state == "succeeded"
+    assert here.remote.finish(job.handle, Done()).state == "succeeded"
 
 
 def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
@@ -82,7 +82,7 @@ def test_a_handle_that_somebody_made_up_does_nothing(here: Elsewhere) -> None:
         (Lease(job.id, 2**60, worker, 0, 1), BadHandle),
     ):  # fmt: skip
         with pytest.raises(error):
-            here.leases.finish(write(origin, made), Done())
+            here.remote.finish(write(origin, made), Done())
     assert here.job(job.id).state is JobState.RUNNING
 
 
@@ -90,7 +90,7 @@ def test_a_handle_without_the_key_of_the_store_is_no_handle(here: Elsewhere) -> 
     worker, job = here.running()
     guessed = Origin(here.world.backend, here.world.run(remote.identity), b"guess")
     with pytest.raises(BadHandle) as refused:
-        here.leases.finish(write(guessed, Lease(job.id, 1, worker, 0, 1)), Done())
+        here.remote.finish(write(guessed, Lease(job.id, 1, worker, 0, 1)), Done())
     assert refused.value.why == "corrupt"
     assert here.job(job.id).state is JobState.RUNNING
 
@@ -98,8 +98,8 @@ def test_a_handle_without_the_key_of_the_store_is_no_handle(here: Elsewhere) -> 
 def test_a_handle_is_good_for_the_holder_of_its_worker_alone(here: Elsewhere) -> None:
     _, job = here.running()
     with pytest.raises(BadHandle):
-        here.app.leases._of(Caller(holder="another", actor="token:other")).finish(job.handle, Done())
-    assert here.leases.finish(job.handle, Done()).state == "succeeded"
+        here.app.remote._of(Caller(holder="another", actor="token:other")).finish(job.handle, Done())
+    assert here.remote.finish(job.handle, Done()).state == "succeeded"
 
 
 def test_the_name_and_the_secret_of_a_store_are_made_once(two_worlds: tuple[World, World]) -> None:

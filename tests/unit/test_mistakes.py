@@ -125,7 +125,7 @@ def test_what_another_process_could_not_find_is_not_pickled(app: holdfast.App) -
     with pytest.raises(pickle.PicklingError):
         pickle.dumps(app.declare("elsewhere"))
     with pytest.raises(pickle.PicklingError, match=r"send job\.id"):
-        pickle.dumps(app.handle(work.enqueue().id))
+        pickle.dumps(app.job(work.enqueue().id))
 
 
 def test_a_site_is_made_of_an_app_and_of_lists(app: holdfast.App) -> None:
@@ -178,7 +178,10 @@ def test_a_wait_in_a_store_in_memory_says_how_its_jobs_are_run(app: holdfast.App
 
     with isolated(app), pytest.raises(holdfast.ResultTimeout, match=r"holdfast\.testing\.drain\(app\)"):
         work.enqueue().result(timeout=0)
-    with app.use(tmp_path / "jobs.db"), pytest.raises(holdfast.ResultTimeout, match="holdfast worker MODULE:APP"):
+    with (
+        app.override_store(tmp_path / "jobs.db"),
+        pytest.raises(holdfast.ResultTimeout, match="holdfast worker MODULE:APP"),
+    ):
         work.enqueue().result(timeout=0)
 
 

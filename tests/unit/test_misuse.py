@@ -128,7 +128,7 @@ def test_a_wrong_value_in_code_is_not_blamed_on_a_variable(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("option", "called"),
     [
-        ("retries", "max_attempts"), ("max_retries", "max_attempts"), ("autoretry_for", "permanent_on"),
+        ("retries", "max_attempts"), ("max_retries", "max_attempts"), ("autoretry_for", "no_retry_on"),
         ("bind", "holdfast.Context"), ("queue_name", "called queue"), ("countdown", "called delay"),
         ("eta", "called at"), ("prioritty", "is priority meant"), ("frobnicate", "it has name, queue, priority"),
     ],
@@ -505,8 +505,8 @@ def test_an_option_among_the_arguments_is_sent_to_options(app: holdfast.App) -> 
         work.enqueue(1, delay=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("options", [{"rate": 10}, {"breaker": 5}, {"quota": 5}, {"permanent_on": ValueError},
-                                     {"permanent_on": ("ValueError",)}])  # fmt: skip
+@pytest.mark.parametrize("options", [{"rate": 10}, {"breaker": 5}, {"quota": 5}, {"no_retry_on": ValueError},
+                                     {"no_retry_on": ("ValueError",)}])  # fmt: skip
 def test_an_option_of_a_wrong_type_is_refused_when_the_task_is_made(app: holdfast.App, options: dict[str, Any]) -> None:
     with pytest.raises(holdfast.HoldfastError, match="must be text|give a tuple of exceptions"):
         app.task(**options)  # type: ignore[call-overload]
@@ -551,7 +551,7 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
     with caplog.at_level(logging.WARNING, "holdfast"):
         app.inline()
         holdfast.tenant("acme")
-        app.use(":memory:")
+        app.override_store(":memory:")
     assert caplog.messages == [
         f"{name}(…) does nothing by itself; write: with {name}(…):" for name in ("inline", "tenant", "use")
     ]
@@ -561,7 +561,7 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
     def enqueue() -> str:
         return app.declare("x").enqueue().status().tenant
 
-    with app.use(":memory:"):
+    with app.override_store(":memory:"):
         assert enqueue() == "acme"
     del enqueue
     assert caplog.messages == []

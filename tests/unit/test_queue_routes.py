@@ -23,7 +23,7 @@ def test_the_name_wins_then_the_longest_prefix(name: str, queue: str) -> None:
     assert app.tasks[name].task_options.queue == queue
     assert (
         app.declare(f"{name}x").task_options.queue
-        == App(":memory:", routes=ROUTES).elsewhere(f"{name}x").task_options.queue
+        == App(":memory:", routes=ROUTES).external_task(f"{name}x").task_options.queue
     )
 
 

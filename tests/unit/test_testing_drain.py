@@ -267,7 +267,7 @@ def test_a_success_that_comes_too_late_is_not_counted(app: holdfast.App) -> None
     def lost_once(ctx: holdfast.SyncContext) -> int:
         if ctx.attempt == 1:
             (me,) = app.workers.list()
-            app.workers.bury(me.id)
+            app.workers.rescue(me.id)
         return ctx.attempt
 
     job = lost_once.enqueue()
@@ -287,7 +287,7 @@ def test_a_drain_that_was_declared_lost_goes_on_under_a_new_identity(
         (me,) = app.workers.list()
         seen.append(me.id)
         if len(seen) == 1:
-            app.workers.bury(me.id)
+            app.workers.rescue(me.id)
             clock.advance(60)
 
     note.enqueue()

@@ -152,9 +152,9 @@ def test_one_source_of_randomness_decides_every_delay() -> None:
     app.drain()
     assert app.jobs.get(drained).not_before == clock.now() + 10 * SECOND
     leased = fails.enqueue().id
-    worker = app.leases.register("w", ["default"], ["fails"]).worker
-    (lease,) = app.leases.claim(worker, 1)
-    app.leases.finish(lease.handle, Retry(Problem("no")))
+    worker = app.remote.register("w", ["default"], ["fails"]).worker
+    (lease,) = app.remote.claim(worker, 1)
+    app.remote.finish(lease.handle, Retry(Problem("no")))
     assert app.jobs.get(leased).not_before == clock.now() + 10 * SECOND
     asked.clear()
     stepped = steps.enqueue()

@@ -69,7 +69,7 @@ def test_every_option_of_a_call_is_taken(site: Site, app: holdfast.App) -> None:
 
 def test_the_token_enqueues_and_nobody_can_say_otherwise(site: Site, app: holdfast.App) -> None:
     body = {"task": "double", "arguments": {"n": 1}}
-    shop = site.with_token(app.access.create("shop", role="admin").secret)
+    shop = site.with_token(app.tokens.create("shop", role="admin").secret)
     one = send(shop, body).json()["id"]
     many = send(shop, {"jobs": [body, body]}, "/jobs/bulk").json()["ids"]
     told = shop.call("POST", "/api/v1/jobs/run", json=body | {"wait": 0}).json()["id"]

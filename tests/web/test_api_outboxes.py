@@ -61,7 +61,7 @@ def test_a_token_that_may_only_enqueue_cannot_put_events_into_an_outbox(site: Si
     """It was given to a program that enqueues jobs; the outbox is trusted by another system."""
     forged = {"events": [{"data": {"order": 7, "paid": True}, "kind": "sale"}]}
     for scopes in (["enqueue"], ["read", "payload", "enqueue", "signal", "work"]):
-        attacker = site.with_token(cloud.access.create(f"sender-{len(scopes)}", scopes=scopes).secret)
+        attacker = site.with_token(cloud.tokens.create(f"sender-{len(scopes)}", scopes=scopes).secret)
         status, message = attacker.refused("POST", "/outboxes/cloud/events", forged)
         assert (status, "Missing scope: publish" in message) == (403, True)
     assert site.as_role("operator").refused("POST", "/outboxes/cloud/events", forged)[0] == 403
@@ -70,7 +70,7 @@ def test_a_token_that_may_only_enqueue_cannot_put_events_into_an_outbox(site: Si
 
 
 def test_a_token_with_publish_puts_events_and_enqueues_nothing(site: Site, cloud: holdfast.App) -> None:
-    till = site.with_token(cloud.access.create("till", scopes=["publish"]).secret)
+    till = site.with_token(cloud.tokens.create("till", scopes=["publish"]).secret)
     assert till.post("/outboxes/cloud/events", {"events": [{"data": 1}]})["created"] == 1
     assert till.refused("POST", "/jobs", {"task": "double", "arguments": {"n": 1}})[0] == 403
     assert till.refused("POST", "/outboxes/cloud/retry", {})[0] == 403
@@ -79,7 +79,7 @@ def test_a_token_with_publish_puts_events_and_enqueues_nothing(site: Site, cloud
 def test_a_token_that_is_confined_to_queues_or_tasks_cannot_publish(cloud: holdfast.App) -> None:
     for confined in ({"queues": ["outbox.cloud"]}, {"tasks": ["double"]}):
         with pytest.raises(holdfast.InvalidInput, match="cannot have publish"):
-            cloud.access.create("confined", scopes=["enqueue", "publish"], **confined)
+            cloud.tokens.create("confined", scopes=["enqueue", "publish"], **confined)
 
 
 def test_no_other_way_over_http_puts_events_into_an_outbox(site: Site, cloud: holdfast.App) -> None:

@@ -51,7 +51,7 @@ def test_a_post_without_a_body_is_told_what_to_send(site: Site) -> None:
 
 
 def test_a_token_without_the_word_bearer_is_told_so(site: Site) -> None:
-    guarded, secret = site.with_settings(auth="required"), site.app.access.create("ci", role="admin").secret
+    guarded, secret = site.with_settings(auth="required"), site.app.tokens.create("ci", role="admin").secret
     bare = guarded.call("GET", "/api/v1/jobs", headers={"authorization": secret})
     assert bare.status_code == 401
     assert "Authorization: Bearer TOKEN" in bare.json()["error"]["message"]

@@ -94,7 +94,7 @@ def test_a_running_job_is_followed_to_its_end(app: holdfast.App, go_on: threadin
 
 
 def test_a_tenant_follows_its_own_jobs(app: holdfast.App, go_on: threading.Event) -> None:
-    job, token = ended(app, go_on, tenant="acme"), app.access.create("a", role="operator", tenant="acme").secret
+    job, token = ended(app, go_on, tenant="acme"), app.tokens.create("a", role="operator", tenant="acme").secret
     with served(app) as address, following(address, f"/api/v1/jobs/{job}/stream", token=token) as events:
         assert [event.event for event in events] == ["frame"] * 5 + ["end"]
 

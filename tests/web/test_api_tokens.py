@@ -11,7 +11,7 @@ def test_a_token_is_made_with_its_secret_and_shown_without(site: Site, app: hold
     made = site.post("/tokens", {"name": "ci", "role": "viewer", "expires": 3600})
     assert made["secret"].startswith("hf_")
     assert (made["role"], made["scopes"]) == ("viewer", ["read"])
-    assert app.access.identify(made["secret"]) is not None
+    assert app.tokens.identify(made["secret"]) is not None
     shown = site.get("/tokens/ci")
     assert (shown["id"], shown["state"]) == (made["id"], "active")
     assert "secret" not in shown
@@ -22,7 +22,7 @@ def test_a_token_is_revoked_once(site: Site, app: holdfast.App) -> None:
     made = site.post("/tokens", {"name": "ci", "scopes": ["read", "enqueue"], "tenant": "acme"})
     assert site.post("/tokens/ci/revoke", {"reason": "leaked"}) == {"changed": True}
     assert site.post(f"/tokens/{made['id']}/revoke") == {"changed": False}
-    assert app.access.identify(made["secret"]) is None
+    assert app.tokens.identify(made["secret"]) is None
     assert app.audit.list(action="token.revoke")[0].reason == "leaked"
 
 

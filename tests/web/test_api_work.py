@@ -15,7 +15,7 @@ from .web_kit import Site
 @pytest.fixture
 def worker(site: Site, app: holdfast.App) -> Site:
     """Somebody who may work, and nothing else."""
-    token = app.access.create("elsewhere", scopes=["work"]).secret
+    token = app.tokens.create("elsewhere", scopes=["work"]).secret
     return site.with_token(token)
 
 
@@ -174,8 +174,8 @@ def test_a_handle_of_another_store_is_refused(app: holdfast.App, worker: Site, t
     other = holdfast.App(str(tmp_path / "other.db"), durable=False)
     try:
         other.declare("double").enqueue(n=1)
-        me = other.leases.register("elsewhere", ["default"], ["double"])
-        (job,) = other.leases.claim(me.worker)
+        me = other.remote.register("elsewhere", ["default"], ["double"])
+        (job,) = other.remote.claim(me.worker)
         answer = worker.call(
             "POST", "/api/v1/work/finish", json={"handle": job.handle, "end": {"outcome": "done"}}
         )  # fmt: skip
@@ -188,5 +188,5 @@ def test_a_handle_of_another_store_is_refused(app: holdfast.App, worker: Site, t
 def test_work_needs_its_own_scope_and_the_whole_store(site: Site, app: holdfast.App) -> None:
     body = {"name": "x", "queues": ["default"], "tasks": ["double"]}
     assert refused(site.as_role("operator"), "/register", body) == (403, "forbidden")
-    mine = app.access.create("theirs", scopes=["work"], tenant="acme").secret
+    mine = app.tokens.create("theirs", scopes=["work"], tenant="acme").secret
     assert refused(site.with_token(mine), "/register", body) == (403, "beyond_scope")

@@ -16,9 +16,9 @@ def test_workers_are_listed_and_shown(site: Site, app: holdfast.App) -> None:
 
 
 def test_workers_tell_what_they_run(site: Site, app: holdfast.App) -> None:
-    worker = app.leases.register("rusty", ["default"], ["double"], concurrency=3).worker
+    worker = app.remote.register("rusty", ["default"], ["double"], concurrency=3).worker
     jobs = [app.enqueue(app.tasks["double"].job(n)).id for n in range(2)]
-    app.leases.claim(worker, 2)
+    app.remote.claim(worker, 2)
     for path in ("/workers", "/stats/workers"):
         (told,) = site.get(path)["items"]
         assert (told["running"], sorted(told["oldest"])) == (2, jobs), path

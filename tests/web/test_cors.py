@@ -32,7 +32,7 @@ def test_a_page_of_a_named_origin_may_call_with_a_token(shared: Site, app: holdf
     asked = shared.call("OPTIONS", "/api/v1/jobs", headers={**THERE, **PREFLIGHT})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, SHOP)
     assert "authorization" in asked.headers["access-control-allow-headers"]
-    secret = app.access.create("page", scopes=["enqueue"]).secret
+    secret = app.tokens.create("page", scopes=["enqueue"]).secret
     body, headers = {"task": "double", "arguments": [1]}, {**THERE, "authorization": f"Bearer {secret}"}
     made = shared.call("POST", "/api/v1/jobs", json=body, headers=headers)
     assert (made.status_code, made.headers["access-control-allow-origin"]) == (201, SHOP)
@@ -55,8 +55,8 @@ def test_any_other_origin_is_refused_as_before(shared: Site, origin: str) -> Non
 
 
 def test_a_session_is_of_no_use_to_a_named_origin(shared: Site, app: holdfast.App) -> None:
-    secret = app.access.create("ann", role="admin").secret
-    logged_in = app.access.login(secret)
+    secret = app.tokens.create("ann", role="admin").secret
+    logged_in = app.tokens.login(secret)
     assert logged_in is not None
     name = "__Host-holdfast"
     headers = {**THERE, "cookie": f"{name}={logged_in[0]}"}

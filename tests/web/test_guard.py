@@ -194,13 +194,13 @@ def session_at(answer: httpx2.Response) -> dict[str, str]:
 
 
 def test_whoever_may_come_in_may_do_so_as_often_as_he_likes(site: Site) -> None:
-    guarded, secret = site.as_nobody(), site.app.access.create("ada", role="admin").secret
+    guarded, secret = site.as_nobody(), site.app.tokens.create("ada", role="admin").secret
     assert {log_in(guarded, secret).status_code for _ in range(12)} == {303}
 
 
 def test_a_session_is_over_as_soon_as_it_is_logged_out(site: Site) -> None:
     guarded = site.as_nobody()
-    cookie = session_at(log_in(guarded, site.app.access.create("ada", role="admin").secret))
+    cookie = session_at(log_in(guarded, site.app.tokens.create("ada", role="admin").secret))
     assert guarded.call("GET", "/api/v1/jobs", headers=cookie).status_code == 200
     assert guarded.call("POST", "/logout", headers={**cookie, **OWN}).status_code == 303
     assert guarded.call("GET", "/api/v1/jobs", headers=cookie).status_code == 401
@@ -208,7 +208,7 @@ def test_a_session_is_over_as_soon_as_it_is_logged_out(site: Site) -> None:
 
 def test_a_token_is_no_session_and_a_session_is_no_token_however_fresh_they_are(site: Site) -> None:
     guarded = site.as_nobody()
-    secret = site.app.access.create("ada", role="admin").secret
+    secret = site.app.tokens.create("ada", role="admin").secret
     cookie = session_at(log_in(guarded, secret))
     name, _, session = cookie["cookie"].partition("=")
     for bearer, status in ((secret, 200), (session, 401)):
@@ -222,7 +222,7 @@ def test_a_token_is_no_session_and_a_session_is_no_token_however_fresh_they_are(
 
 def test_by_https_a_cookie_that_a_neighbour_could_plant_is_not_looked_at(site: Site) -> None:
     guarded = site.as_nobody()
-    cookie = session_at(log_in(guarded, site.app.access.create("mallory", role="admin").secret))
+    cookie = session_at(log_in(guarded, site.app.tokens.create("mallory", role="admin").secret))
     name, _, session = cookie["cookie"].partition("=")
     assert name == "__Host-holdfast"
     answer = guarded.call("GET", "/api/v1/jobs", headers={"cookie": f"holdfast_session={session}"})
@@ -233,7 +233,7 @@ def test_by_https_a_cookie_that_a_neighbour_could_plant_is_not_looked_at(site: S
 
 
 def test_below_a_prefix_the_whole_of_a_login_works(app: holdfast.App) -> None:
-    secret = app.access.create("ada", role="admin").secret
+    secret = app.tokens.create("ada", role="admin").secret
 
     async def browse() -> None:
         async with browser(Starlette(routes=[Mount("/ops", asgi(app))])) as client:
@@ -259,7 +259,7 @@ def test_below_a_prefix_the_whole_of_a_login_works(app: holdfast.App) -> None:
     "wanted", ["//evil", "/\\evil", "https://evil", "javascript:x", "/\t/evil", "/a\r\nx: y", "evil", "", "///evil"]
 )
 def test_after_a_login_nobody_is_sent_elsewhere(site: Site, wanted: str) -> None:
-    secret = site.app.access.create("ada", role="viewer").secret
+    secret = site.app.tokens.create("ada", role="viewer").secret
     answer = site.as_nobody().call("POST", "/login", data={"token": secret, "next": wanted}, headers=OWN)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 

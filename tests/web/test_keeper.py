@@ -17,10 +17,10 @@ def loud(app: holdfast.App) -> None:
 
 def test_a_silent_worker_elsewhere_is_found_out_and_nothing_of_ours_is_run(app: holdfast.App) -> None:
     jobs = [app.enqueue(app.tasks["double"].job(n)) for n in range(2)]
-    me = app.leases.register("elsewhere", ["default"], ["double"], lease=5)
-    (leased,) = app.leases.claim(me.worker)
+    me = app.remote.register("elsewhere", ["default"], ["double"], lease=5)
+    (leased,) = app.remote.claim(me.worker)
     feed = app.events(kinds="job", timeout=SOON)
-    with app.keeper(**QUICK):
+    with app.maintenance_worker(**QUICK):
         rescued = next(iter(feed))
     assert (rescued.kind, rescued.job) == ("job.rescued", leased.id)
     assert [app.jobs.get(job.id).state for job in jobs] == ["ready", "ready"]
@@ -29,5 +29,5 @@ def test_a_silent_worker_elsewhere_is_found_out_and_nothing_of_ours_is_run(app: 
 def test_schedules_are_fired(app: holdfast.App) -> None:
     app.schedules.create("tick", app.tasks["double"].job(1), every=1)
     feed = app.events(kinds="job.enqueued", timeout=SOON)
-    with app.keeper(**QUICK):
+    with app.maintenance_worker(**QUICK):
         assert next(iter(feed)).task == "double"

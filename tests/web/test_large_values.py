@@ -38,7 +38,7 @@ def test_the_api_gives_values_whole(site: Site, app: holdfast.App, job: str) -> 
 
 
 def test_a_worker_elsewhere_gets_its_arguments_and_steps(site: Site, app: holdfast.App, job: str) -> None:
-    worker = site.with_token(app.access.create("elsewhere", scopes=["work"]).secret)
+    worker = site.with_token(app.tokens.create("elsewhere", scopes=["work"]).secret)
     me = worker.post("/work/register", {"name": "elsewhere", "queues": ["default"], "tasks": ["echo"]})["worker"]
     (claimed,) = worker.post("/work/claim", {"worker": me})["jobs"]
     assert claimed["arguments"] == {"text": BIG}

@@ -207,8 +207,8 @@ def test_a_running_job_is_taken_from_its_worker(site: Site, app: holdfast.App) -
 def taken(app: holdfast.App) -> str:
     """A job in the hands of a worker that does not work on it."""
     job_id = enqueue(app)
-    worker = app.leases.register("hands", ["default"], ["double"])
-    assert len(app.leases.claim(worker.worker)) == 1
+    worker = app.remote.register("hands", ["default"], ["double"])
+    assert len(app.remote.claim(worker.worker)) == 1
     return job_id
 
 
@@ -294,7 +294,7 @@ def test_arguments_that_the_task_does_not_take_are_refused_in_the_form(
 
 
 def test_a_task_that_this_program_does_not_know_is_not_run_again(site: Site, app: holdfast.App) -> None:
-    job_id = app.elsewhere("foreign").enqueue().id
+    job_id = app.external_task("foreign").enqueue().id
     assert "Unknown task" in words(opened(site, f"/jobs/{job_id}?tab=again"))
     posted(site, f"/jobs/{job_id}/again", 422, arguments="{}")
     acted(site.with_settings(any_task=True), f"/jobs/{job_id}/again", arguments="{}")

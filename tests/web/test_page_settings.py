@@ -26,7 +26,7 @@ def test_a_token_is_shown_once_and_is_good(site: Site, app: holdfast.App) -> Non
     status, page = answer_of(site, "/settings/tokens", name="ci", role="operator", expires="90d", reason="deploys")
     assert status == 201
     (secret,) = re.findall(r"<code>(hf_[\w-]+)</code>", page)
-    identity = app.access.identify(secret)
+    identity = app.tokens.identify(secret)
     assert identity is not None and identity.may("operate") and not identity.may("admin")
     assert secret not in open_page(site, "/settings")
     assert app.audit.list(action="token.create")[0].reason == "deploys"
@@ -42,25 +42,25 @@ def test_the_same_name_again_is_refused_and_said(site: Site) -> None:
 
 def test_a_worker_token_may_work_and_nothing_else(site: Site, app: holdfast.App) -> None:
     _, page = answer_of(site, "/settings/tokens", name="w", role="worker", tenant="acme")
-    identity = app.access.identify(re.findall(r"<code>(hf_[\w-]+)</code>", page)[0])
+    identity = app.tokens.identify(re.findall(r"<code>(hf_[\w-]+)</code>", page)[0])
     assert identity is not None and identity.scopes == {"work"} and identity.tenant == "acme"
 
 
 def test_a_token_is_confined_to_queues_and_tasks(site: Site, app: holdfast.App) -> None:
     form = {"name": "mailer", "role": "worker", "queues": "mail, sms", "tasks": "broken"}
     assert "queues mail, sms; tasks broken" in answer_of(site, "/settings/tokens", **form)[1]
-    assert (app.access.get("mailer").queues, app.access.get("mailer").tasks) == (("mail", "sms"), ("broken",))
+    assert (app.tokens.get("mailer").queues, app.tokens.get("mailer").tasks) == (("mail", "sms"), ("broken",))
     assert "confined" in answer_of(site, "/settings/tokens", **{**form, "name": "boss", "role": "admin"})[1]
 
 
 def test_a_token_is_revoked_after_a_question_and_once(site: Site, app: holdfast.App) -> None:
-    made = app.access.create("ci", role="viewer")
+    made = app.tokens.create("ci", role="viewer")
     path = f"/settings/tokens/{made.token.id}/revoke"
     assert path in open_page(site, "/settings")
     assert answer_of(site, path)[0] == 200
-    assert app.access.identify(made.secret) is not None
+    assert app.tokens.identify(made.secret) is not None
     assert "Token revoked" in send(site, path, confirmed="yes")[1]
-    assert app.access.identify(made.secret) is None
+    assert app.tokens.identify(made.secret) is None
     assert "already" in send(site, path, confirmed="yes")[1]
 
 
@@ -79,7 +79,7 @@ def test_the_signing_key_is_rotated_and_the_old_one_revoked(site: Site, app: hol
 
 @pytest.mark.parametrize(("role", "tenant"), [("viewer", None), ("operator", None), ("admin", "acme")])
 def test_others_see_who_they_are_and_no_more(site: Site, app: holdfast.App, role: str, tenant: str | None) -> None:
-    app.access.create("secret-token-name", role="viewer")
+    app.tokens.create("secret-token-name", role="viewer")
     other = site.as_role(role, tenant=tenant)
     page = open_page(other, "/settings")
     assert f"{role}-{tenant or 'all'}" in page
@@ -90,7 +90,7 @@ def test_others_see_who_they_are_and_no_more(site: Site, app: holdfast.App, role
 
 
 def test_hostile_names_stay_text(site: Site, app: holdfast.App) -> None:
-    app.access.create(HOSTILE, role="viewer")
+    app.tokens.create(HOSTILE, role="viewer")
     page = open_page(site, "/settings")
     assert "<img src=x" not in page
     assert "&lt;img src=x" in page

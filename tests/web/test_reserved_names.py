@@ -56,7 +56,7 @@ def test_no_caller_puts_a_job_into_a_queue_of_the_engine(
 @pytest.mark.parametrize(
     "way",
     [
-        lambda app, task: app.elsewhere(task).enqueue(data=1),
+        lambda app, task: app.external_task(task).enqueue(data=1),
         lambda app, task: app.declare(task),
         lambda app, task: app.task(name=task)(_nothing),
     ],

@@ -21,7 +21,7 @@ SECRET = "hunter2hunter2"
 @pytest.fixture
 def sender(site: Site, app: holdfast.App) -> Site:
     """Somebody who may enqueue, and nothing else."""
-    return site.with_token(app.access.create("sender", scopes=["enqueue"]).secret)
+    return site.with_token(app.tokens.create("sender", scopes=["enqueue"]).secret)
 
 
 @pytest.fixture

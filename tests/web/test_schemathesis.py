@@ -82,7 +82,7 @@ def explore(app: holdfast.App, folder: Path, *, phases: str, examples: int) -> N
     """Run all checks against the site, as an administrator."""
     config = folder / "schemathesis.toml"
     config.write_text(CONFIG + FOLLOWED.format(names=streams()))
-    token = app.access.create("explorer", role="admin").secret
+    token = app.tokens.create("explorer", role="admin").secret
     report = folder / "failures.txt"
     env = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
     with served(app) as address, report.open("w") as out:

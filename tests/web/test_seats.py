@@ -57,24 +57,24 @@ def test_one_too_many_is_told_to_come_later_whatever_the_others_follow(app: hold
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs/{job}/stream", "/api/v1/events", "/live?page=/jobs"])
 def test_a_revoked_token_ends_what_it_follows(app: holdfast.App, job: str, path: str, quick: None) -> None:
-    made = app.access.create("ann", role="operator")
+    made = app.tokens.create("ann", role="operator")
     with (
         served(app, auth="required", recheck=0.1) as address,
         following(address, path.format(job=job), token=made.secret) as events,
     ):
-        app.access.revoke("ann")
+        app.tokens.revoke("ann")
         last = [event for event in events if event.event == "problem"]
     assert [event.data["error"]["code"] for event in last] == ["unauthenticated"]
 
 
 def test_a_session_that_is_logged_out_ends_what_it_follows(app: holdfast.App, quick: None) -> None:
-    opened = app.access.login(app.access.create("ann", role="viewer").secret)
+    opened = app.tokens.login(app.tokens.create("ann", role="viewer").secret)
     assert opened is not None
     with (
         served(app, auth="required", recheck=0.1, secure=False) as address,
         following(address, "/live?page=/jobs", cookie=f"holdfast_session={opened[0]}") as events,
     ):
-        app.access.logout(opened[0])
+        app.tokens.logout(opened[0])
         assert [event.event for event in events][-1] == "problem"
 
 

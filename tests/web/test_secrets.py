@@ -67,7 +67,7 @@ def test_a_page_shows_a_traceback_to_those_who_may_see_payloads(site: Site, fail
         seen, whole = (one.call("GET", path).text for one in (site.as_role("viewer", tenant=None), site))
         assert "ValueError" in seen and "Traceback (most" not in seen
         assert "Traceback (most" in whole
-        site.app.access.revoke("viewer-all")
+        site.app.tokens.revoke("viewer-all")
 
 
 def test_a_worker_elsewhere_cannot_store_a_secret_in_an_error(app: holdfast.App, site: Site) -> None:

@@ -33,7 +33,7 @@ def caller(app: holdfast.App, address: str) -> Iterator[Callable[..., Post]]:
     with httpx2.Client(base_url=f"{address}/api/v1", timeout=SOON) as client:
 
         def make(name: str, *scopes: str, **confined: Any) -> Post:
-            secret = app.access.create(name, scopes=scopes, **confined).secret
+            secret = app.tokens.create(name, scopes=scopes, **confined).secret
 
             def call(path: str, body: Any = None) -> tuple[int, Any]:
                 how: dict[str, Any] = {"headers": {"authorization": f"Bearer {secret}"}}
@@ -113,12 +113,12 @@ def test_a_forged_handle_finishes_nothing_of_a_native_worker(app: holdfast.App, 
 
 def test_a_token_cannot_act_as_a_worker_of_the_apps_own_process(app: holdfast.App, caller: Callable[..., Post]) -> None:
     admin = caller("admin", "admin")
-    worker = app.leases.register("inside", ["default"], ["double"]).worker
+    worker = app.remote.register("inside", ["default"], ["double"]).worker
     app.enqueue(app.tasks["double"].job(1))
-    (held,) = app.leases.claim(worker)
+    (held,) = app.remote.claim(worker)
     assert code(admin("/work/deregister", {"worker": worker})) == (403, "access_denied")
     assert code(admin("/work/finish", {"handle": held.handle, "end": {"outcome": "done"}})) == (422, "bad_handle")
-    assert app.leases.deregister(worker) == 1
+    assert app.remote.deregister(worker) == 1
 
 
 def test_a_confined_token_works_on_its_queues_and_tasks_alone(app: holdfast.App, caller: Callable[..., Post]) -> None:
@@ -166,7 +166,7 @@ def test_a_confined_token_reads_its_own_jobs_by_their_ids_and_nothing_else(
 
 
 def test_a_confined_token_sees_no_page(app: holdfast.App, address: str) -> None:
-    secret = app.access.create("reader", scopes=["read"], queues=["mail"]).secret
+    secret = app.tokens.create("reader", scopes=["read"], queues=["mail"]).secret
     with httpx2.Client(base_url=address, headers={"authorization": f"Bearer {secret}"}, timeout=SOON) as client:
         for path in ("/", "/jobs", "/queues", "/live?page=/jobs"):
             assert client.get(path).status_code == 403, path
@@ -175,13 +175,13 @@ def test_a_confined_token_sees_no_page(app: holdfast.App, address: str) -> None:
 @pytest.mark.parametrize("scopes", [["admin"], ["operate"], ["read", "operate"]])
 def test_a_confined_token_cannot_be_an_operator(app: holdfast.App, scopes: list[str]) -> None:
     with pytest.raises(holdfast.InvalidInput, match="confined"):
-        app.access.create("both", scopes=scopes, queues=["mail"])
+        app.tokens.create("both", scopes=scopes, queues=["mail"])
 
 
 def test_what_a_token_is_confined_to_is_shown_and_kept(app: holdfast.App) -> None:
-    made = app.access.create("mailer", scopes=["work"], queues=["mail", "mail", "a"], tasks=("broken",))
+    made = app.tokens.create("mailer", scopes=["work"], queues=["mail", "mail", "a"], tasks=("broken",))
     assert (made.token.queues, made.token.tasks) == (("a", "mail"), ("broken",))
-    found = app.access.identify(made.secret)
+    found = app.tokens.identify(made.secret)
     assert found is not None
     assert (found.queues, found.tasks, found.is_confined) == (("a", "mail"), ("broken",), True)
     (record,) = app.audit.list(action="token.create")

@@ -66,7 +66,7 @@ class Site:
 
     def as_role(self, role: str, *, tenant: str | None = None) -> Site:
         """The same site with authentication, called with a token of this role."""
-        token = self.app.access.create(f"{role}-{tenant or 'all'}", role=role, tenant=tenant).secret
+        token = self.app.tokens.create(f"{role}-{tenant or 'all'}", role=role, tenant=tenant).secret
         return Site(self.app, self._runner, token, **{**self._settings, "auth": "required"})
 
     def with_settings(self, **settings: Any) -> Site:

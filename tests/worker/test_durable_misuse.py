@@ -26,7 +26,7 @@ async def refused(shop: Shop, job: Any) -> JobRecord:
 async def test_a_job_cannot_wait_for_itself(shop: Shop) -> None:
     @shop.app.task(max_attempts=1)
     async def narcissus(ctx: Context) -> None:
-        await ctx.wait_for(shop.app.handle(ctx.job.id))
+        await ctx.wait_for(shop.app.job(ctx.job.id))
 
     record = await refused(shop, await narcissus.aenqueue())
     assert "waits for itself" in (record.error or "")

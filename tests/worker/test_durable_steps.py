@@ -347,7 +347,7 @@ async def test_a_failure_that_fails_the_run_is_tried_again_by_the_next(shop: Sho
 
 @live
 async def test_what_a_step_raised_decides_what_becomes_of_the_job(shop: Shop) -> None:
-    @shop.app.task(permanent_on=(ValueError,))
+    @shop.app.task(no_retry_on=(ValueError,))
     async def permanent(ctx: Context) -> None:
         await ctx.step("a", _declines)
 

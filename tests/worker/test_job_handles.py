@@ -26,7 +26,7 @@ async def test_awaiting_a_job_gives_its_result(shop: Shop) -> None:
     async with shop.working():
         jobs = await shop.app.aenqueue_many([double.job(1), double.job(2)])
         assert await asyncio.gather(*jobs) == [2, 4]
-        assert await shop.app.handle(jobs[0].id) == 2
+        assert await shop.app.job(jobs[0].id) == 2
         with pytest.raises(JobFailed, match="ValueError: no"):
             await (await broken.aenqueue())
 
@@ -110,11 +110,11 @@ def test_the_handle_of_a_tenant_reaches_no_job_of_another(shop: Shop) -> None:
     def work() -> None: ...
 
     job = work.options(tenant="acme").enqueue()
-    foreign = shop.app.scoped("other").handle(job.id)
+    foreign = shop.app.scoped("other").job(job.id)
     for act in (foreign.explain, foreign.retry, lambda: foreign.signal("go"), lambda: list(foreign.stream(timeout=0))):
         with pytest.raises(NotFound):
             act()
-    assert shop.app.scoped("acme").handle(job.id).explain().job.id == job.id
+    assert shop.app.scoped("acme").job(job.id).explain().job.id == job.id
 
 
 def test_an_inline_job_is_awaited_and_has_a_stream_but_nothing_to_act_on(small_shop: Shop) -> None:

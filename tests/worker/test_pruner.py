@@ -339,9 +339,9 @@ async def test_a_result_that_is_not_kept_goes_at_once(shop: Shop) -> None:
 
 @live
 async def test_sessions_go_when_they_cannot_be_good_any_more_and_tokens_with_the_audit(shop: Shop) -> None:
-    made = await shop.app.access.acreate("ci", role="viewer")
-    await shop.app.access.alogin(made.secret)
-    await shop.app.access.arevoke("ci")
+    made = await shop.app.tokens.acreate("ci", role="viewer")
+    await shop.app.tokens.alogin(made.secret)
+    await shop.app.tokens.arevoke("ci")
     pruning = pruner(shop)
 
     def sessions() -> Any:
@@ -353,10 +353,10 @@ async def test_sessions_go_when_they_cannot_be_good_any_more_and_tokens_with_the
     shop.clock.advance(DAY / 2)
     await pruning.run_once()
     assert sessions() == (0,)
-    assert [token.name for token in await shop.app.access.alist()] == ["ci"]
+    assert [token.name for token in await shop.app.tokens.alist()] == ["ci"]
     shop.clock.advance(366 * DAY)
     await pruning.run_once()
-    assert await shop.app.access.alist() == []
+    assert await shop.app.tokens.alist() == []
 
 
 # -- names that jobs made

@@ -142,7 +142,7 @@ def test_a_schedule_made_while_a_module_is_imported_is_declared_and_opens_no_sto
     app: App = importlib.import_module("planned_at_import").app
     assert [spec.name for spec in app.schedules.declared] == ["report-eu", "report"]
     assert app._opened is None
-    with app.use(tmp_path / "jobs.db"):
+    with app.override_store(tmp_path / "jobs.db"):
         assert app.schedules.ensure() == ["report", "report-eu"]
         with pytest.raises(ConfigError, match="there are two schedules named 'report-eu'"):
             app.schedule(app.tasks["report"].job("eu"), every=5, name="report-eu")

@@ -231,7 +231,7 @@ async def test_a_job_cannot_wait_for_another_tenants_job(real_shop: Shop) -> Non
 
     @app.task(max_attempts=1)
     async def waits(ctx: Context, job_id: str) -> int:
-        return int(await ctx.wait_for(work.handle(job_id)))
+        return int(await ctx.wait_for(work.job(job_id)))
 
     async with real_shop.working(concurrency=4):
         theirs = await work.options(tenant="beta").aenqueue(1)
@@ -286,8 +286,8 @@ def test_a_flow_takes_no_member_of_another_tenant(app: App) -> None:
 def test_handles_of_a_view_are_confined_to_it(app: App) -> None:
     work, view = _work(app), app.scoped("acme")
     mine, theirs = view.enqueue(work.job(1)), app.scoped("beta").enqueue(work.job(2))
-    assert view.handle(mine.id).cancel() == "cancelled"
-    for act in (view.handle(theirs.id).cancel, view.handle(theirs.id).status, view.handle(theirs.id).wait):
+    assert view.job(mine.id).cancel() == "cancelled"
+    for act in (view.job(theirs.id).cancel, view.job(theirs.id).status, view.job(theirs.id).wait):
         with pytest.raises(NotFound):
             act()
     assert theirs.status().state is JobState.READY

@@ -72,7 +72,7 @@ async def test_a_message_becomes_a_job_once_however_often_it_comes(shop: Shop) -
     status, first = await sender.send("msg_1", {"n": 1})
     again = await sender.send("msg_1", {"n": 1}, secret=OLD)
     async with shop.working():
-        await shop.app.handle(first["job"]).await_(SOON)
+        await shop.app.job(first["job"]).await_(SOON)
     # Long after the job has ended, the sender still tries.
     shop.clock.advance(86_400)
     later = await sender.send("msg_1", {"n": 1})
@@ -248,7 +248,7 @@ async def test_a_message_goes_over_a_real_connection(real_shop: Shop) -> None:
 
     assert answer.status == 202
     async with real_shop.working():
-        assert await real_shop.app.handle(json.loads(answer.body)["job"], task="paid").aresult(SOON) == 7
+        assert await real_shop.app.job(json.loads(answer.body)["job"], task="paid").aresult(SOON) == 7
 
 
 @live

@@ -61,7 +61,7 @@ async def test_an_endpoint_is_told_of_how_jobs_end_and_can_verify_it(real_shop: 
     open_up(real_shop)
     async with serving(OK) as server:
         endpoint = await real_shop.app.webhooks.aadd(server.url)
-        async with real_shop.working(real_shop.app.workload, **TELLING):
+        async with real_shop.working(real_shop.app.all_tasks, **TELLING):
             good = await real_shop.app.tasks["work"].options(tags=["vip"]).aenqueue("ab")
             bad = await real_shop.app.tasks["work"].aenqueue("bad")
             seen = await on_renewed(server, 2)
@@ -90,7 +90,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
         failures = await add(server.url, events=["job.failed"])
         tagged = await add(server.url, tags=["vip", "new"])
         theirs = await add(server.url, tenant="acme")
-        async with shop.working(shop.app.workload) as worker:
+        async with shop.working(shop.app.all_tasks) as worker:
             work = shop.app.tasks["work"]
             jobs = {
                 "good": await work.aenqueue("a"),
@@ -124,7 +124,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
 async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real_shop: Shop) -> None:
     open_up(real_shop)
     async with serving(OK) as server:
-        async with real_shop.working(real_shop.app.workload, **TELLING):
+        async with real_shop.working(real_shop.app.all_tasks, **TELLING):
             work = real_shop.app.tasks["work"]
             silent = await work.options(webhook=server.url, webhook_events=["job.failed"]).aenqueue("a")
             await silent.aresult(SOON)
@@ -150,7 +150,7 @@ async def test_a_job_is_told_of_from_its_start_by_its_own_webhook_with_the_stage
         return "done"
 
     kinds = ["job.enqueued", "job.started", "job.stage", "job.succeeded"]
-    async with serving(OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
+    async with serving(OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         job = await generate.options(webhook=server.url, webhook_events=kinds).aenqueue()
         seen = await on_renewed(server, 5)
     told = [json.loads(one.body) for one in seen]
@@ -165,7 +165,7 @@ async def test_a_job_is_told_of_from_its_start_by_its_own_webhook_with_the_stage
 async def test_during_rotation_both_secrets_sign(real_shop: Shop) -> None:
     open_up(real_shop)
     webhooks = real_shop.app.webhooks
-    async with serving(OK) as server, real_shop.working(real_shop.app.workload):
+    async with serving(OK) as server, real_shop.working(real_shop.app.all_tasks):
         old = await webhooks.aadd(server.url)
         new = await webhooks.arotate(old.id, overlap=3600)
         await webhooks.atest(old.id)
@@ -184,7 +184,7 @@ async def test_during_rotation_both_secrets_sign(real_shop: Shop) -> None:
 async def test_a_delivery_is_tried_again_by_the_schedule_with_the_same_id(shop: Shop) -> None:
     open_up(shop)
     server_says = [answer(500, b'{"token": "abc123"}'), answer(302, Location="http://127.0.0.1/"), answer(404), OK]
-    async with serving(*server_says) as server, shop.working(shop.app.workload) as worker:
+    async with serving(*server_says) as server, shop.working(shop.app.all_tasks) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         sent = await shop.app.webhooks.atest(endpoint.id)
         waits = []
@@ -208,7 +208,7 @@ async def test_a_delivery_is_tried_again_by_the_schedule_with_the_same_id(shop: 
 @live
 async def test_a_receiver_may_ask_for_more_time(small_shop: Shop, said: str, waits: float) -> None:
     open_up(small_shop)
-    async with serving(answer(429, Retry_After=said)) as server, small_shop.working(small_shop.app.workload):
+    async with serving(answer(429, Retry_After=said)) as server, small_shop.working(small_shop.app.all_tasks):
         endpoint = await small_shop.app.webhooks.aadd(server.url)
         await small_shop.app.webhooks.atest(endpoint.id)
         (one,) = await logged(small_shop, endpoint, lambda log: log[0].attempts == 1 and log[0].state == "ready")
@@ -219,7 +219,7 @@ async def test_a_receiver_may_ask_for_more_time(small_shop: Shop, said: str, wai
 @live
 async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop) -> None:
     open_up(shop)
-    async with serving(answer(410)) as server, shop.working(shop.app.workload) as worker:
+    async with serving(answer(410)) as server, shop.working(shop.app.all_tasks) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         sent = await shop.app.webhooks.atest(endpoint.id)
         await logged(shop, endpoint, lambda log: log[0].state == "failed")
@@ -245,7 +245,7 @@ async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop
 async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop: Shop) -> None:
     open_up(real_shop)
     work = real_shop.app.tasks["work"]
-    async with serving(answer(410), OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
+    async with serving(answer(410), OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         await work.options(webhook=f"{server.url}?job=1").aenqueue("a")
         await on_renewed(server, 1)
         await work.options(webhook=f"{server.url}?job=2").aenqueue("b")
@@ -262,7 +262,7 @@ async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop:
 async def test_an_endpoint_that_fails_for_days_is_disabled(small_shop: Shop) -> None:
     shop = small_shop
     open_up(shop)
-    async with serving(answer(500)) as server, shop.working(shop.app.workload) as worker:
+    async with serving(answer(500)) as server, shop.working(shop.app.all_tasks) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url)
         await shop.app.webhooks.atest(endpoint.id)
         for n in range(1, 10):
@@ -282,7 +282,7 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
     async def hang(_: asyncio.StreamWriter) -> None:
         await never.wait()
 
-    async with serving(hang) as slow, serving(OK) as quick, shop.working(shop.app.workload, concurrency=6) as worker:
+    async with serving(hang) as slow, serving(OK) as quick, shop.working(shop.app.all_tasks, concurrency=6) as worker:
         stuck = await shop.app.webhooks.aadd(slow.url, concurrency=2)
         well = await shop.app.webhooks.aadd(quick.url)
         jobs = [await shop.app.tasks["work"].aenqueue(str(n)) for n in range(20)]
@@ -299,7 +299,7 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
 @live
 async def test_a_receiver_that_fails_is_left_alone_by_its_breaker(shop: Shop) -> None:
     open_up(shop)
-    async with serving(answer(500)) as server, shop.working(shop.app.workload, concurrency=2) as worker:
+    async with serving(answer(500)) as server, shop.working(shop.app.all_tasks, concurrency=2) as worker:
         endpoint = await shop.app.webhooks.aadd(server.url, concurrency=1)
         for _ in range(12):
             await shop.app.webhooks.atest(endpoint.id)
@@ -312,7 +312,7 @@ async def test_a_receiver_that_fails_is_left_alone_by_its_breaker(shop: Shop) ->
 @live
 async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real_shop: Shop) -> None:
     open_up(real_shop)
-    async with serving(OK) as server, real_shop.working(real_shop.app.workload, **TELLING):
+    async with serving(OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         endpoint = await real_shop.app.webhooks.aadd(server.url)
         job = await real_shop.app.tasks["work"].aenqueue("a")
         await on_renewed(server, 1)
@@ -333,7 +333,7 @@ async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real
 async def test_where_a_message_may_go_is_asked_at_each_try(small_shop: Shop) -> None:
     shop = small_shop
     open_up(shop)
-    async with serving(OK) as canary, shop.working(shop.app.workload):
+    async with serving(OK) as canary, shop.working(shop.app.all_tasks):
         endpoint = await shop.app.webhooks.aadd(canary.url.replace("127.0.0.1", "localhost"))
         shop.app.outbound = Policy(allow_http=True, ports=OPEN.ports)
         sent = await shop.app.webhooks.atest(endpoint.id)
@@ -354,7 +354,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(small_shop: Shop) ->
             writer.write(b"x" * 65_536)
             await writer.drain()
 
-    async with serving(pour) as server, small_shop.working(small_shop.app.workload):
+    async with serving(pour) as server, small_shop.working(small_shop.app.all_tasks):
         endpoint = await small_shop.app.webhooks.aadd(server.url)
         await small_shop.app.webhooks.atest(endpoint.id)
         (one,) = await logged(small_shop, endpoint, lambda log: log[0].finished_at is not None)

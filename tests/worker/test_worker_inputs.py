@@ -97,7 +97,7 @@ def test_a_member_in_a_process_of_its_own_gets_results_and_adds_members(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_STORE", place)
-    with isolated_flows.app.use(place) as app:
+    with isolated_flows.app.override_store(place) as app:
         app.migrate()
         with app.flow("apart") as flow:
             first = flow.add(isolated_flows.begin.job())

@@ -374,7 +374,7 @@ async def test_a_job_whose_claim_was_answered_after_the_worker_was_born_again_is
         runs.append(ctx.job.epoch)
 
     async with shop.working() as worker:
-        job = await claimed_before(shop, worker, note, lambda: shop.app.workers.bury(worker.id), is_buried=True)
+        job = await claimed_before(shop, worker, note, lambda: shop.app.workers.rescue(worker.id), is_buried=True)
         await shop.until_ended(job)
         assert runs == [3]
 

@@ -117,11 +117,11 @@ async def test_exceptions_named_permanent_are_not_retried(small_shop: Shop) -> N
     class Hopeless(LookupError):
         pass
 
-    @app.task(retry=AT_ONCE, permanent_on=(LookupError,))
+    @app.task(retry=AT_ONCE, no_retry_on=(LookupError,))
     async def here() -> None:
         raise Hopeless("never")
 
-    @app.task(retry=AT_ONCE, permanent_on=(LookupError,))
+    @app.task(retry=AT_ONCE, no_retry_on=(LookupError,))
     def on_thread() -> None:
         raise KeyError("never")
 

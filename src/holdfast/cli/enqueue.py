@@ -72,7 +72,7 @@ def enqueue(
 
 def _task(app: App, name: str, *, named: bool) -> Task[..., Any]:
     if not named:
-        return app.elsewhere(name)
+        return app.external_task(name)
     if (task := app.tasks.get(name)) is None:
         raise UnknownTask(f"the app has no task {name!r}; it has {', '.join(sorted(app.tasks)) or 'none'}")
     return task

@@ -52,7 +52,7 @@ def create(
     **what: Any,
 ) -> None:
     """Create a token and print its secret, once."""
-    made = find_app(app_name, store).access.create(name, scopes=scopes or None, **what)
+    made = find_app(app_name, store).tokens.create(name, scopes=scopes or None, **what)
     if as_json:
         print_json({**token_data(made.token), "secret": made.secret})
         return
@@ -68,7 +68,7 @@ def create(
 @target_options
 def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """List the tokens, without their secrets."""
-    found = _all(find_app(app_name, store).access)
+    found = _all(find_app(app_name, store).tokens)
     if as_json:
         print_json({"tokens": [token_data(token) for token in found]})
         return
@@ -97,7 +97,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 @target_options
 def revoke(token: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Revoke a token by id or name, and its sessions."""
-    revoked = find_app(app_name, store).access.revoke(token, **who)
+    revoked = find_app(app_name, store).tokens.revoke(token, **who)
     say({"revoked": revoked}, f"token {token} revoked" if revoked else "the token was already revoked", as_json)
 
 

@@ -1,4 +1,4 @@
-"""Workers in other languages: `app.leases`. They register, claim, beat and finish, and the store sees no difference.
+"""Workers in other languages: `app.remote`. They register, claim, beat and finish, and the store sees no difference.
 
 A call that must not count twice can be repeated: under the same key, name or batch it is recognised.
 """

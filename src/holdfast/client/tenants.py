@@ -126,7 +126,7 @@ class Scoped:
         """`scoped.outbox("cloud")` puts events of this tenant; the rest is about those alone."""
         return self._app.outbox._within(self._scope, self.jobs, self._enqueuer)
 
-    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]:
+    def job(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """The handle of a job by its id; another tenant's is not found."""
         return Job(self.jobs, job_id, created=False, task=task)
 

@@ -49,7 +49,7 @@ class Workers:
     amark_dead = mark_dead.awaiting
 
     @composed
-    async def bury(self, line: Line, worker_id: str) -> int:
+    async def rescue(self, line: Line, worker_id: str) -> int:
         """Rescue the jobs of a worker whose process is known to be gone; how many."""
         count, more = 0, True
         while more:
@@ -57,4 +57,4 @@ class Workers:
             count, more = count + len(page.rescued), page.more
         return count
 
-    abury = bury.awaiting
+    arescue = rescue.awaiting

@@ -237,7 +237,7 @@ def _check_awaited(what: Sequence[object]) -> None:
         if isinstance(item, str) and is_made_id(item):
             raise InvalidInput(
                 f"{item!r} is the id of a job, and a text names a signal; give the job itself: ctx.wait_for(job),"
-                " or ctx.wait_for(app.handle(id))"
+                " or ctx.wait_for(app.job(id))"
             )
 
 

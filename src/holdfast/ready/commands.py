@@ -90,7 +90,7 @@ def command(
             program = Program(argv, cwd=folder.path, env=terms.surroundings(env or {}), keep_errors=True)
         return await _attend(program, ctx, stdin, terms)
 
-    chosen: dict[str, Any] = {"name": name, "timeout": 600, "permanent_on": (InvalidInput,), **options}
+    chosen: dict[str, Any] = {"name": name, "timeout": 600, "no_retry_on": (InvalidInput,), **options}
     task: AsyncTask[..., CommandResult] = app.task(**chosen)(run)
     return task
 

@@ -91,7 +91,7 @@ def http_request(
             raise Retry(f"{answer.status}: the rest of the answer did not come within {timeout:g} s")
         return _result(answer)
 
-    chosen: dict[str, Any] = {"name": name, "permanent_on": (InvalidInput,), **options}
+    chosen: dict[str, Any] = {"name": name, "no_retry_on": (InvalidInput,), **options}
     task: AsyncTask[..., HttpResult] = app.task(**chosen)(request)
     return task
 

@@ -73,7 +73,7 @@ class Failure:
     """True if the queue of a throttled run should rest."""
 
 
-def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:
+def classify(error: BaseException, no_retry_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:
     """Classify an exception that left a handler. A failed step counts as the error that made it fail."""
     while isinstance(error, StepFailed) and error.__cause__ is not None:
         error = error.__cause__
@@ -93,7 +93,7 @@ def classify(error: BaseException, permanent_on: Sequence[type[BaseException]] =
             return Failure(FailureClass.PERMANENT, text)
         case _:
             # A full stream, and a mistake in the code, are the same for the next attempt.
-            permanent = isinstance(error, (StreamFull, BlockingCall, NotAwaited, *permanent_on))
+            permanent = isinstance(error, (StreamFull, BlockingCall, NotAwaited, *no_retry_on))
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
 
 

@@ -137,7 +137,7 @@ class EmbeddedWorker:
     def _make(self) -> Worker:
         worker = Worker(
             self._store,
-            self._app.workload if self._tasks is None else self._tasks,
+            self._app.all_tasks if self._tasks is None else self._tasks,
             self._settings,
             app=self._app,
             middleware=self._middleware,

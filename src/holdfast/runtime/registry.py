@@ -81,7 +81,7 @@ class Registry(Enqueuer):
         affinity: str | None = None,
         version: str | None = None,
         inventory: Inventory | None = None,
-        permanent_on: tuple[type[BaseException], ...] = (),
+        no_retry_on: tuple[type[BaseException], ...] = (),
         on_success: Hooks = (),
         on_failure: Hooks = (),
         on_end: Hooks = (),
@@ -109,7 +109,7 @@ class Registry(Enqueuer):
         wanted = _wanted("app.declare", {"queue": self._router.queue_for(name) if queue is None else queue, **options})
         return self._keep(Task(self, None, name, wanted))
 
-    def elsewhere(self, name: str) -> Task[..., Any]:
+    def external_task(self, name: str) -> Task[..., Any]:
         """The task of that name, or one as `declare` makes it that is not kept: for names that come from outside."""
         known = self._tasks.get(name)
         check_open_task(name)
@@ -139,7 +139,7 @@ class Registry(Enqueuer):
         return MappingProxyType(self._tasks)
 
     @property
-    def workload(self) -> Mapping[str, Task[Any, Any]]:
+    def all_tasks(self) -> Mapping[str, Task[Any, Any]]:
         """What a worker of this app runs: its tasks, and the built-in one that delivers webhooks."""
         return MappingProxyType(ChainMap(self._tasks, self._built_in))
 

@@ -80,7 +80,7 @@ def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSetti
 async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
     worker = Worker(
         app.open(),
-        app.workload,
+        app.all_tasks,
         settings,
         app=app,
         middleware=app._middleware,
@@ -156,7 +156,7 @@ def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[
 
 
 def _bury(app: App, worker_id: str) -> None:
-    if rescued := app.workers.bury(worker_id):
+    if rescued := app.workers.rescue(worker_id):
         logger.warning("worker %s is lost; %d of its jobs were rescued", worker_id, rescued)
 
 

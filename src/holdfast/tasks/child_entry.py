@@ -129,7 +129,7 @@ def _run_as(
             return _decided(stop.outcome)
         if not isinstance(error, Exception):
             raise
-        failure = classify(error, task.task_options.permanent_on)
+        failure = classify(error, task.task_options.no_retry_on)
         if isinstance(failure, Snoozed):
             return {"kind": "snoozed", "delay": failure.delay}
         if isinstance(failure, Cancelled):

@@ -175,7 +175,7 @@ class Job(Generic[R]):
         """Pickle by the task, which the other process imports; its app opens the store there."""
         task = self._jobs.pickled_by(self._task)
         if task is None:
-            raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.handle(id) where it arrives")
+            raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.job(id) where it arrives")
         return _unpickled, (task, self.id, self.created)
 
 

@@ -69,7 +69,7 @@ class TaskOptions:
     """The version of this code, such as "2.1": jobs may ask for a range of them."""
     inventory: Inventory | None = None
     """Where the affinity of each job is looked up when it is enqueued."""
-    permanent_on: tuple[type[BaseException], ...] = ()
+    no_retry_on: tuple[type[BaseException], ...] = ()
     """Exceptions that no retry can mend."""
     on_success: Hooks = ()
     """Tasks that are enqueued with the id of a job that has succeeded, in the commit that records it."""
@@ -90,7 +90,7 @@ class TaskOptions:
         for what, name in (("rate", self.rate), ("breaker", self.breaker), ("quota", self.quota)):
             if name is not None:
                 check_name(what, name)
-        _check_exceptions(self.permanent_on)
+        _check_exceptions(self.no_retry_on)
         check_reserve(self.reserve)
         check_capabilities("requires", self.requires)
         if self.affinity is not None:
@@ -149,7 +149,7 @@ class CallOptions:
 def _check_exceptions(given: object) -> None:
     kinds = given if isinstance(given, (tuple, list)) else (None,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        raise ConfigError(f"permanent_on is {given!r}; give a tuple of exceptions, such as (ValueError,)")
+        raise ConfigError(f"no_retry_on is {given!r}; give a tuple of exceptions, such as (ValueError,)")
 
 
 CALL_OPTIONS: Final = tuple(field.name for field in fields(CallOptions))
@@ -162,9 +162,9 @@ _CALLED_ELSEWHERE: Final = {
         "retry=holdfast.fixed(…) or holdfast.exponential(…)",
     ),
     **dict.fromkeys(
-        ("autoretry_for", "retry_on", "retry_for"), "permanent_on for what is not retried; any other exception is"
+        ("autoretry_for", "retry_on", "retry_for"), "no_retry_on for what is not retried; any other exception is"
     ),
-    **dict.fromkeys(("dont_autoretry_for", "throws", "no_retry_on"), "permanent_on"),
+    **dict.fromkeys(("dont_autoretry_for", "throws", "permanent_on"), "no_retry_on"),
     **dict.fromkeys(("bind", "pass_context"), "a first parameter with the annotation holdfast.Context or SyncContext"),
     **dict.fromkeys(("queue_name", "routing_key"), "queue"),
     **dict.fromkeys(("countdown", "wait", "defer_by", "schedule_in"), "delay"),

@@ -88,7 +88,7 @@ class Enqueuer(Protocol):
 
     async def aenqueue(self, request: JobRequest[R]) -> Job[R]: ...
 
-    def handle(self, job_id: str, *, task: str | None = None) -> Job[Any]: ...
+    def job(self, job_id: str, *, task: str | None = None) -> Job[Any]: ...
 
 
 class Task(Generic[P, R]):
@@ -149,7 +149,7 @@ class Task(Generic[P, R]):
 
     def handle(self, job_id: str) -> Job[R]:
         """The handle of a job of this task that was enqueued before, perhaps elsewhere."""
-        return self.app.handle(job_id, task=self.name)
+        return self.app.job(job_id, task=self.name)
 
     def options(
         self,

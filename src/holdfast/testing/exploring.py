@@ -214,7 +214,7 @@ async def _live_once(
     outcome: Callable[[App], object] | None,
 ) -> tuple[object, _Trial]:
     clock = ManualClock()
-    with app.use(":memory:", clock=clock):
+    with app.override_store(":memory:", clock=clock):
         trial = _Trial(app, clock, Mortal(app.open(), death), on_idle)
         with _in_place(app, trial):
             if isinstance(start, JobRequest):

@@ -141,7 +141,7 @@ def _extend_backlog(listening: Sequence[Any]) -> None:
 
 async def _run_maintenance(app: App) -> None:
     try:
-        async with app.keeper(grace=_GRACE):
+        async with app.maintenance_worker(grace=_GRACE):
             await asyncio.Event().wait()
     except HoldfastError as error:
         logger.error("maintenance is not running on this site: %s", error)

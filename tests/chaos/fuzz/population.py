@@ -41,8 +41,8 @@ def populate(app: holdfast.App) -> None:
     _enqueue(app, COUNT // 2, COUNT)
     for n in range(COUNT // 2, COUNT, 7):
         app.jobs.cancel(f"job-{n:04d}", reason="because")
-    worker = app.leases.register("remote", ["mail", "%"], ["fine", "wrong", "again"], concurrency=5, lease=600)
-    app.leases.claim(worker.worker, 5)
+    worker = app.remote.register("remote", ["mail", "%"], ["fine", "wrong", "again"], concurrency=5, lease=600)
+    app.remote.claim(worker.worker, 5)
 
 
 def _enqueue(app: holdfast.App, first: int, last: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import holdfast
 
 PARTS = (
-    "jobs", "queues", "workers", "leases", "audit", "access", "artifacts", "limits", "breakers", "budgets", "quotas",
+    "jobs", "queues", "workers", "remote", "audit", "tokens", "artifacts", "limits", "breakers", "budgets", "quotas",
     "signals",
     "keys", "streams", "stats", "errors", "events", "webhooks", "flows", "schedules",
 )  # fmt: skip

@@ -150,7 +150,7 @@ def _furnish(app: holdfast.App, tenant: str, word: str) -> None:
         view.webhooks.add(f"https://{word.lower()}.example.com/{n}", reason=word)
         with view.flow(f"{word}-{n}") as flow:
             flow.add(app.tasks["talk"].job(word))
-        app.access.create(f"{word}-{n}", role="viewer", tenant=tenant, reason=word)
+        app.tokens.create(f"{word}-{n}", role="viewer", tenant=tenant, reason=word)
 
 
 def _paths(app: holdfast.App, tenant: str) -> list[str]:

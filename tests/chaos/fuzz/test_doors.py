@@ -50,8 +50,8 @@ def _rounds(few: int, many: int) -> pytest.MarkDecorator:
 @_rounds(2, 40)
 def test_no_tampered_token_or_cookie_opens_the_site(site: Site, rounds: int, figure: Figure) -> None:
     rng, count = dice("doors"), 0
-    secret = site.app.access.create("admin", role="admin").secret
-    opened = site.app.access.login(secret)
+    secret = site.app.tokens.create("admin", role="admin").secret
+    opened = site.app.tokens.login(secret)
     assert opened is not None
     for _ in range(rounds):
         for header, good, how in (("authorization", secret, "Bearer {}"), ("cookie", opened[0], "__Host-holdfast={}")):

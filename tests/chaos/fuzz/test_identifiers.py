@@ -104,7 +104,7 @@ def _flow(app: holdfast.App, name: str) -> Any:
 
 
 def _task(app: holdfast.App, name: str) -> Any:
-    job = app.elsewhere(name).enqueue()
+    job = app.external_task(name).enqueue()
     assert job.id in [one.id for one in app.jobs.find(JobFilter(task=name, limit=1000))]
     return app.jobs.get(job.id).task
 
@@ -122,9 +122,9 @@ def _budget(app: holdfast.App, name: str) -> Any:
 
 
 def _token(app: holdfast.App, name: str) -> Any:
-    made = app.access.create(name, role="viewer", reason="why")
-    found = app.access.get(name).name
-    app.access.revoke(made.token.id)
+    made = app.tokens.create(name, role="viewer", reason="why")
+    found = app.tokens.get(name).name
+    app.tokens.revoke(made.token.id)
     return found
 
 

@@ -118,24 +118,24 @@ def test_both_stores_take_none(pair: Pair, rounds: int, figure: Figure) -> None:
         rng, (good, other), secret = (
             dice(f"stores {rounds}"),
             _waiting(app),
-            app.access.create(f"t{rounds}", role="admin").secret,
+            app.tokens.create(f"t{rounds}", role="admin").secret,
         )
-        opened = app.access.login(secret)
-        assert opened is not None and app.access.identify(secret) is not None
+        opened = app.tokens.login(secret)
+        assert opened is not None and app.tokens.identify(secret) is not None
         for _ in range(rounds):
             for token in _unlike(rng, good, other):
                 count += 1
                 with pytest.raises((InvalidToken, InvalidInput)):
                     app.signal(token, None, 1)
             for found, wrong in (
-                (app.access.identify, secret),
-                (app.access.session, opened[0]),
-                (app.access.login, secret),
+                (app.tokens.identify, secret),
+                (app.tokens.session, opened[0]),
+                (app.tokens.login, secret),
             ):
                 for one in _unlike(rng, wrong):
                     count += 1
                     assert found(one) is None, f"taken: {one!r}"
-        assert app.access.session(opened[0]) is not None
+        assert app.tokens.session(opened[0]) is not None
         assert len(app.signals.pending()) >= 2, "a token that was no good has answered a waitpoint"
         app.signal(good, None, 1)
     figure(count, "inputs: tokens")

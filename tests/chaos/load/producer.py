@@ -35,6 +35,6 @@ def produce(rate: float, seconds: float) -> int:
 
 if __name__ == "__main__":
     store, rate, seconds = sys.argv[1:]
-    with app.use(store):
+    with app.override_store(store):
         app.enqueue_many([])  # it is open, and the first second is one of work
         print(produce(float(rate), float(seconds)), flush=True)

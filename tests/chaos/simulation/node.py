@@ -66,7 +66,7 @@ class Node:
         world = self.world
         self.worker = Worker(
             self.store,  # type: ignore[arg-type]
-            world.app.workload,
+            world.app.all_tasks,
             world.settings,
             app=world.app,
             declarations=world.app.declarations(),

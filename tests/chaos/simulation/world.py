@@ -227,7 +227,7 @@ def _settings(dice: Random) -> WorkerSettings:
 
 def _bury(app: SimulatedApp, worker_id: str) -> None:
     try:
-        app.workers.bury(worker_id)
+        app.workers.rescue(worker_id)
     except Exception:
         return  # its lease will run out
 

@@ -100,7 +100,7 @@ def live(app: holdfast.App, order: dict[str, Any]) -> int:
     if not order.get("known", True):
         # As on another machine: nobody can see that its process is gone, only its lease tells.
         registration.process_key = lambda: ""
-    with app.use(order["store"]):
+    with app.override_store(order["store"]):
         if order["do"] == "produce":
             Producer(app, order["seed"]).run(order["jobs"])
             return 0

@@ -28,7 +28,7 @@ async def awaiting() -> None:
     assert_type(await app.queues.apause("mail", actor="ann"), QueueSettings)
     assert_type(await app.jobs.aget("x"), JobRecord)
     assert_type(await app.schedules.aedit("nightly", cron="0 4 * * *"), Schedule)
-    assert_type(await app.workers.abury("w"), int)
+    assert_type(await app.workers.arescue("w"), int)
     await app.queues.apause(1)  # error: arg-type / reportArgumentType
     await app.queues.apause("mail", by="ann")  # error: call-arg / reportCallIssue
     await app.schedules.aedit("nightly", every="often")  # error: arg-type / reportArgumentType

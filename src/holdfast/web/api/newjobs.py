@@ -122,7 +122,7 @@ def task_of(call: Call, name: str) -> Task[..., Any]:
             f"unknown task {name!r}; GET /api/v1/tasks lists the known ones. Declare a task that is implemented "
             "elsewhere with app.declare, or serve with any_task=True to accept every name"
         )
-    return call.app.elsewhere(name)
+    return call.app.external_task(name)
 
 
 def _check_confined(identity: Identity, request: JobRequest[Any]) -> None:

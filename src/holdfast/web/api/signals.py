@@ -62,7 +62,7 @@ async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
     if body.source is not None and not call.may("admin"):
         raise Refused(403, "forbidden", "only an administrator may set another source for a signal")
     # By its handle: text in a path is never taken as a token, since paths are logged.
-    target, source = call.client.handle(job_id), body.source or call.actor
+    target, source = call.client.job(job_id), body.source or call.actor
     return of_sent(await call.client.signals.asend(target, body.name, body.payload, key=body.key, source=source))
 
 

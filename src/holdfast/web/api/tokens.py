@@ -40,7 +40,7 @@ class WantedToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 async def list_tokens(call: Call, query: Listing) -> Page[Token]:
     """List the tokens without their secrets, oldest first, including expired and revoked ones."""
     after = None if query.after is None else place_at(query.after)[0]
-    found = await call.whole(_WHAT).access.alist(after=after, limit=query.limit)
+    found = await call.whole(_WHAT).tokens.alist(after=after, limit=query.limit)
     return part(found, query.limit, of_token, lambda one: (one.id,))
 
 
@@ -50,7 +50,7 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
 
     The response contains its secret, which is not stored and not shown again.
     """
-    made = await call.whole(_WHAT).access.acreate(
+    made = await call.whole(_WHAT).tokens.acreate(
         body.name,
         role=body.role,
         scopes=body.scopes,
@@ -67,10 +67,10 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
 @group.get("/tokens/{token}", needs="admin")
 async def get_token(call: Call, token: Name) -> Token:
     """Get a token by id, or by name: the active one, or the newest."""
-    return of_token(await call.whole(_WHAT).access.aget(token))
+    return of_token(await call.whole(_WHAT).tokens.aget(token))
 
 
 @group.post("/tokens/{token}/revoke", needs="admin")
 async def revoke_token(call: Call, token: Name, body: Acting) -> Changed:
     """Revoke a token by id or name, and its sessions. Takes effect within seconds."""
-    return Changed(changed=await call.whole(_WHAT).access.arevoke(token, actor=call.actor, reason=body.reason))
+    return Changed(changed=await call.whole(_WHAT).tokens.arevoke(token, actor=call.actor, reason=body.reason))

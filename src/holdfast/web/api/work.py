@@ -122,4 +122,4 @@ async def deregister_worker(call: Call, body: Leaving) -> HandedBack:
 def leases_of(call: Call) -> Leases:
     """Return the lease API of the whole store, restricted to the caller's own workers."""
     caller = Caller(call.identity.holder, call.actor, call.identity.queues, call.identity.tasks)
-    return call.whole("the lease API").leases._of(caller)
+    return call.whole("the lease API").remote._of(caller)

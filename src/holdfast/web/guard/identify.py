@@ -56,7 +56,7 @@ class Authenticator:
         secret = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
         if found := self._remembered(_TOKEN, secret):
             return found
-        identity = await self._app.access.aidentify(secret) if secret else None
+        identity = await self._app.tokens.aidentify(secret) if secret else None
         if identity is None:
             if wait := self._misses.take(caller_of(connection)):
                 raise Refused(429, "rate_limited", "too many invalid tokens", {"retry-after": str(int(wait) + 1)})
@@ -66,7 +66,7 @@ class Authenticator:
     async def _by_session(self, session: str) -> Identity | None:
         if found := self._remembered(_SESSION, session):
             return found
-        identity = await self._app.access.asession(session)
+        identity = await self._app.tokens.asession(session)
         return None if identity is None else self._remember(_SESSION, session, identity)
 
     def _remembered(self, kind: bytes, secret: str) -> Identity | None:

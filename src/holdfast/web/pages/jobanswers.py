@@ -51,7 +51,7 @@ async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
     there = f"{job_path(job_id)}?tab=signals"
     try:
         payload = read_answer(form.kind, form.answer)
-        target = call.client.handle(job_id)
+        target = call.client.job(job_id)
         sent = await call.client.signals.asend(target, form.name, payload, source=call.actor)
     except (Conflict, InvalidInput) as refused:
         return Done(there, f"Not sent: {refused}.", ok=False)

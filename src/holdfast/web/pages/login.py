@@ -47,7 +47,7 @@ async def log_in(call: Call, form: LoginForm) -> Page | Response:
         raise Refused(
             429, "rate_limited", "too many attempts; try again in a moment", {"retry-after": str(int(wait) + 1)}
         )
-    opened = await call.app.access.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
+    opened = await call.app.tokens.alogin(form.token.strip()) if len(form.token) <= _SECRET else None
     if opened is None:
         return Page("login.html", {"next": own_path(form.next), "wrong": True}, status=401)
     _TRIES.give_back(caller)
@@ -61,7 +61,7 @@ async def log_in(call: Call, form: LoginForm) -> Page | Response:
 async def log_out(call: Call) -> Response:
     mount = mount_of(call.request.scope)
     if (session := session_of(call.request, secure=call.settings.secure)) is not None:
-        await call.app.access.alogout(session)
+        await call.app.tokens.alogout(session)
         call.request.scope[FORGET](session)
     response = RedirectResponse(f"{mount}/login", 303)
     drop_session(response, mount=mount, secure=call.settings.secure)

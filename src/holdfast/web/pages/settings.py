@@ -64,7 +64,7 @@ async def shows(call: Call, **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"page": "settings", "scopes": scopes, "is_admin": _is_admin(call), "made": None}
     if not _is_admin(call):
         return {**found, **more}
-    tokens, keys = await asyncio.gather(call.app.access.alist(limit=_TOKENS), call.app.keys.alist())
+    tokens, keys = await asyncio.gather(call.app.tokens.alist(limit=_TOKENS), call.app.keys.alist())
     settings = of_settings(call.app.config, call.app._code)
     rows = [(name, setting.value, setting.source) for name, setting in settings.items()]
     found |= {
@@ -85,7 +85,7 @@ async def create_token(call: Call, form: TokenForm) -> Page:
     """Create a token. The response shows its secret once."""
     asked = {name: str(getattr(form, name)) for name in _ASKED}
     what: dict[str, Any] = {"scopes": ["work"]} if form.role == "worker" else {"role": form.role}
-    access = call.whole("the tokens").access
+    access = call.whole("the tokens").tokens
     try:
         made: NewToken = await access.acreate(
             form.name,
@@ -113,7 +113,7 @@ async def revoke_token(call: Call, token: str, form: ActForm) -> Done | Page:
             call, form, title="Revoke this token?", text=text, go="Revoke", back="/settings#tokens", danger=True,
             page="settings",
         )  # fmt: skip
-    done = await call.whole("the tokens").access.arevoke(token, actor=call.actor, reason=form.reason)
+    done = await call.whole("the tokens").tokens.arevoke(token, actor=call.actor, reason=form.reason)
     say = "Token revoked." if done else "The token was already revoked; nothing changed."
     return Done("/settings#tokens", say, ok=done)
 

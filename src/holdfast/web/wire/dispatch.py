@@ -135,7 +135,7 @@ class Dispatcher:
         """Audit an attempt to act without permission; reads are not audited."""
         if operation.method not in SAFE:
             target = f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
-            await self._app.access.anote(identity.actor, "access.refused", target)
+            await self._app.tokens.anote(identity.actor, "access.refused", target)
 
 
 def path_below(scope: Scope) -> str:

@@ -61,7 +61,7 @@ class OutcomeRules:
         if run.stop.reason is not None:
             return self.stopped(run)
         with hiding(run.job.payload):
-            failure = classify(error, run.task.task_options.permanent_on)
+            failure = classify(error, run.task.task_options.no_retry_on)
             if not isinstance(error, JobOutcome):
                 run.error = error
                 _tell_capture(run, error)
