@@ -186,7 +186,7 @@ def lease_runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(params=["blocking", "awaiting"])
-def external_task(request: pytest.FixtureRequest, each_store: World, lease_runner: asyncio.Runner) -> Elsewhere:
+def elsewhere(request: pytest.FixtureRequest, each_store: World, lease_runner: asyncio.Runner) -> Elsewhere:
     """A worker elsewhere, in both colours."""
     return Elsewhere(each_store, lease_runner if request.param == "awaiting" else None)
 

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,6 +16,7 @@ import pytest
 from holdfast.model.outcomes import Done, Finish, Retry
 from holdfast.model.routing import Route
 from holdfast.model.workers import Rescue
+from holdfast.storage import ops
 from holdfast.storage.lists import copied
 from holdfast.storage.ops.jobs import claims, finishing
 from holdfast.storage.ops.jobs.claims import encode_routes
@@ -30,8 +31,7 @@ NAMES = [statement.name for statement in sql]
 
 
 def test_every_statement_is_used_by_an_operation_and_every_operation_finds_its_statement() -> None:
-    folder = resources.files("holdfast.storage").joinpath("ops")
-    texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".py")]
+    texts = [file.read_text() for file in Path(ops.__path__[0]).rglob("*.py")]
     used = {name for text in texts for name in re.findall(r"\bsql\.(\w+)", text)}
     assert used == set(NAMES)
 

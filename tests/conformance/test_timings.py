@@ -37,7 +37,7 @@ def test_an_operation_is_counted_by_its_name_in_every_way_of_calling(world: Worl
     (job,) = world.way(Op(lambda tx: enqueue.enqueue(tx, [spec()])))
     world.way(Op(lambda tx: control.set_priority(tx, job.id, 3)))
     world.way(Op(queries.clock))
-    names = ("enqueue.enqueue", "control.set_priority", "insight.clock")
+    names = ("enqueue.enqueue", "control.set_priority", "queries.clock")
     assert grown(world, before) == {(name, "ok"): 1 for name in names}
 
 

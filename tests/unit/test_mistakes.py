@@ -133,7 +133,7 @@ def test_a_site_is_made_of_an_app_and_of_lists(app: holdfast.App) -> None:
         holdfast.web.asgi(app, hosts="jobs.example.com")
     with pytest.raises(holdfast.errors.ConfigError, match=r"origins=\['https://a\.b'\]"):
         holdfast.web.asgi(app, origins="https://a.b")
-    with pytest.raises(holdfast.errors.ConfigError, match=r"wants a holdfast\.App, not 'jobs\.db'"):
+    with pytest.raises(holdfast.errors.ConfigError, match=r"takes a holdfast\.App, not 'jobs\.db'"):
         holdfast.web.asgi("jobs.db")  # type: ignore[arg-type]
 
 

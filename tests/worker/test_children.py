@@ -119,7 +119,7 @@ def test_what_a_handler_raises_is_an_outcome_and_the_child_goes_on() -> None:
         assert failed["kind"] == "failed"
         assert failed["error"]["type"] == "LookupError"
         assert failed["error"]["message"] == "no luck \\udcff"
-        assert "tasks/child_entry.py" in failed["error"]["traceback"]
+        assert "apart.py" in failed["error"]["traceback"]
         assert (await outcome(pool, "leave"))["error"]["type"] == "SystemExit"
         assert (await outcome(pool, "unspeakable"))["error"]["type"] == "TypeError"
         assert (await outcome(pool, "echo", "still here"))["kind"] == "done"
@@ -384,13 +384,13 @@ def test_messages_are_cut_out_of_a_stream_wherever_it_is_torn() -> None:
     for size in (1, 3, 7, len(stream)):
         frames = Frames()
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
-        bodies = [body for piece in pieces for body in frames.request_claim(piece)]
+        bodies = [body for piece in pieces for body in frames.feed(piece)]
         assert [orders.decode(body) for body in bodies] == [Cancel(1), Cancel(2), Cancel(3)]
 
 
 def test_a_stream_that_is_none_of_messages_is_refused() -> None:
     with pytest.raises(ValueError, match="something else wrote"):
-        list(Frames().request_claim(b"GET / HTTP/1.1"))
+        list(Frames().feed(b"GET / HTTP/1.1"))
 
 
 def test_a_child_that_speaks_nonsense_is_killed() -> None:

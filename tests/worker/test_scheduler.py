@@ -166,7 +166,7 @@ def test_a_schedule_that_cannot_be_is_refused(
 
 
 def test_only_a_job_or_a_task_can_be_scheduled(small_shop: Shop) -> None:
-    with pytest.raises(TypeError, match=r"app.schedule takes what task.job\(…\) makes, or a task, not 'work'"):
+    with pytest.raises(InvalidInput, match=r"app.schedule takes what task.job\(…\) makes, or a task, not 'work'"):
         small_shop.app.schedule("work", every=60)  # type: ignore[arg-type]
 
 

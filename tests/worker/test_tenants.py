@@ -231,7 +231,7 @@ async def test_a_job_cannot_wait_for_another_tenants_job(real_shop: Shop) -> Non
 
     @app.task(max_attempts=1)
     async def waits(ctx: Context, job_id: str) -> int:
-        return int(await ctx.wait_for(work.job(job_id)))
+        return int(await ctx.wait_for(work.handle(job_id)))
 
     async with real_shop.working(concurrency=4):
         theirs = await work.options(tenant="beta").aenqueue(1)
@@ -294,7 +294,7 @@ def test_handles_of_a_view_are_confined_to_it(app: App) -> None:
 
 
 def test_what_is_the_whole_stores_is_beyond_a_view(app: App) -> None:
-    with pytest.raises(BeyondScope, match="view of tenant 'acme'"):
+    with pytest.raises(BeyondScope, match="not available to users of tenant 'acme'"):
         app.scoped("acme").signals.refused()
 
 

@@ -208,7 +208,7 @@ class Schedules:
         policies: Policies,
     ) -> tuple[ScheduleSpec, Task[Any, Any]]:
         if not isinstance(job, (JobRequest, Task)):
-            raise TypeError(f"app.schedule takes what task.job(…) makes, or a task, not {job!r}")
+            raise InvalidInput(f"app.schedule takes what task.job(…) makes, or a task, not {job!r}")
         if "args" in policies or "kwargs" in policies:
             raise UnknownOption("app.schedule takes the arguments with the job: app.schedule(task.job(…), …)")
         check_policies("app.schedule", policies)

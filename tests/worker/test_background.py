@@ -70,7 +70,7 @@ async def test_a_process_whose_worker_is_broken_stops_it_and_ends_with_a_code_th
 
 
 @live
-@pytest.mark.parametrize("part", ["turns", "relays", "ears"])
+@pytest.mark.parametrize("part", ["claimer", "relays", "poller"])
 async def test_no_part_of_a_worker_dies_unnoticed(small_shop: Shop, part: str) -> None:
     worker = small_shop.worker()
     broken = asyncio.Event()
