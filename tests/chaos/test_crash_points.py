@@ -26,7 +26,7 @@ OPERATIONS = {
 WIDTH = scaled(1)
 """How many ways to break each statement in a long run; a commit of a short one is broken in all of them."""
 NOT_REPEATABLE = {
-    "access.login", "jobs.fork", "leases.register", "schedules.run_now", "webhooks.test",
+    "tokens.login", "jobs.fork", "remote.register", "schedules.run_now", "webhooks.test",
     "engine: rescue", "engine: prune ticks", "engine: remove idle rates", "engine: prune spends",
 }  # fmt: skip
 """Each call makes something new, under an id of its own, or goes on where the last one stopped."""

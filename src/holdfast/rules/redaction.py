@@ -14,8 +14,8 @@ HIDDEN: Final = "[redacted]"
 LOGGERS: Final = tuple(
     f"holdfast{part}"
     for part in (
-        "", ".access", ".bell", ".budgets", ".cli", ".engine", ".jobs", ".metrics", ".storage", ".streams", ".web",
-        ".webhooks",
+        "", ".access", ".bell", ".budgets", ".cli", ".jobs", ".metrics", ".storage", ".streams", ".web",
+        ".webhooks", ".worker",
     )
 )  # fmt: skip
 """The loggers of this package. `holdfast.job` is not among them: it has what handlers say themselves."""

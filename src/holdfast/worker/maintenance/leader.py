@@ -52,7 +52,7 @@ class Leader:
     def holds(self, role: str) -> bool:
         """Whether this worker leads in that role for certain."""
         if role not in self._until:
-            raise ValueError(f"there is no role {role!r}; add it to engine.leader.ROLES")
+            raise ValueError(f"there is no role {role!r}; add it to worker.maintenance.leader.ROLES")
         return self._clock.monotonic() < self._until[role]
 
     def on_gain(self, role: str, call: Callable[[], None]) -> None:
