@@ -15,8 +15,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from holdfast.model.access import ROLES, Identity
-from holdfast.web.pages.filters import FILTERS
-from holdfast.web.pages.storename import StoreName
+from holdfast.web.pages.templates import FILTERS, StoreName
 from holdfast.web.wire.failures import Problem
 
 WEB: Final = Path(__file__).parent.parent / "src" / "holdfast" / "web"

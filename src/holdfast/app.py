@@ -100,9 +100,7 @@ class App(Registry):
         super().__init__(routes)
         self._declared: dict[str, tuple[object, ...]] = {}
         self._declared_limits: dict[str, Op[None]] = {}
-        if store is not None and not isinstance(store, (str, os.PathLike)):
-            raise ConfigError(f"the store is {store!r}; give a path or a URL as text, such as 'jobs.db'")
-        self._code = {**settings, "store": os.fspath(store) if store is not None else None}
+        self._code = {**settings, "store": _store_text(store)}
         self.config = configuration.load(self._code)
         refuse_postgres_settings(self._code["store"], settings)
         _warn_of_variables()
@@ -498,6 +496,14 @@ class App(Registry):
 
 
 _warned: Final[set[str]] = set()
+
+
+def _store_text(store: object) -> str | None:
+    if store is None:
+        return None
+    if not isinstance(store, (str, os.PathLike)):
+        raise ConfigError(f"the store is {store!r}; give a path or a URL as text, such as 'jobs.db'")
+    return os.fspath(cast("str | os.PathLike[str]", store))
 
 
 def _warn_of_variables() -> None:

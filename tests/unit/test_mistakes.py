@@ -18,7 +18,7 @@ import holdfast.webhooks
 from holdfast.rules.enums import allowed_values
 from holdfast.rules.retry import RetryPolicy
 from holdfast.testing import isolated
-from holdfast.web.api.jobfilters import Wanted
+from holdfast.web.api.jobs import Wanted
 
 SECRET = "whsec_" + "A" * 32
 

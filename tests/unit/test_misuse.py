@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
 import holdfast
-from holdfast.cli.shapes import decoded
+from holdfast.cli.output import decoded
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlencode
 import httpx2
 
 from holdfast.model.access import LOCAL
-from holdfast.web.live.watching import LivePages, _RenderedPage
+from holdfast.web.live.live_pages import LivePages, _RenderedPage
 from holdfast.web.wire.reading import read_arguments
 
 from .web_kit import Site

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.web.api import checkup
+from holdfast.web.api import health_checks
 from tests.postgres_server import url_of
 
 from .web_kit import Site
@@ -48,8 +48,8 @@ def test_one_look_serves_all_who_ask_at_once(site: Site, app: holdfast.App) -> N
 
 
 def test_little_space_and_a_large_log_are_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkup, "_LITTLE_SPACE", 2**60)
-    monkeypatch.setattr(checkup, "_LARGE_WAL", -1)
+    monkeypatch.setattr(health_checks, "_LITTLE_SPACE", 2**60)
+    monkeypatch.setattr(health_checks, "_LARGE_WAL", -1)
     codes = {one["code"] for one in site.get("/health")["reasons"]}
     assert codes in ({"store_full", "wal_large"}, {"wal_large"})
 
@@ -100,7 +100,7 @@ def test_the_last_delivery_is_told(site: Site, app: holdfast.App) -> None:
     assert site.get("/health")["last_delivery"] is None
     app.outbox("cloud").put(1)
     app.drain()
-    checkup.check_up.__self__._last.clear()  # type: ignore[attr-defined]
+    health_checks.check_up.__self__._last.clear()  # type: ignore[attr-defined]
     assert site.as_nobody().get("/health")["last_delivery"] is not None
 
 
@@ -119,7 +119,7 @@ def test_the_last_answer_of_an_inventory_is_told(site: Site, app: holdfast.App) 
     app.task(name="paint", inventory=models)(lambda: None)
     assert site.get("/health")["last_poll"] is None
     app.tasks["paint"].options(affinity="m").enqueue()
-    checkup.check_up.__self__._last.clear()  # type: ignore[attr-defined]
+    health_checks.check_up.__self__._last.clear()  # type: ignore[attr-defined]
     told = site.as_nobody().get("/health")["last_poll"]
     assert models.last_poll is not None
     assert datetime.fromisoformat(told) == models.last_poll

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast.errors import InvalidInput
 from holdfast.rules.schemas import schema_of
-from holdfast.web.pages.answerforms import form_of, payload_of
+from holdfast.web.pages.answer_forms import form_of, payload_of
 
 from .browse_kit import HOSTILE, page, said, shown, submit
 from .form_kit import live_parts

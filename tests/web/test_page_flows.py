@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import holdfast
-from holdfast.web.pages.flowdrawing import draw
+from holdfast.web.pages.flow_graph import draw
 
 from .browse_kit import HOSTILE, act, page, said, shown, submit
 from .form_kit import live_parts

@@ -11,8 +11,8 @@ import holdfast
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.jobs import Attempt, JobState
-from holdfast.web.pages.jobanswers import read_answer
-from holdfast.web.pages.jobfacts import acts_of, timeline_of
+from holdfast.web.pages.job import acts_of, timeline_of
+from holdfast.web.pages.job_actions import read_answer
 
 from .page_kit import HOSTILE, acted, forms, opened, posted, words
 from .web_kit import Site

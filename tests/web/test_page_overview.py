@@ -14,10 +14,9 @@ from holdfast.model.limits import Breaker
 from holdfast.model.stats import MINUTE, MetricPoint, QueueStats, StoreStats, WorkerStats
 from holdfast.storage.ops.stats import rollup
 from holdfast.storage.port import Op
-from holdfast.web.pages.activity import activity, timeline
+from holdfast.web.pages.activity import activity, pooled, timeline
 from holdfast.web.pages.attention import attention
-from holdfast.web.pages.pooling import pooled
-from holdfast.web.pages.storeverdicts import health_verdicts
+from holdfast.web.pages.store_checks import health_verdicts
 
 from .form_kit import HOSTILE, live_parts, open_page
 from .web_kit import Site

@@ -6,7 +6,7 @@ import holdfast
 from holdfast.model.stats import StoreStats, WorkerStats
 from holdfast.storage.ops.workers import leadership
 from holdfast.storage.port import Op
-from holdfast.web.pages.storeverdicts import Verdict, fact_verdicts, health_verdicts
+from holdfast.web.pages.store_checks import Verdict, fact_verdicts, health_verdicts
 
 from .form_kit import live_parts, open_page
 from .web_kit import Site

@@ -9,7 +9,7 @@ import click
 
 from ..app import App
 from ..model.actions import AlreadySatisfied
-from .acting import Answer, act_on_each
+from .bulk import Answer, act_on_each
 from .command import CONFLICT, OK, Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option

@@ -10,14 +10,15 @@ from typing import Any, Final, TypeVar
 import click
 
 from ..app import App
+from ..clock import SECOND
 from ..errors import HoldfastError, InvalidInput, UnknownTask
 from ..model.schedules import MISSED, OVERLAP, Schedule
-from ..rules.schedules import local_time
+from ..rules.schedules import local_time, webhook_of
+from ..shapes.schedules import of_schedule
 from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
-from .cronview import print_schedule, print_schedules, schedule_data
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
-from .output import instant, print_json, print_table
+from .operator import Duration, actor_option, for_people, reason_option
+from .output import instant, plain, print_facts, print_json, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -288,3 +289,59 @@ def _act(app: App, names: Sequence[str], one: Callable[[App, str], tuple[str, st
     if as_json:
         print_json({"results": results})
     raise SystemExit(code)
+
+
+def print_schedules(found: Sequence[Schedule]) -> None:
+    rows = [
+        (s.name, str(s.state), _when(s), s.task, s.queue, instant(s.next_tick, exact=False), s.fired, s.skipped)
+        for s in found
+    ]
+    columns = ("name", "state", "when", "task", "queue", "next", "fired#", "skipped#")
+    print_table(columns, rows, empty="no schedules")
+
+
+def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None:
+    s = schedule
+    print_facts(
+        [
+            ("name", s.name),
+            ("state", str(s.state)),
+            ("when", _when(s)),
+            ("task", s.task),
+            ("arguments", s.payload),
+            ("queue", s.queue),
+            ("webhook", webhook_of(s.options)),
+            ("missed", f"all, up to {s.max_missed:,}" if s.missed == "all" else s.missed),
+            ("overlap", s.overlap),
+            ("jitter", for_people(s.jitter / SECOND) if s.jitter else None),
+            ("cooldown", for_people(s.cooldown / SECOND) if s.every else None),
+            ("next", _on_both_clocks(s)),
+            ("processed through", instant(s.last_tick, exact=False)),
+            ("runs, skipped", f"{s.fired:,}, {s.skipped:,}"),
+            ("created by", f"{s.origin}, edited: {', '.join(s.edited)}" if s.edited else s.origin),
+            ("last job", s.last_job),
+            ("error", s.last_error),
+        ]
+    )
+    if ticks:
+        print_table(("tick", "job"), [(instant(tick, exact=False), job_id) for tick, job_id in ticks], empty="")
+
+
+def schedule_data(schedule: Schedule) -> dict[str, Any]:
+    return plain(of_schedule(schedule))
+
+
+def _when(schedule: Schedule) -> str:
+    if schedule.every is not None:
+        return f"every {for_people(schedule.every / SECOND)}"
+    return f"{schedule.expression} {schedule.zone}"
+
+
+def _on_both_clocks(schedule: Schedule) -> str | None:
+    if schedule.next_tick is None:
+        return None
+    try:
+        local = local_time(schedule.next_tick, schedule.zone).isoformat(sep=" ", timespec="seconds")
+    except InvalidInput:
+        local = f"no zone {schedule.zone}"
+    return f"{instant(schedule.next_tick, exact=False)} ({local})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from .command import EXIT_CODES, Command, json_option, target_options
-from .figures import error_data
 from .locate import find_app
 from .output import console_for, instant, print_facts, print_json, print_table
+from .stats import error_data
 
 
 @click.group(epilog=EXIT_CODES)

@@ -11,7 +11,7 @@ from ..app import App
 from ..model.routing import Grant, Stranded
 from ..rules.routing import Reason
 from ..shapes.queues import of_stranded
-from .acting import Answer, act_on_each
+from .bulk import Answer, act_on_each
 from .command import OK, Command, json_option, target_options
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -16,7 +18,6 @@ from ..config import load, origins
 from ..errors import ConfigError
 from ..runtime.database import Database
 from ..runtime.opening import database_file, foreign_tables
-from .project import Project, find_project
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
 
@@ -135,3 +136,44 @@ def _import(module_name: str, name: str, here: str) -> object:
 def _apps_of(module_name: str) -> str:
     apps = sorted(name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, App))
     return f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "it contains no app"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The app that a project names, and the file that says so."""
+
+    app: str
+    file: Path
+
+
+def find_project() -> Project | None:
+    """Return the project of the nearest pyproject.toml with a `[tool.holdfast]`, from the current folder upwards."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        if (settings := _settings(file)) is not None:
+            return Project(_app(settings, file), file)
+    return None
+
+
+def _settings(file: Path) -> dict[str, Any] | None:
+    try:
+        text = file.read_bytes() if file.is_file() else b""
+        # A file that does not mention Holdfast may be somebody else's, in a newer TOML.
+        found = tomllib.loads(text.decode()) if b"holdfast" in text else {}
+    except (OSError, ValueError) as wrong:
+        raise ConfigError(f"{file} cannot be read: {wrong}; mend it, or name the app with --app") from wrong
+    tool = found.get("tool", {})
+    settings = tool.get("holdfast") if isinstance(tool, dict) else None
+    if settings is not None and not isinstance(settings, dict):
+        raise ConfigError(f'{file}: tool.holdfast is not a table; write [tool.holdfast] and app = "MODULE:APP" below')
+    return settings
+
+
+def _app(settings: dict[str, Any], file: Path) -> str:
+    if unknown := settings.keys() - {"app"}:
+        raise ConfigError(f"{file}: [tool.holdfast] has no setting {min(unknown)!r}; it has app")
+    app = settings.get("app")
+    if not isinstance(app, str) or not app:
+        raise ConfigError(f'{file}: [tool.holdfast] needs app = "MODULE:APP", such as "shop.jobs:app"')
+    return app

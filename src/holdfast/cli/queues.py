@@ -17,11 +17,11 @@ from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy
 from ..shapes.queues import of_queue_brief, of_queue_settings
 from .command import EXIT_CODES, Command, json_option, target_options
-from .figures import queue_name
 from .grants import stranded_data, warn_of
 from .locate import find_app
 from .operator import Duration, actor_option, for_people, reason_option
 from .output import plain, print_facts, print_json, print_table
+from .stats import queue_name
 
 _SHOWN: Final = (
     "ready", "delayed", "running", "blocked", "suspended", "succeeded", "failed", "cancelled", "expired", "skipped",

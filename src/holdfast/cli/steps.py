@@ -14,8 +14,7 @@ from ..shapes.steps import of_step
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .operator import actor_option, reason_option
-from .output import instant, plain, print_json, print_table
-from .shapes import decoded, error_line
+from .output import decoded, error_line, instant, plain, print_json, print_table
 
 
 @click.command(cls=Command)

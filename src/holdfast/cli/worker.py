@@ -14,10 +14,9 @@ from ..errors import ConfigError
 from ..names import check_queue
 from ..runtime.opening import database_file
 from .command import Command, target_options
-from .locate import find_app
+from .locate import find_app, find_project
 from .logs import set_up_logs
 from .ports import as_ports, ports_of, serve_metrics
-from .project import find_project
 
 logger: Final = logging.getLogger("holdfast.cli")
 

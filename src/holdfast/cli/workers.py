@@ -10,11 +10,10 @@ from ..clock import SECOND
 from ..model.actions import Lease
 from ..shapes.workers import worker_state
 from .command import EXIT_CODES, Command, json_option, target_options
-from .figures import queue_names
 from .locate import find_app
 from .operator import actor_option
-from .output import instant, print_json, print_table
-from .shapes import worker_data
+from .output import instant, print_json, print_table, worker_data
+from .stats import queue_names
 
 
 @click.group(epilog=EXIT_CODES)

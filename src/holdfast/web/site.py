@@ -12,11 +12,10 @@ from .api import GROUPS
 from .guard.guard import Guard
 from .guard.identify import Authenticator
 from .live.hub import Hub
-from .live.watching import LivePages
+from .live.live_pages import LivePages
 from .pages import PAGES
 from .pages.frame import HtmlRenderer
-from .pages.mount import MOUNT, mount_of
-from .pages.templates import Templates
+from .pages.templates import MOUNT, Templates, mount_of
 from .settings import WebSettings
 from .static import Static
 from .wire.dispatch import Dispatcher, JsonRenderer, path_below

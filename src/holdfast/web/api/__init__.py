@@ -7,21 +7,21 @@ from typing import Final
 from ..wire.operation import Group
 from . import bulk as bulk
 from . import runs as runs
-from .acting import group as acting
+from .actions import group as acting
 from .artifacts import group as artifacts
 from .audit import group as audit
 from .breakers import group as breakers
 from .budgets import group as budgets
 from .document import group as document
-from .enqueueing import group as enqueueing
+from .enqueue import group as enqueueing
 from .errors import group as errors
 from .events import group as events
+from .flow_creation import group as making_flows
 from .flows import group as flows
 from .health import group as health
 from .jobs import group as jobs
 from .keys import group as keys
 from .limits import group as limits
-from .makingflows import group as making_flows
 from .outboxes import group as outboxes
 from .queues import group as queues
 from .quotas import group as quotas

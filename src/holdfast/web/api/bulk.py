@@ -9,9 +9,9 @@ import msgspec
 from ...model.actions import Action
 from ...shapes.bulk import BulkReport, of_report
 from ..wire.call import Call
-from .acting import group
-from .jobfilters import Wanted, filter_of
-from .newjobs import MOST, Priority
+from .actions import group
+from .enqueue import MOST, Priority
+from .jobs import Wanted, filter_of
 from .types import Acting, Name, QueueName
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..pages.mount import mount_of
+from ..pages.templates import mount_of
 from ..wire.call import Call
 from ..wire.openapi import document
 from ..wire.operation import Group

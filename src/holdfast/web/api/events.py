@@ -13,7 +13,7 @@ from ...clock import SYSTEM_CLOCK
 from ...errors import BeyondScope
 from ...model.events import EventFilter, check_kinds
 from ...shapes.events import Event, Events, of_event
-from ..live.telling import event_reader
+from ..live.event_reader import event_reader
 from ..wire.call import Call
 from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream

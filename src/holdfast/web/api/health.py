@@ -8,7 +8,7 @@ from ...shapes.stats import Health, Live, Status, Trouble
 from ...shapes.values import instant_of
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
-from .checkup import Finding, check_up, unreachable
+from .health_checks import Finding, check_up, unreachable
 
 group = Group("Health", "Health checks for process managers and load balancers. No token needed; no secrets shown.")
 

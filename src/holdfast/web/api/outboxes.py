@@ -14,7 +14,7 @@ from ...shapes.outbox import Drain, Due, Outbox, of_drain, of_outbox
 from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
-from .newjobs import MOST
+from .enqueue import MOST
 from .types import Acting, Name, Reason, Seconds
 
 group = Group("Outboxes", "Events waiting for delivery to their destination.")

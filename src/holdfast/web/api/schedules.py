@@ -26,7 +26,7 @@ from ...shapes.schedules import (
 from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
-from .newjobs import task_of
+from .enqueue import task_of
 from .types import Acting, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
 
 group = Group("Schedules", "Recurring jobs.")

@@ -12,8 +12,8 @@ from ...errors import Conflict, InvalidInput, NotFound
 from ...model.signals import Pending, name_id
 from ..wire.call import Call
 from ..wire.operation import Group
-from .answerforms import Field, form_of, payload_of
-from .asking import sentence, words_of
+from .answer_forms import Field, form_of, payload_of
+from .forms import sentence, words_of
 from .frame import Done, Page
 
 group = Group("Approvals", kind="page")

@@ -10,9 +10,9 @@ from ...model.budgets import Budget
 from ...model.limits import Breaker
 from ...model.signals import Pending
 from ...model.stats import QueueStats, WorkerStats
-from .addresses import queue_path
-from .queuerows import due_at
-from .storeverdicts import Verdict
+from .queues import due_at
+from .store_checks import Verdict
+from .templates import queue_path
 
 _BEHIND: Final = 300.0
 _FAILING: Final = 0.25

@@ -16,11 +16,10 @@ from ...model.audit import AuditRecord
 from ...names import check_name
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import words_of
-from .filters import clock, duration
+from .forms import words_of
 from .frame import Page
 from .queue import DURATIONS
+from .templates import below, clock, duration
 
 group = Group("Audit", kind="page")
 

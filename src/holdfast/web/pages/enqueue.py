@@ -9,13 +9,13 @@ import msgspec
 from ...errors import HoldfastError
 from ...tasks.options import CallOptions
 from ...tasks.task import Task
-from ..api.newjobs import task_of
+from ..api.enqueue import task_of
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import job_path
-from .asking import number_of, span_of
+from .forms import number_of, span_of
 from .frame import Done, Page
-from .jobanswers import arguments_of
+from .job_actions import arguments_of
+from .templates import job_path
 
 group = Group("Enqueue", kind="page")
 

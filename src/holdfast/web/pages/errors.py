@@ -16,9 +16,9 @@ from ...shapes.jobs import error_line
 from ..search.query import Search, write
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import error_path
 from .frame import Page
 from .jobs import address
+from .templates import error_path
 
 group = Group("Errors", kind="page")
 

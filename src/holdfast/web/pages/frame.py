@@ -15,8 +15,7 @@ from ..wire.call import Call
 from ..wire.dispatch import IDENTITY, path_below
 from ..wire.failures import Refused
 from ..wire.operation import Operation
-from .mount import mount_of
-from .templates import Templates
+from .templates import Templates, mount_of
 
 FLASH: Final = "holdfast_flash"
 _FLASH_SECONDS: Final = 20

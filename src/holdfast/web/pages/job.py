@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
-from ...model.jobs import JobRecord, JobState
-from ...model.values import is_reference
+from ...errors import HoldfastError
+from ...model.audit import AuditRecord
+from ...model.jobs import Attempt, JobRecord, JobState
+from ...model.steps import Step
+from ...model.streams import Frame
+from ...model.values import in_brief, is_reference
+from ...rules.bulk import HELD
 from ...rules.explain import Explanation
-from ...shapes.jobs import error_of
+from ...shapes.jobs import error_line, error_of
 from ...shapes.values import decoded
 from ..search.meaning import fingerprint_of, tags_of, took
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import error_path, job_path
 from .frame import Page
-from .jobfacts import acts_of, outcome_of, timeline_of, tone_of
-from .jobrows import label_of
-from .jobtabs import TABS
+from .jobs import label_of
+from .templates import error_path, job_path
 
 group = Group("Job", kind="page")
 
@@ -142,3 +148,304 @@ def _kind(job: JobRecord) -> str | None:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+_ENDED: Final = {
+    JobState.SUCCEEDED: "Succeeded",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Cancelled",
+    JobState.EXPIRED: "Expired: its deadline passed",
+    JobState.SKIPPED: "Skipped: its dependencies can no longer be met",
+}
+_OUTCOMES: Final = {
+    "permanent": "failed (not retryable)",
+    "exhausted": "failed (last attempt)",
+    "timeout": "timed out",
+    "lost": "was lost (worker died)",
+    "throttled": "was throttled",
+    "cancelled": "was cancelled",
+    "released": "released (worker shut down)",
+}
+_DONE_BY: Final = {
+    "job.retry": ("ready", "Retried"),
+    "job.cancel": ("cancelled", "Cancelled"),
+    "job.run_now": ("ready", "Started early"),
+    "job.hold": ("blocked", "Held"),
+    "job.release": ("ready", "Released"),
+    "job.priority": ("ready", "Priority changed"),
+    "job.move": ("ready", "Moved to another queue"),
+    "job.revoke": ("ready", "Lease revoked"),
+    "job.resume": ("running", "Resumed"),
+    "job.answer": ("running", "Answered"),
+    "job.replay": ("ready", "Replayed"),
+    "job.fork": ("ready", "Forked"),
+    "job.grant": ("ready", "Granted to one worker"),
+    "job.withdraw": ("ready", "Grant withdrawn"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """The actions available on a job in its current state."""
+
+    retry: bool = False
+    run_now: bool = False
+    hold: bool = False
+    release: bool = False
+    cancel: bool = False
+    revoke: bool = False
+    reorder: bool = False
+    """Its priority and queue can be changed."""
+    delete: bool = False
+    resume: bool = False
+
+
+def acts_of(job: JobRecord, now: int) -> Acts:
+    """Return the actions that make sense now. The state may change before one is performed; the page then says so."""
+    state = job.state
+    if state.is_terminal:
+        return Acts(retry=True, delete=True)
+    if state is JobState.RUNNING:
+        return Acts(cancel=True, revoke=True)
+    if state is JobState.SUSPENDED:
+        return Acts(cancel=True, resume=True)
+    held = state is JobState.BLOCKED and job.reason == HELD
+    return Acts(
+        run_now=state is JobState.READY and job.not_before > now,
+        hold=state is JobState.READY,
+        release=held,
+        cancel=True,
+        reorder=True,
+        delete=True,
+    )
+
+
+def timeline_of(
+    job: JobRecord, attempts: Sequence[Attempt], audit: Sequence[AuditRecord], now: int
+) -> list[dict[str, Any]]:
+    """Return the past events, oldest first, and the expected ones."""
+    items = [{"state": "ready", "what": "Enqueued", "at": job.created_at}]
+    items += [_attempt(one) for one in attempts]
+    items += [_record(one) for one in audit]
+    if job.started_at is not None:
+        items.append(_item("running", "First started", job.started_at))
+    if job.cancel_at is not None:
+        items.append(_item("cancelled", "Asked to stop", job.cancel_at, note=job.cancel_reason))
+    if job.state is JobState.RUNNING and job.claimed_at not in (None, job.started_at):
+        assert job.claimed_at is not None
+        items.append(_item("running", f"Attempt {job.attempts} started", job.claimed_at, note=f"worker {job.owner}"))
+    if job.finished_at is not None:
+        note = None if job.state in (JobState.SUCCEEDED, JobState.FAILED) else job.reason
+        items.append(_item(str(job.state), _ENDED[job.state], job.finished_at, length=_length(job, now), note=note))
+    return sorted(items, key=_when) + _waits(job) + _to_come(job, now)
+
+
+def _waits(job: JobRecord) -> list[dict[str, Any]]:
+    """Return what the job is waiting for now, other than time."""
+    if job.state is JobState.SUSPENDED:
+        return [{"state": "suspended", "what": "Waiting for an answer" if job.reason == "signal" else "Waiting"}]
+    if job.state is JobState.BLOCKED:
+        return [{"state": "blocked", "what": "Held" if job.reason == HELD else "Waiting on limits or dependencies"}]
+    return []
+
+
+def _length(job: JobRecord, now: int) -> int | None:
+    # The failed run comes before it, with its own entry.
+    return took(job, now) if job.state is JobState.SUCCEEDED else None
+
+
+def _to_come(job: JobRecord, now: int) -> list[dict[str, Any]]:
+    if job.finished_at is not None:
+        return []
+    items = []
+    if job.state is JobState.READY and job.not_before > now:
+        what = "Next attempt" if job.reason == "retry" else "Due"
+        items.append(_item("running", what, job.not_before, future=True))
+    if job.deadline is not None:
+        items.append(_item("expired", "Deadline", job.deadline, future=True))
+    return items
+
+
+def _attempt(one: Attempt) -> dict[str, Any]:
+    length = None if one.started_at is None else max(0, one.ended_at - one.started_at)
+    what = f"Attempt {one.attempt} {outcome_of(one)}"
+    return _item(tone_of(one), what, one.ended_at, length=length, note=_short(error_line(one.error)))
+
+
+def outcome_of(one: Attempt) -> str:
+    """Describe the outcome of a run."""
+    return _OUTCOMES.get(one.outcome, one.outcome.replace("_", " "))
+
+
+def tone_of(one: Attempt) -> str:
+    """Return the state whose colour an unsuccessful run is shown in."""
+    return {"throttled": "blocked", "cancelled": "cancelled", "released": "ready"}.get(one.outcome, "failed")
+
+
+def _record(one: AuditRecord) -> dict[str, Any]:
+    state, what = _DONE_BY.get(one.action, ("ready", one.action))
+    return _item(state, f"{what} by {one.actor}", one.at, note=one.reason or None)
+
+
+def _item(state: str, what: str, at: int, **more: Any) -> dict[str, Any]:
+    return {"state": state, "what": what, "at": at, **more}
+
+
+def _when(item: dict[str, Any]) -> int:
+    at: int = item["at"]
+    return at
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= 300 else f"{text[:300]}…"
+
+
+Gather: TypeAlias = Callable[[Call, JobRecord, str], Awaitable[dict[str, Any]]]
+
+FRAMES: Final = 500
+_RECEIVED: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stream frame as text."""
+
+    kind: str
+    text: str
+    control: bool
+    step: str | None
+    at: int
+
+
+async def attempts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    return {}
+
+
+async def steps(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    found = await call.client.jobs.asteps(job.id, whole=False)
+    return {"steps": bars_of(found, payload=call.may("payload"))}
+
+
+async def stream(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    if not call.may("payload"):
+        return {"pieces": [], "cursor": "", "closed": True, "more": False}
+    try:
+        page = await call.client.streams.aread(job.id, after=after or None, limit=FRAMES)
+    except HoldfastError as gone:
+        # Some frames have been deleted; read again from the start.
+        page = await call.client.streams.aread(job.id, limit=FRAMES, best_effort=False)
+        return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed) | {"gone": str(gone)}
+    return _streamed([_piece(frame) for frame in page.frames], page.cursor, page.closed)
+
+
+async def artifacts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    found = await call.client.artifacts.alist(job.id)
+    below = f"/api/v1/jobs/{quote(job.id, safe='')}/artifacts"
+    return {"artifacts": [(one, f"{below}/{quote(one.name, safe='')}/content") for one in found]}
+
+
+async def signals(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    pending, received = await asyncio.gather(
+        call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_RECEIVED)
+    )
+    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "received": received}
+
+
+async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
+    task = call.app.tasks.get(job.task)
+    return {
+        "known": task is not None or call.settings.any_task,
+        "takes": str(task.signature) if task is not None else "",
+        "given": _pretty(job.payload) if call.may("payload") and not is_reference(job.payload) else "{}",
+        "asked": {"queue": job.queue, "priority": job.priority, "delay": ""},
+        "wrong": f"The arguments are left out: {in_brief(job.payload)}." if is_reference(job.payload) else "",
+    }
+
+
+TABS: Final[dict[str, Gather]] = {
+    "attempts": attempts,
+    "steps": steps,
+    "stream": stream,
+    "artifacts": artifacts,
+    "signals": signals,
+    "again": again,
+}
+
+
+def _streamed(pieces: list[Piece], cursor: str, closed: bool) -> dict[str, Any]:
+    return {"pieces": pieces, "cursor": cursor, "closed": closed, "more": len(pieces) == FRAMES}
+
+
+def _piece(frame: Frame) -> Piece:
+    return Piece(frame.kind, text_of(frame), frame.control, frame.step, frame.at)
+
+
+def text_of(frame: Frame) -> str:
+    """Return the text of a frame."""
+    if frame.control:
+        return (
+            "a new attempt started; the output above is superseded"
+            if frame.kind == "superseded"
+            else "some output was lost"
+        )
+    if isinstance(frame.data, bytes):
+        return f"[{len(frame.data):,} bytes]"
+    if isinstance(frame.data, str):
+        return frame.data
+    return json.dumps(frame.data, ensure_ascii=False) + "\n"
+
+
+def _pretty(text: str) -> str:
+    value = decoded(text)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _kind_of(schema: Any) -> str:
+    """Return the form for an answer: yes or no, text, number or JSON."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if kind in ("boolean", "string", "integer", "number") else "json"
+
+
+_BRIEF: Final = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBar:
+    """A step and its position between the first and the last; `left` and `width` are percentages."""
+
+    step: Step
+    label: str
+    length: int
+    left: float
+    width: float
+    value: Any
+    brief: str
+    """The beginning of the value."""
+    error: Any
+
+
+def bars_of(steps: Sequence[Step], *, payload: bool) -> list[StepBar]:
+    """Return the steps with their positions. Without `payload` their values are withheld."""
+    timed = [step for step in steps if step.started_at and step.ended_at]
+    first = min((step.started_at for step in timed), default=0)
+    span = max(max((step.ended_at for step in timed), default=0) - first, 1)
+    return [_bar(step, first, span, payload=payload) for step in steps]
+
+
+def _bar(step: Step, first: int, span: int, *, payload: bool) -> StepBar:
+    length = max(0, step.ended_at - step.started_at)
+    left = min(max(0.0, (step.started_at - first) * 100 / span), 99.5)
+    return StepBar(
+        step=step,
+        label=step.key.partition(":")[2] or step.name,
+        length=length,
+        left=left,
+        width=min(max(length * 100 / span, 0.5), 100 - left),
+        value=decoded(step.value) if payload else None,
+        brief=_brief(step.value or "") if payload else "",
+        error=decoded(step.error) if payload else None,
+    )
+
+
+def _brief(value: str) -> str:
+    return in_brief(value) if is_reference(value) else " ".join(value[:_BRIEF].split())

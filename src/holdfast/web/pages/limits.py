@@ -15,9 +15,9 @@ from ...model.limits import Lane
 from ...model.stats import LimitStats
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import Nothing
+from .forms import Nothing
 from .frame import Page
+from .templates import below
 
 group = Group("Limits", kind="page")
 

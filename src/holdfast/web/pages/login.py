@@ -14,7 +14,7 @@ from ..wire.dispatch import FORGET
 from ..wire.failures import Refused
 from ..wire.operation import Group
 from .frame import Page
-from .mount import mount_of
+from .templates import mount_of
 
 group = Group("Login", kind="page")
 

@@ -15,9 +15,9 @@ from ...model.outbox import OutboxAges, OutboxCounts, queue_of
 from ...tasks.destinations import Destination
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import ActForm, back_at, span_of
+from .forms import ActForm, back_at, span_of
 from .frame import Done, Page
+from .templates import below
 
 group = Group("Outbox", kind="page")
 

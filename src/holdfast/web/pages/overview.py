@@ -21,9 +21,9 @@ from ..wire.operation import Group
 from .activity import WINDOWS, Timeline, load_chart, timeline_of
 from .attention import attention
 from .frame import Page
-from .queuerows import due_at, rows_of, unfinished
-from .sharing import SharedRead
-from .storeverdicts import health_verdicts
+from .queues import due_at, rows_of, unfinished
+from .shared_reads import SharedRead
+from .store_checks import health_verdicts
 
 group = Group("Overview", kind="page")
 

@@ -9,14 +9,14 @@ import msgspec
 
 from ...errors import HoldfastError
 from ...model.schedules import Schedule
-from ..api.newjobs import task_of
+from ..api.enqueue import task_of
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import words_of
+from .forms import words_of
 from .frame import Done, Page
-from .scheduleforms import NewForm, asked_of, changes_of, preview_of
-from .schedulerows import MISSED, OVERLAP, TONES, row_of
+from .schedule_forms import NewForm, asked_of, changes_of, preview_of
+from .schedule_rows import MISSED, OVERLAP, TONES, row_of
+from .templates import below
 
 group = Group("Schedules", kind="page")
 

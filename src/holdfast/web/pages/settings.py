@@ -13,9 +13,9 @@ from ...model.access import ROLES, SCOPES, NewToken, Token
 from ...shapes.store import of_settings
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import ActForm, Nothing, Word, ask, back_at, span_of, words_of
+from .forms import ActForm, Nothing, Word, ask, back_at, span_of, words_of
 from .frame import Done, Page
+from .templates import below
 
 group = Group("Settings", kind="page")
 

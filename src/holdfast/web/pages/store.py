@@ -15,10 +15,10 @@ from ...runtime.opening import free_disk
 from ...shapes.store import of_facts
 from ..wire.call import Call
 from ..wire.operation import Group
-from .asking import Nothing
+from .forms import Nothing
 from .frame import Page
-from .sharing import SharedRead
-from .storeverdicts import Verdict, fact_verdicts, health_verdicts
+from .shared_reads import SharedRead
+from .store_checks import Verdict, fact_verdicts, health_verdicts
 
 group = Group("Store", kind="page")
 

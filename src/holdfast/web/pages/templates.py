@@ -1,21 +1,115 @@
-"""The templates, and the context that every page has."""
+"""The templates, their filters, and the context that every page has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from starlette.requests import Request
+from starlette.types import Scope
 
 from ...app import App
-from ...clock import SYSTEM_CLOCK
+from ...clock import SECOND, SYSTEM_CLOCK
 from ...model.access import NOBODY, Identity
+from ...rules.durations import said
+from ...runtime.opening import database_file, dialect_of
 from ...version import VERSION
-from .filters import FILTERS
-from .mount import mount_of
-from .storename import StoreName
+
+
+def iso(micros: int | None) -> str:
+    """Format a time with microseconds, for machines and tooltips."""
+    if micros is None:
+        return ""
+    at = datetime.fromtimestamp(micros // SECOND, UTC).replace(microsecond=micros % SECOND)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def clock(micros: int | None) -> str:
+    """Format a time for readers without script: UTC, to the second."""
+    return "" if micros is None else datetime.fromtimestamp(micros // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(micros: float | None) -> str:
+    """Format a duration; empty for None."""
+    return "" if micros is None else said(micros)
+
+
+def number(value: float | None) -> str:
+    """Format a count with thin separators; integers keep all digits."""
+    if value is None:
+        return "–"
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:,.4g}"
+
+
+def ago(micros: int | None, now: int) -> str:
+    """Format the distance from now, in the past or the future."""
+    if micros is None:
+        return ""
+    away = now - micros
+    return f"{duration(away)} ago" if away >= 0 else f"in {duration(-away)}"
+
+
+FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "iso": iso,
+    "clock": clock,
+    "duration": duration,
+    "number": number,
+    "ago": ago,
+}
+
+
+MOUNT: Final = "holdfast.mount"
+
+
+def mount_of(scope: Scope) -> str:
+    """Return the prefix, such as "/jobs"; "" at the root."""
+    return str(scope.get(MOUNT, scope.get("root_path", ""))).rstrip("/")
+
+
+def job_path(job_id: str, *more: str) -> str:
+    """Return the path of a job's page, or of a page below it."""
+    return _path("jobs", job_id, *more)
+
+
+def error_path(fingerprint: str) -> str:
+    """Return the path of an error group's page."""
+    return _path("errors", fingerprint)
+
+
+def queue_path(name: str, *more: str) -> str:
+    """Return the path of a queue's page, or of a page below it."""
+    return _path("queues", name, *more)
+
+
+def below(*parts: str) -> str:
+    """Return the path made of these segments."""
+    return _path(*parts)
+
+
+def _path(*parts: str) -> str:
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreName:
+    """Return its short name and the kind of database."""
+
+    name: str
+    backend: str
+
+    @classmethod
+    def of(cls, app: App) -> Self:
+        backend = dialect_of(app.config)
+        if backend == "postgres":
+            return cls(urlsplit(app.config.store).path.lstrip("/") or "postgres", "Postgres")
+        file = database_file(app.config)
+        return cls("in memory" if file is None else Path(file).name, "SQLite")
+
 
 FOLDER: Final = Path(__file__).parent.parent / "templates"
 _LIVE: Final = "live_"

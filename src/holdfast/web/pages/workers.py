@@ -16,9 +16,9 @@ from ...model.workers import Worker
 from ...shapes.workers import worker_state
 from ..wire.call import Call
 from ..wire.operation import Group
-from .addresses import below
-from .asking import ActForm, Nothing, ask, back_at
+from .forms import ActForm, Nothing, ask, back_at
 from .frame import Done, Page
+from .templates import below
 
 group = Group("Workers", kind="page")
 

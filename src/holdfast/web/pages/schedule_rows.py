@@ -9,8 +9,7 @@ from typing import Final
 from ...clock import SECOND
 from ...model.schedules import Schedule, ScheduledRun
 from ...rules.cron_words import describe
-from .addresses import below
-from .filters import duration
+from .templates import below, duration
 
 TONES: Final = {"active": "good", "paused": "warn", "broken": "bad"}
 MISSED: Final = (

@@ -9,7 +9,7 @@ from ...client.budgets import Budgets
 from ...errors import InvalidInput
 from ..wire.call import Call
 from ..wire.operation import Group
-from .asking import ActForm, Word, ask, back_at
+from .forms import ActForm, Word, ask, back_at
 from .frame import Done, Page
 
 group = Group("Budget actions", kind="page")

@@ -12,7 +12,7 @@ from ...errors import BeyondScope, Conflict, HoldfastError, InvalidInput, NotFou
 from ...rules.durations import check_span
 from ..wire.call import Call
 from .frame import Done, Page
-from .mount import mount_of
+from .templates import mount_of
 
 Act = Callable[..., Awaitable[Done | Page]]
 Word = Annotated[str, msgspec.Meta(max_length=512)]

@@ -13,8 +13,8 @@ from ...values.references import decode_inputs
 from ..graph.grouping import FAN, Item, Node, Structure, structure_of
 from ..graph.layout import Layout, Point, Size, lay_out
 from ..graph.ranks import Pair
-from .filters import duration, number
-from .flowrows import mix_of
+from .flows import mix_of
+from .templates import duration, number
 
 MOST_EDGES: Final = 1_500
 _MARGIN: Final = 8.0

@@ -14,8 +14,8 @@ from ...model.schedules import Schedule
 from ...rules.cron import check_zone
 from ...shapes.values import decoded
 from ..wire.call import Call
-from .asking import ActForm, number_of, span_of
-from .schedulerows import seconds_text
+from .forms import ActForm, number_of, span_of
+from .schedule_rows import seconds_text
 
 _Short = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=900_000)]

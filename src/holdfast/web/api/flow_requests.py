@@ -15,7 +15,7 @@ from ...model.flows import Mode, Policy, Rest
 from ...rules.flows import MAX_MEMBERS, join_of
 from ...values.references import MISSING, Reference
 from ..wire.call import Call
-from .newjobs import NewJob, request_of
+from .enqueue import NewJob, request_of
 from .types import Count, Name
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from ...errors import InvalidInput
 from ..wire.call import Call
 from ..wire.operation import Group
-from .asking import ActForm, Word, ask, back_at, number_of, span_of, wanted_number
+from .forms import ActForm, Word, ask, back_at, number_of, span_of, wanted_number
 from .frame import Done, Page
 
 group = Group("Limit actions", kind="page")

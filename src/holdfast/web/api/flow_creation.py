@@ -15,8 +15,8 @@ from ...rules.flows import MAX_MEMBERS
 from ...shapes.flows import Flow, FlowApplied, FlowMade, FlowMembersAdded, FlowStaged, of_flow
 from ..wire.call import Call
 from ..wire.operation import Group
-from .newflows import NewFlow, fill
-from .newjobs import NewJob, request_of
+from .enqueue import NewJob, request_of
+from .flow_requests import NewFlow, fill
 from .types import Acting, Name
 
 group = Group(

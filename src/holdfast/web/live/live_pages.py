@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from ...app import App
 from ...model.access import Identity
 from ..pages.frame import HtmlRenderer, Page
-from ..pages.mount import mount_of
+from ..pages.templates import mount_of
 from ..settings import WebSettings
 from ..wire.call import Call
 from ..wire.confine import check_operation

@@ -14,7 +14,7 @@ from ...shapes.jobs import of_job
 from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
-from .newjobs import STORABLE, Priority
+from .enqueue import STORABLE, Priority
 from .types import Acting, Name, QueueName, ReasonQuery
 
 group = Group("Actions", "Operator actions on jobs. `changed` is false if the job was already in that state.")
