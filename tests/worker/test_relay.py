@@ -284,7 +284,7 @@ async def test_the_batch_of_a_worker_that_was_declared_dead_is_delivered_again_a
         old = worker.id
         jobs = await sink.put(*range(5))
         first = await sink.seen.get()
-        assert await asyncio.to_thread(shop.app.workers.bury, old) == 5
+        assert await asyncio.to_thread(shop.app.workers.rescue, old) == 5
         assert not await shop.beat(worker)
         shop.clock.advance(10)
         worker.relays.request_claim()

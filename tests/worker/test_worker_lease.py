@@ -401,7 +401,7 @@ async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_bet
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
         while worker.claimer.in_flight or worker.claimer.pending:
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(shop.app.workers.bury, old)
+        await asyncio.to_thread(shop.app.workers.rescue, old)
         shop.store.before = refuse
         await shop.beat(worker)
         while worker.runner.fenced:

@@ -256,7 +256,7 @@ async def test_a_job_runs_as_often_whether_it_fails_or_times_out_or_is_rescued(s
             if way == "times out":
                 await shop.pass_time(10, worker)
             elif way == "is rescued":
-                assert await asyncio.to_thread(app.workers.bury, worker.id) == 1
+                assert await asyncio.to_thread(app.workers.rescue, worker.id) == 1
                 await shop.beat(worker)
         record = await shop.until_ended(job)
     assert (record.state, record.attempts) == ("failed", 3)

@@ -19,7 +19,7 @@ from .worker_kit import AT_ONCE, Shop, live
 
 async def lose(shop: Shop, worker: Worker) -> int:
     """What others do when a worker's process has died: its handlers are gone, its jobs are rescued."""
-    rescued = await asyncio.to_thread(shop.app.workers.bury, worker.id)
+    rescued = await asyncio.to_thread(shop.app.workers.rescue, worker.id)
     await shop.beat(worker)
     return rescued
 

@@ -73,7 +73,7 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
         old = worker.id
         job = await slow.aenqueue()
         await begun.wait()
-        assert await asyncio.to_thread(app.workers.bury, old) == 1
+        assert await asyncio.to_thread(app.workers.rescue, old) == 1
         # Unless it was woken first, and has heard of it by itself.
         await shop.beat(worker)
         assert await job.aresult(SOON) == "second"
@@ -125,7 +125,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
         old, is_buried = worker.id, asyncio.Event()
 
         async def bury() -> None:
-            await asyncio.to_thread(app.workers.bury, old)
+            await asyncio.to_thread(app.workers.rescue, old)
             is_buried.set()
 
         shop.store.before = bury
@@ -299,7 +299,7 @@ async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) 
         job = await task.aenqueue()
         dead = await stranger(shop, worker, claims_jobs=1)
         await job.acancel()
-        await asyncio.to_thread(shop.app.workers.bury, dead)
+        await asyncio.to_thread(shop.app.workers.rescue, dead)
         assert (await job.astatus()).state == "cancelled"
 
 
