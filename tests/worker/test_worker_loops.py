@@ -78,7 +78,7 @@ async def test_the_ears_survive_errors_of_any_kind(small_shop: Shop, caplog: pyt
         await failed.wait()
         worker.poller.run_once = real  # type: ignore[method-assign]
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
-    assert "could not look for work (Broken: unheard of)" in caplog.text
+    assert "could not poll for work (Broken: unheard of)" in caplog.text
 
 
 @live

@@ -238,7 +238,7 @@ async def _awaited(stop: Stop, coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _decided(outcome: Outcome) -> dict[str, Any]:
-    """Describe the outcome of a run that was suspended or diverged, whatever its handler did then."""
+    """Describe the outcome set while the handler ran (suspended or failed), whatever it did then."""
     return {"kind": "decided", "as": type(outcome).__name__, "outcome": msgspec.to_builtins(outcome)}
 
 

@@ -58,7 +58,7 @@ class Stop:
     def __init__(self) -> None:
         self.reason: str | None = None
         self.outcome: Outcome | None = None
-        """Outcome of a run that was suspended or diverged, whatever its handler does from now on."""
+        """Outcome set while the handler runs (suspended or failed), whatever it does from now on."""
         self.task: Any = None
         """The asyncio task that runs the handler, if there is one."""
         self.outlet: Any = None

@@ -101,7 +101,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop after the renewal under way. Does not wait for it; `join` does."""
         self._stopped = True
-        # A worker that outlives this heartbeat must be fenced again.
+        # A worker that outlives this heartbeat must be fenced again, and then starts another.
         self._fenced = False
         self._now.set()
 

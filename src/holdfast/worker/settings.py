@@ -30,7 +30,7 @@ class WorkerSettings:
     residents: int = 1
     """Number of affinities that can be loaded at once."""
     affinity_wait: float | None = None
-    """Longest time that jobs with other affinities wait for the loaded ones; None is without limit."""
+    """Longest time that jobs with other affinities wait while the loaded ones are kept; None is without limit."""
     concurrency: int = 20
     """Jobs that run at once in this process."""
     lease: float = 30.0

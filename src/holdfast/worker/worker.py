@@ -284,14 +284,14 @@ class Worker:
                 # Every job was taken away: a heartbeat finds out whether the worker was declared lost.
                 self.heartbeat.beat_now()
         except HoldfastError as error:
-            if not self._store.outage.covers("the look for cancelled jobs", error):
+            if not self._store.outage.covers("the check for cancelled jobs", error):
                 logger.warning("could not check for cancelled jobs (%s); the next heartbeat will", error)
 
     async def _try(self, op: Op[Any]) -> bool:
         try:
             await self._store.awrite(op)
         except Exception as error:
-            if not self._store.outage.covers("the worker's farewell", error):
+            if not self._store.outage.covers("the worker's deregistration", error):
                 logger.error("the store failed while the worker left (%s: %s)", type(error).__name__, error)
             return False
         return True

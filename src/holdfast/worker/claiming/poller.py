@@ -68,8 +68,8 @@ class WorkPoller:
         try:
             return await self.run_once()
         except Exception as error:
-            if not self._store.outage.covers("the look for work", error):
-                logger.error("could not look for work (%s: %s); trying again", type(error).__name__, error)
+            if not self._store.outage.covers("the poll for work", error):
+                logger.error("could not poll for work (%s: %s); trying again", type(error).__name__, error)
             self._runner.claimer.request_claim()
             return self._poll
 

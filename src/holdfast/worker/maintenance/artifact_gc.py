@@ -49,8 +49,8 @@ class ArtifactCollector:
         Files older than the database belong to another one, which may be restored.
         """
         applied = await self._store.aread(Op(verifying.applied_migrations))
-        born = min((migration.at for migration in applied), default=0) / SECOND
-        files = await self._reach.run(self._store.blobs.strays, born, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
+        created = min((migration.at for migration in applied), default=0) / SECOND
+        files = await self._reach.run(self._store.blobs.strays, created, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
         for start in range(0, len(files), blobs.PAGE):
             page = files[start : start + blobs.PAGE]
             known = await self._store.aread(_known(page))

@@ -42,7 +42,7 @@ class Resolver:
             await self._write(endings.pay_callbacks)
         return None
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when an operation has left something."""
         await wake_on_ring(self._store.bell, [edges.HOPS], wake)
 

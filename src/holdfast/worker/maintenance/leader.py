@@ -59,7 +59,7 @@ class Leader:
         """Call `call` on the event loop whenever the role is gained, to start at once."""
         self._on_gain[role].append(call)
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a leader resigns."""
         await wake_on_ring(self._store.bell, [leadership.RESIGNED], wake)
 
@@ -91,7 +91,7 @@ class Leader:
         try:
             await self._store.awrite(Op(lambda tx: leadership.resign(tx, holder)))
         except HoldfastError as error:
-            if not self._store.outage.covers("the leader's farewell", error):
+            if not self._store.outage.covers("the leader's resignation", error):
                 logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)
 
     def _learn(self, role: str, until: float) -> None:

@@ -29,7 +29,7 @@ class Steady(Protocol):
 
 
 class Rescuer:
-    """Declares a worker lost only after watching it, without interruption, for a whole lease."""
+    """Counts another worker's silence only over time in which this worker renewed its own lease without a gap."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ class Scheduler:
             self._launched_at = launched_at
         return launched_at
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a schedule was created or changed."""
         await wake_on_ring(self._store.bell, ["schedules"], wake)
 

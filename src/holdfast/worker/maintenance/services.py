@@ -94,10 +94,10 @@ class Services:
             fanning_out,
         ]
         listening = [
-            self.leader.hear(leading.wake),
-            self.scheduler.hear(scheduling.wake),
-            self.resolver.hear(resolving.wake),
-            self.fanout.hear(fanning_out.wake),
+            self.leader.listen(leading.wake),
+            self.scheduler.listen(scheduling.wake),
+            self.resolver.listen(resolving.wake),
+            self.fanout.listen(fanning_out.wake),
         ]
         return [*listening, *(service.run() for service in services)]
 

@@ -84,7 +84,7 @@ class Fanout:
                 return made, _BETWEEN_CHECKS
         return made, 0.0
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake when an event was written, or an endpoint created."""
         await wake_on_ring(self._store.bell, [events.TOPIC, "finished", TOPIC], wake)
 

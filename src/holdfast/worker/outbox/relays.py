@@ -108,8 +108,8 @@ class Relays:
             try:
                 rest = await self.look()
             except Exception as error:
-                if not self._store.outage.covers("the look for outbox entries", error):
-                    logger.error("could not look for entries (%s: %s); trying again", type(error).__name__, error)
+                if not self._store.outage.covers("the poll for outbox entries", error):
+                    logger.error("could not poll for entries (%s: %s); trying again", type(error).__name__, error)
                 rest = self._poll
             try:
                 async with asyncio.timeout(rest):
@@ -129,10 +129,10 @@ class Relays:
                 relay.request_claim()
         self._polls += 1
         if self._polls % _POLLS_PER_REPAIR == 0:
-            await self.mend()
+            await self.release_stalled()
         return self._patience(signs.next_due)
 
-    async def mend(self) -> None:
+    async def release_stalled(self) -> None:
         """Release entries that wait for others that have ended."""
         for relay in self.all:
             queue, n = relay.queue, relay.destination.wants.batch

@@ -65,7 +65,7 @@ class AdmissionCheck:
         try:
             return await self._store.aread(op)
         except StorageError as error:
-            if self._outage is None or not self._outage.covers(f"the look for a cancel of job {run.job.id}", error):
+            if self._outage is None or not self._outage.covers(f"the cancel check of job {run.job.id}", error):
                 logger.warning("job %s starts without a check for its cancel (%s)", run.job.id, error)
             return None
 

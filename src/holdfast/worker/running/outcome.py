@@ -135,7 +135,7 @@ class OutcomeRules:
         return outcome
 
     def _paused(self, run: Run) -> Outcome | None:
-        """Return the outcome set before the handler ended (suspended or diverged): what it did since does not count."""
+        """Return the outcome set while the handler ran (suspended or failed): what it did since does not count."""
         return None if run.stop.reason == "lost" else run.stop.outcome
 
     def _decided(self, run: Run, failure: Failure | Snoozed | Cancelled) -> Outcome:

@@ -232,7 +232,7 @@ class JobRunner:
         run.deadline = self._later(grace, lambda: self._give_up(run))
 
     def _shorten_grace(self, run: Run) -> None:
-        """Shorten the grace period of a run that was already asked to end: the lease ends before it would."""
+        """Shorten the grace period of a run already asked to end: its job may belong to another worker before that."""
         if is_isolated(run):
             run.abandon()
         grace = self._settings.lease * FENCE_GRACE
