@@ -189,7 +189,7 @@ def unknown_option(where: str, given: Iterable[str], known: Sequence[str]) -> Un
     elif name in TASK_OPTIONS and known is not TASK_OPTIONS:
         hint = f"it is an option of the task: @app.task({name}=…)"
     elif close := difflib.get_close_matches(name, known, 1):
-        hint = f"did you mean {close[0]}?"
+        hint = f"is {close[0]} meant?"
     else:
         hint = f"it has {', '.join(known)}"
     return UnknownOption(f"{where} has no option {name!r}; {hint}")
