@@ -215,7 +215,7 @@ def test_members_of_another_flow_cannot_be_waited_for(flow: Flow) -> None:
 
 def test_a_member_itself_is_no_argument(flow: Flow) -> None:
     a = flow.add(load.job("eu"))
-    with pytest.raises(InvalidArguments, match="pass its .output"):
+    with pytest.raises(InvalidArguments, match="pass member.output"):
         merge.job(a)  # type: ignore[arg-type]
 
 

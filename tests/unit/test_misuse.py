@@ -604,7 +604,7 @@ def test_a_task_that_returns_a_coroutine_is_told_to_await_it(app: holdfast.App) 
 
     job = forgets.enqueue()
     app.drain()
-    with pytest.raises(holdfast.JobFailed, match="is a coroutine that nobody awaited"):
+    with pytest.raises(holdfast.JobFailed, match="is a coroutine that was not awaited"):
         job.result()
     coroutine.close()
 

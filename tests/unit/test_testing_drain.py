@@ -316,7 +316,7 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
         if len(attempts) > 1:
             return
         (heartbeat,) = beating
-        heartbeat._wearer.fence("no renewal")
+        heartbeat._holder.fence("no renewal")
         try:
             await asyncio.Event().wait()
         finally:

@@ -61,7 +61,7 @@ async def test_what_fails_is_tried_until_it_succeeds_but_not_against_a_schema_th
 async def test_a_process_whose_worker_is_broken_stops_it_and_ends_with_a_code_that_says_so(
     small_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(running, "_CHECK_EVERY", 0.01)
     worker = small_shop.worker()
     worker.background.send(dies())
     assert await running._work(worker, asyncio.Event(), None) == EXIT_BROKEN

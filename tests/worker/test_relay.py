@@ -422,7 +422,7 @@ async def test_what_waits_behind_a_cancelled_event_goes_on(shop: Shop) -> None:
         await sink.until(parked=1, sending=0)
         assert (await second.astatus()).reason == "order"
         await first.acancel()
-        await worker.relays.mend()
+        await worker.relays.release_stalled()
         await sink.until(delivered=1)
 
 

@@ -80,7 +80,7 @@ def test_it_is_woken_by_what_is_left(store: SqliteStore) -> None:
 
     async def hear() -> None:
         woken = asyncio.Event()
-        listening = asyncio.create_task(Resolver(store).hear(woken.set))
+        listening = asyncio.create_task(Resolver(store).listen(woken.set))
         await asyncio.sleep(0)
         store.write(Op(lambda tx: control.cancel(tx, made[0])))
         await asyncio.wait_for(woken.wait(), SOON)

@@ -89,7 +89,7 @@ async def test_a_job_that_nobody_can_run_is_said_aloud(shop: Shop, caplog: pytes
             await asyncio.sleep(0.01)
         with caplog.at_level(logging.ERROR, "holdfast.worker"):
             for _ in range(3):
-                await worker.chores.splitter.run_once()
+                await worker.chores.queue_totals.run_once()
         (said,) = [record.getMessage() for record in caplog.records if "can run nowhere" in record.getMessage()]
         assert job.id in said
         assert "quantum" in said

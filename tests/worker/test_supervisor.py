@@ -112,7 +112,7 @@ def test_an_error_of_the_rescue_does_not_stop_the_supervisor(caplog: pytest.LogC
     supervisor.step()
     ended(supervisor.slots[0])
     supervisor.step()
-    for teller in supervisor._tellers:
+    for teller in supervisor._reporters:
         teller.join(SOON)
     assert any("the store is down" in message for message in caplog.messages)
 

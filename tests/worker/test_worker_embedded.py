@@ -250,7 +250,7 @@ async def test_a_worker_of_which_a_part_dies_leaves_its_work_to_others(
             await asyncio.sleep(0.01)
         assert embedded._worker.heartbeat.is_stopped
     [record] = [record for record in caplog.records if record.levelno == logging.CRITICAL]
-    assert "a part of the worker has died" in record.getMessage()
+    assert "a worker task crashed" in record.getMessage()
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], LookupError)
 

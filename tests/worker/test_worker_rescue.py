@@ -84,7 +84,7 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
     record = await job.astatus()
     assert (record.state, record.attempts) == ("succeeded", 2)
     assert runs == [1, 2]
-    assert "going on under a new identity" in caplog.text
+    assert "continuing under a new identity" in caplog.text
     assert app.workers.list() == []
 
 
@@ -103,7 +103,7 @@ async def test_a_worker_that_hears_twice_that_it_was_declared_dead_goes_on_under
         # What was born before the second word came must not be left behind: it would keep a lease that nobody ends.
         while not await asyncio.to_thread(_is_the_only_one, shop, worker):
             await asyncio.sleep(0.01)
-        assert caplog.text.count("going on under a new identity") == 1
+        assert caplog.text.count("continuing under a new identity") == 1
 
 
 def _is_the_only_one(shop: Shop, worker: Worker) -> bool:

@@ -1,4 +1,4 @@
-"""A store as an administrator sees it: its schema, its health, its making and its end. Here nothing migrates itself."""
+"""Administration of a store: its schema, health, creation and removal. Nothing is migrated automatically here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOW: Final[dict[Dialect, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A migration: when it ran (microseconds), if it did; `known` is False for one of a newer Holdfast."""
+    """A migration, and when it was applied (microseconds), if it was; `known` is False for one of a newer Holdfast."""
 
     version: int
     name: str
@@ -38,7 +38,7 @@ class Step:
 
 
 class Database:
-    """Close it when done, or use it as a context."""
+    """A store to administer. Close it when done, or use it as a context manager."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -54,7 +54,7 @@ class Database:
         self._store.close()
 
     def steps(self) -> list[Step]:
-        """Every migration, in order, also those that a newer Holdfast has applied."""
+        """Return every migration, in order, including those that a newer Holdfast has applied."""
         applied = {found.version: found for found in self._store.read(Op(verifying.applied_migrations))}
         known = migrate.migrations(self.dialect)
         steps = [Step(m.version, m.name, applied[m.version].at if m.version in applied else None) for m in known]
@@ -62,20 +62,20 @@ class Database:
         return steps + [Step(v, applied[v].name, applied[v].at, known=False) for v in sorted(newer)]
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of the migrations applied."""
+        """Bring the schema up to date; return the names of the migrations applied."""
         return self._store.migrate()
 
     def create(self) -> tuple[bool, list[str]]:
-        """Make the database where it is missing, and its schema. Whether it was made, and the migrations applied."""
+        """Create the database if missing, and its schema; return whether it was created, and the migrations applied."""
         made = create_if_missing(self._config)
         return made, self._store.migrate()
 
     def drop(self) -> None:
-        """Remove every job and the schema. What else is in the database stays, and so does the database."""
+        """Remove every job and the schema. The database and its other contents stay."""
         self._store.drop()
 
     def verify(self) -> list[Finding]:
-        """Every rule of the schema and its rows, and what breaks it."""
+        """Check every rule of the schema and its rows; return what breaks each."""
         steps = self.steps()
         wrong = tuple(step.name for step in steps if step.applied_at is None or not step.known)
         if wrong:
@@ -84,28 +84,28 @@ class Database:
         return self._store.read(Op(lambda tx: verifying.verify(tx, expected), slow=True))
 
     def describe(self) -> dict[str, Value]:
-        """What runs here: versions, settings, sizes."""
+        """Return versions, settings and sizes."""
         return self._store.describe()
 
     def capabilities(self) -> Capabilities:
-        """What the store supports, and its limits."""
+        """Return what the store supports, and its limits."""
         return capabilities_of(self._store)
 
     def probe_write(self) -> float:
-        """Write something that nobody reads; the seconds it took."""
+        """Make a test write; return the seconds it took."""
         began = time.perf_counter()
         self._store.write(Op(verifying.probe_write))
         return time.perf_counter() - began
 
     def clock_difference(self) -> float:
-        """Seconds by which the store's clock is ahead of this machine's."""
+        """Return the seconds by which the store's clock is ahead of this machine's."""
         before = time.time()
         store = self._store.read(Op(queries.clock)) / SECOND
         return store - (before + time.time()) / 2
 
 
 def migration_texts(dialect: Dialect) -> list[tuple[str, str]]:
-    """The SQL of every migration by name, in order, each with the record that it has run."""
+    """Return the SQL of every migration by name, in order, each with the insert that records it."""
     texts = []
     for found in migrate.migrations(dialect):
         values = f"{found.version}, '{found.name}', {found.oldest_writer}, {_NOW[dialect]}"

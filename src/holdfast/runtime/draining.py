@@ -1,6 +1,6 @@
-"""Run what is due, here and now, by a worker's own parts but without its loops. For tests and scripts.
+"""Runs the jobs that are due now, with a worker's parts but without its loops. For tests and scripts.
 
-It keeps its lease but rescues nobody, and time passes only as the clock does: who owns the clock owns the retries.
+It keeps its lease but rescues no jobs, and time passes only as the app's clock does, so a test controls the retries.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """How many runs ended in which way."""
+    """Number of runs by outcome."""
 
     succeeded: int = 0
     again: int = 0
-    """To be run again: a retry, a snooze, a throttle."""
+    """Runs to be repeated: a retry, a snooze, a throttle."""
     suspended: int = 0
-    """They wait for a signal, or for other jobs."""
+    """Runs that wait for a signal, or for other jobs."""
     failed: int = 0
-    """For good."""
+    """Runs that failed permanently."""
     parked: int = 0
     cancelled: int = 0
     expired: int = 0
 
     @property
     def runs(self) -> int:
-        """All of them. A job that was retried at once counts once for each run."""
+        """Number of all runs. A job that was retried at once counts once for each run."""
         ended = self.succeeded + self.failed + self.cancelled + self.expired
         return ended + self.again + self.suspended + self.parked
 
@@ -82,17 +82,17 @@ async def drain_store(
     app: App, settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], *, until_empty: bool
 ) -> Drained:
     """Run every due job of the settings' queues until nothing is due, or only as many as are due now."""
-    crew = _Crew(app, app.open(), settings, tasks, app._clock or SYSTEM_CLOCK)
+    drainer = _Drainer(app, app.open(), settings, tasks, app._clock or SYSTEM_CLOCK)
     for limit in app.declared_limits():
         await app.open().awrite(limit)
     if not until_empty:
-        await crew.limit()
-    await crew.lease.begin()
+        await drainer.limit()
+    await drainer.lease.begin()
     try:
-        await crew.work()
+        await drainer.work()
     finally:
-        await crew.leave()
-    return Drained(**crew.ends)
+        await drainer.leave()
+    return Drained(**drainer.ends)
 
 
 def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:
@@ -111,15 +111,15 @@ def _loop_runs_here() -> bool:
     return True
 
 
-class _Ledger(Claimer):
-    """Turns that count how runs end, as far as the store accepts it: what comes too late has not ended here."""
+class _CountingClaimer(Claimer):
+    """A claimer that counts outcomes, except those that the store refuses because they come too late."""
 
-    def __init__(self, store: Store, desk: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
-        super().__init__(store, desk, clock, slots=slots, patience=patience)
+    def __init__(self, store: Store, target: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
+        super().__init__(store, target, clock, slots=slots, patience=patience)
         self.ends: Final = Counter[str]()
         self._ended: set[tuple[str, int]] = set()
         self.held_back = False
-        """Whether a limit or a budget has made a job wait for the end of others."""
+        """True if a limit or a budget has made a job wait for the end of others."""
 
     def finished(self, run: Run, outcome: Outcome) -> None:
         self._ended.add((run.job.id, run.job.epoch))
@@ -135,8 +135,8 @@ class _Ledger(Claimer):
             self._ended.discard(key)
 
 
-class _Crew:
-    """A worker without loops. It stands between the turns and the floor to count what is taken."""
+class _Drainer:
+    """A worker without loops. It is between the claimer and the runner to count the jobs claimed."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Crew:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._runner = JobRunner(token(), settings, tasks, self._routes, self._deadlines, self._threads, clock)
-        self._claimer = self._runner.claimer = _Ledger(
+        self._claimer = self._runner.claimer = _CountingClaimer(
             store, self, clock, slots=settings.concurrency, patience=settings.lease / 2
         )
         self.ends: Final = self._claimer.ends
@@ -181,7 +181,7 @@ class _Crew:
         )
 
     async def limit(self) -> None:
-        """Take no more jobs than are due now."""
+        """Claim no more jobs than are due now."""
         counts = await self._store.aread(Op(queries.count_jobs))
         self._limit = sum(c.jobs for c in counts if c.label == "ready" and c.queue in self._routes.queues)
 
@@ -190,7 +190,7 @@ class _Crew:
         await self._store.awrite(Op(lambda tx: workers.register(tx, spec)))
 
     async def work(self) -> None:
-        """Take turns until one neither records nor claims anything while nothing runs."""
+        """Record and claim until there is nothing to record or claim and nothing runs."""
         await self._store.awrite(Op(deadlines.expire_jobs))
         await self._store.awrite(Op(waking.wake_due))
         while True:
@@ -201,9 +201,9 @@ class _Crew:
             ended = self._claimer.pending
             await self._claimer.run_once()
             if ended and (self._claimer.held_back or not self._runner.runs):
-                # Their limits and budgets may let others run now, which that turn could not claim yet.
+                # Their limits and budgets may admit other jobs now, which that claim did not get yet.
                 continue
-            # Behind what a limit holds back there may be what it does not.
+            # Behind jobs that a limit holds back there may be others that it does not.
             may_have_more = self._claimer.may_have_work and self.room() is not None
             if self._is_idle() and not may_have_more and not self._runner.fenced and not await self._do_more():
                 return
@@ -211,28 +211,28 @@ class _Crew:
                 await self._claimer.wake.wait()
 
     async def _do_more(self) -> bool:
-        """What is no job's run; whether there was something, and jobs may be due again."""
-        return await self._carry_on() or await self._tell() or await self._send()
+        """Do the work beside running jobs; return True if there was some, so that jobs may be due again."""
+        return await self._resolve_flows() or await self._fan_out() or await self._send()
 
-    async def _tell(self) -> bool:
-        """Make the deliveries of webhooks, where they are sent from here; whether there were some."""
+    async def _fan_out(self) -> bool:
+        """Create webhook deliveries, if they are sent from here; return True if there were some."""
         return QUEUE in self._routes.queues and bool(await pass_on(self._store))
 
     async def _send(self) -> bool:
-        """Deliver what is due in the outboxes; whether there was something."""
+        """Deliver what is due in the outboxes; return True if there was something."""
         outcomes = await self._relays.drain()
         self.ends.update(map(_label, outcomes))
         return bool(outcomes)
 
-    async def _carry_on(self) -> bool:
-        """What the ends of members set off in their flows; whether there was something, and jobs may be due again."""
+    async def _resolve_flows(self) -> bool:
+        """Do what finished members trigger in their flows; return True if there was something."""
         left = await self._store.aread(Op(dependency_resolution.left, single=True))
         while left.any_but_callbacks and await self._resolver.run_once() is not None:
             pass
         return left.any_but_callbacks
 
     async def leave(self) -> None:
-        """Hand back what an interrupted drain left unfinished, and go."""
+        """Hand back the jobs that an interrupted drain left unfinished, and deregister."""
         self._runner.closing = True
         self._runner.stop_all("shutdown")
         try:
@@ -241,7 +241,7 @@ class _Crew:
                     self._claimer.wake.clear()
                     if not await self._claimer.run_once():
                         await self._claimer.wake.wait()
-            # A beat after the farewell would find the worker gone, and mourn.
+            # A heartbeat after deregistration would report the worker as lost.
             await self.lease.end()
             await self._store.awrite(Op(lambda tx: workers.deregister(tx, self.id)))
         except TimeoutError:
@@ -267,7 +267,7 @@ class _Crew:
         self._runner.defaults.learn(view.queues)
         self._runner.suspects_wait = view.suspects_wait
 
-    # -- what the turns ask
+    # -- the claim target
 
     @property
     def id(self) -> str:

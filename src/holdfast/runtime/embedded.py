@@ -1,4 +1,4 @@
-"""A worker inside the user's own program, as a context manager of both colours. It touches no signal handlers."""
+"""A worker inside the user's own program, as a sync and async context manager. It installs no signal handlers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("holdfast")
 
-_LOOKED_AT: Final = 20
+_MOST_CHECKED: Final = 20
 
 
 class EmbeddedWorker:
@@ -43,7 +43,7 @@ class EmbeddedWorker:
         *,
         tasks: Mapping[str, Task[Any, Any]] | None = None,
     ) -> None:
-        """`tasks` are those that it runs; without them it runs all of the app's."""
+        """`tasks` are those that it runs; by default all of the app's."""
         self._app = app
         self._tasks = tasks
         self._store = store
@@ -86,7 +86,7 @@ class EmbeddedWorker:
 
     @property
     def id(self) -> str:
-        """The worker's identity in the store."""
+        """The worker's id in the store."""
         assert self._worker is not None
         return self._worker.id
 
@@ -111,7 +111,7 @@ class EmbeddedWorker:
         await self._stop()
 
     def _stop(self) -> asyncio.Task[None]:
-        """Once: when the body is left, or before, where the worker is broken and others should have its work."""
+        """Stop once: at the end of the block, or earlier if a worker task crashed, so that others get its jobs."""
         assert self._worker is not None
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._leave_work(self._worker))
@@ -121,13 +121,13 @@ class EmbeddedWorker:
         await worker.stop()
         if self._tasks is not None or not logger.isEnabledFor(logging.INFO):
             return
-        with suppress(HoldfastError):  # The store may be away, or closed by the program.
+        with suppress(HoldfastError):  # The store may be down, or closed by the program.
             for queue in worth_telling(worker.routes.queues):
-                await self._tell_of_waiting(queue)
+                await self._log_waiting(queue)
 
-    async def _tell_of_waiting(self, queue: str) -> None:
-        """Say that nobody here runs what is due: a program often means to wait for it."""
-        found = await self._app.jobs.afind(JobFilter(state="ready", queue=queue, limit=_LOOKED_AT))
+    async def _log_waiting(self, queue: str) -> None:
+        """Log that due jobs are not run here any more: the program probably meant to wait for them."""
+        found = await self._app.jobs.afind(JobFilter(state="ready", queue=queue, limit=_MOST_CHECKED))
         if any(job.not_before <= self._clock.now() for job in found):
             logger.info(
                 "the worker's block was left while jobs wait in queue %r; other workers run them, or wait for a job"

@@ -1,4 +1,4 @@
-"""From a path or URL to a store. The only module that names the two."""
+"""Opens a store from a path or URL. The only module that names both backends."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
 
 def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool = True) -> Store:
-    """A path, "sqlite:///…", ":memory:" or "postgresql://…". Nothing is read before the first use.
+    """Open a path, "sqlite:///…", ":memory:" or "postgresql://…". Nothing is read before the first use.
 
-    A SQLite file is brought up to date when it is opened, unless `auto_migrate` is off; Postgres never is.
+    A SQLite file is migrated when it is opened, unless `auto_migrate` is off; Postgres never is.
     """
     where = os.fspath(config.store)
     scheme = _scheme(where)
@@ -49,7 +49,7 @@ def open_store(config: Config, clock: Clock | None = None, *, auto_migrate: bool
 
 
 def refuse_postgres_settings(store: str | None, settings: Mapping[str, object]) -> None:
-    """Refuse settings in code that the SQLite store named beside them would ignore."""
+    """Refuse Postgres settings given in code together with a SQLite store, which would ignore them."""
     if store is None or _scheme(store) in _POSTGRES:
         return
     for name in _POSTGRES_ONLY:
@@ -58,7 +58,7 @@ def refuse_postgres_settings(store: str | None, settings: Mapping[str, object]) 
 
 
 def database_file(config: Config) -> Path | None:
-    """The file of a SQLite store; None for one in memory and for Postgres."""
+    """Return the file of a SQLite store; None for one in memory and for Postgres."""
     if _scheme(config.store) in _POSTGRES:
         return None
     from ..storage.sqlite.location import locate
@@ -68,25 +68,25 @@ def database_file(config: Config) -> Path | None:
 
 
 def free_disk(config: Config) -> int | None:
-    """Bytes that are free where the store's file is; None where there is no file, or this process cannot tell."""
+    """Return the free bytes on the disk of the store's file; None if there is no file, or it is unknown."""
     file = database_file(config)
     return None if file is None else free_space(file.parent)
 
 
 def foreign_tables(file: Path) -> int:
-    """Return how many tables of others a SQLite file has that has none of Holdfast's; 0 for any other file."""
+    """Return the number of tables in a SQLite file that has none of Holdfast's; 0 for any other file."""
     from ..storage.sqlite import schema
 
     return schema.foreign_tables(str(file))
 
 
 def dialect_of(config: Config) -> Dialect:
-    """Which database a setting names, without opening it."""
+    """Return the database that the settings name, without opening it."""
     return "postgres" if _scheme(config.store) in _POSTGRES else "sqlite"
 
 
 def create_if_missing(config: Config) -> bool:
-    """Make a Postgres database, or see whether opening will make a file; True if it was missing."""
+    """Create a Postgres database, or check whether opening will create a file; True if it was missing."""
     if dialect_of(config) == "postgres":
         from ..storage.postgres.databases import create_database
 
@@ -96,7 +96,7 @@ def create_if_missing(config: Config) -> bool:
 
 
 def filesystem_of(file: Path) -> str:
-    """The type of the file system that holds a file; "" where the system does not say."""
+    """Return the type of the file system that holds a file; "" if unknown."""
     from ..storage.sqlite import location
 
     try:
@@ -106,7 +106,7 @@ def filesystem_of(file: Path) -> str:
 
 
 def redacted(where: str) -> str:
-    """A store's URL without its password."""
+    """Return a store's URL without its password."""
     where = re.sub(r"(?<=://)([^/@:]*):\S*@", r"\1:***@", where)
     return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
 

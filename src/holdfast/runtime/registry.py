@@ -1,4 +1,4 @@
-"""The tasks of an app: what `@app.task` registers and how jobs find it again."""
+"""The tasks of an app: `@app.task` registers them by name, under which jobs find them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ logger: Final = logging.getLogger("holdfast")
 
 
 class Registry(Enqueuer):
-    """Tasks by name, and what is wrapped around them. The app adds a store to it."""
+    """Tasks by name, and their middleware. The app adds a store to it."""
 
     config: Config
     _clock: Clock | None
     _tenants: Tenants
     outbound: Policy = Policy()
-    """Where requests made for this app may go: webhooks, and the ready-made HTTP task."""
+    """Policy for outbound requests of this app: webhooks, and the ready-made HTTP task."""
 
     def __init__(self, routes: Routes | None = None) -> None:
         self._router = QueueRouter(routes)
@@ -105,21 +105,21 @@ class Registry(Enqueuer):
         return decorate(*function) if function else decorate
 
     def declare(self, name: str, *, queue: str | None = None, **options: Any) -> Task[..., Any]:
-        """A task that is implemented elsewhere, perhaps in another language. Its arguments go by name."""
+        """Declare a task that is implemented elsewhere, perhaps in another language. Arguments are passed by name."""
         wanted = _wanted("app.declare", {"queue": self._router.queue_for(name) if queue is None else queue, **options})
         return self._keep(Task(self, None, name, wanted))
 
     def external_task(self, name: str) -> Task[..., Any]:
-        """The task of that name, or one as `declare` makes it that is not kept: for names that come from outside."""
+        """Return the task of that name, or one like `declare` makes, but unregistered: for names from outside."""
         known = self._tasks.get(name)
         check_open_task(name)
         return known or UndeclaredTask(self, None, name, TaskOptions(queue=self._router.queue_for(name)))
 
     def inventory(self, name: str, fetch: Fetch, *, every: Seconds = 30, timeout: Seconds = 10) -> Inventory:
-        """What exists elsewhere, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
+        """Create an inventory of names, such as models: `@app.task(inventory=app.inventory("models", list_models))`.
 
-        `fetch` gives the names, as a `def` or an `async def`. It is asked when a job is enqueued and the answer is
-        older than `every` seconds or does not have what the job's affinity names.
+        `fetch` returns the names, as a `def` or an `async def`. It is called when a job is enqueued and the last answer
+        is older than `every` seconds or lacks the job's affinity.
         """
         return Inventory(name, fetch, every=every, timeout=timeout, clock=self._clock or SYSTEM_CLOCK)
 
@@ -135,12 +135,12 @@ class Registry(Enqueuer):
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
-        """The registered and declared tasks by name."""
+        """Registered and declared tasks by name."""
         return MappingProxyType(self._tasks)
 
     @property
     def all_tasks(self) -> Mapping[str, Task[Any, Any]]:
-        """What a worker of this app runs: its tasks, and the built-in one that delivers webhooks."""
+        """Tasks that a worker of this app runs: its own, and the built-in one that delivers webhooks."""
         return MappingProxyType(ChainMap(self._tasks, self._built_in))
 
     def _register(self, fn: Callable[..., Any], name: str, options: TaskOptions) -> Task[Any, Any]:
@@ -191,11 +191,11 @@ class Registry(Enqueuer):
 
 
 def _warn_of_signature(task: Task[Any, Any]) -> None:
-    """Say which arguments are not checked though somebody may think so."""
+    """Warn about arguments that are not checked although the function looks annotated."""
     for name, annotation in task.signature.unresolved.items():
         what = "its result" if name == "return" else name
         logger.warning(
-            "task %r: the annotation %s of %s cannot be resolved, so what is given is not checked or converted;"
+            "task %r: the annotation %s of %s cannot be resolved, so values are not checked or converted;"
             " import it outside of TYPE_CHECKING, above the task", task.name, annotation, what,
         )  # fmt: skip
     if task.signature.takes_anything and "<locals>" in getattr(task.fn, "__qualname__", ""):

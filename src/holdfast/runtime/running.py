@@ -1,4 +1,4 @@
-"""Runs a worker as the whole business of a process: it owns the event loop and the signals.
+"""Runs a worker as the main program of a process: it owns the event loop and the signals.
 
 The first SIGTERM or SIGINT stops gracefully, the second stops now, the third has its usual effect.
 """
@@ -32,33 +32,33 @@ logger: Final = logging.getLogger("holdfast.worker")
 EXIT_STUCK: Final = 70
 """The event loop was blocked for several leases and the process ended itself."""
 EXIT_BROKEN: Final = 71
-"""A part of the worker died of an error that nobody expected: it stopped, to be started afresh."""
+"""A worker task crashed with an unexpected error: the worker stopped, to be restarted."""
 EXIT_WORN_OUT: Final = 75
-"""Too many threads hang in handlers that do not end: the worker stopped, to be started afresh."""
+"""Too many threads hang in handlers that do not end: the worker stopped, to be restarted."""
 
 _OBJECTS_UNTIL_COLLECTED: Final = 10_000
-_LOOK_EVERY: Final = 1.0
+_CHECK_EVERY: Final = 1.0
 _LAST_CHANCE: Final = 1.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
-    """Work until a signal says stop; the process's exit code. For the main thread."""
+    """Run a worker until a stop signal; return the process's exit code. Main thread only."""
     collect_seldom()
     supervisor = tie_to_supervisor()
     identity = identity or take_worker_id()
     code, all_ended = run_to_its_end(_live(app, settings, identity, supervisor))
     if not all_ended:
-        # The interpreter would wait for what hangs, too.
+        # The interpreter would also wait for hanging threads.
         _end_at_once(code)
     return code
 
 
 def collect_seldom() -> None:
-    """Look for cyclic garbage less often, unless the program has chosen by itself.
+    """Run the cyclic garbage collector less often, unless the program has set its own threshold.
 
-    What a job leaves behind goes by itself. With Python's own setting, looks at what just lives took a tenth of the
-    time of short jobs.
+    Reference counting frees what a job leaves behind. With Python's default, collections of live objects took a tenth
+    of the time of short jobs.
     """
     youngest, *older = gc.get_threshold()
     if 0 < youngest < _OBJECTS_UNTIL_COLLECTED:
@@ -67,10 +67,10 @@ def collect_seldom() -> None:
 
 
 def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSettings) -> int:
-    """Run `count` processes of a command line and restart the fallen; the exit code. For the main thread."""
-    # Beyond the grace a worker may take its time to give up on handlers, and a lease to record the last outcomes.
+    """Run `count` processes of a command line and restart crashed ones; return the exit code. Main thread only."""
+    # After the grace period a worker needs time to give up handlers, and up to a lease to record the last outcomes.
     longest = settings.grace + settings.cancel_grace + settings.lease + 30.0
-    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _bury(app, worker_id), stop_after=longest)
+    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _rescue(app, worker_id), stop_after=longest)
     try:
         return supervisor.run()
     finally:
@@ -101,22 +101,22 @@ async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) ->
     leaving = asyncio.create_task(leave.wait())
     starting = asyncio.create_task(worker.start())
     await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    # It may be known to the store already, and must say goodbye then; one that is down is not waited for.
+    # It may be registered already, and must deregister then; a store that is down is not waited for.
     await asyncio.wait({starting}, timeout=_LAST_CHANCE)
     if not starting.done():
         starting.cancel()
         return 0
     await starting
-    code = await _until_told(worker, leaving, supervisor)
+    code = await _until_stopped(worker, leaving, supervisor)
     leaving.cancel()
     await worker.stop()
     logger.info("worker %s has stopped", worker.id)
     return code
 
 
-async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
+async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
     while True:
-        done, _ = await asyncio.wait({leaving}, timeout=_LOOK_EVERY)
+        done, _ = await asyncio.wait({leaving}, timeout=_CHECK_EVERY)
         if done:
             return 0
         if is_orphan(supervisor):
@@ -125,7 +125,7 @@ async def _until_told(worker: Worker, leaving: asyncio.Task[bool], supervisor: i
         if worker.background.is_broken:
             return EXIT_BROKEN
         if worker.is_worn_out:
-            logger.error("too many threads hang in handlers that do not end; stopping, to be started afresh")
+            logger.error("too many threads hang in handlers that do not end; stopping, to be restarted")
             return EXIT_WORN_OUT
 
 
@@ -141,7 +141,7 @@ def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[
             logger.info("%s: stopping; running jobs may end within the grace, a second signal stops now", number.name)
             first()
         elif loop.time() - asked_at > ONE_STOP:
-            logger.warning("second signal: stopping now; what runs is handed back")
+            logger.warning("second signal: stopping now; running jobs are handed back")
             second()
             for each in _STOP_SIGNALS:
                 loop.remove_signal_handler(each)
@@ -155,19 +155,19 @@ def _signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[
             loop.remove_signal_handler(number)
 
 
-def _bury(app: App, worker_id: str) -> None:
+def _rescue(app: App, worker_id: str) -> None:
     if rescued := app.workers.rescue(worker_id):
         logger.warning("worker %s is lost; %d of its jobs were rescued", worker_id, rescued)
 
 
 def _end_stuck() -> None:
-    """For a loop that no longer moves: nothing can be stopped in order, and others will rescue its jobs."""
+    """End a process whose loop is blocked: nothing can be stopped cleanly, and other workers rescue its jobs."""
     logging.shutdown()
     os._exit(EXIT_STUCK)
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """For a worker that has left, in a process that would not end by itself."""
+    """End a process that would not end by itself after its worker has stopped."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Context managers for users, which say so when the `with` was forgotten."""
+"""Context managers for users, which warn when the `with` was forgotten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger: Final = logging.getLogger("holdfast")
 
 
 class Block(_GeneratorContextManager[T]):
-    """A block that was asked for; it does something between its beginning and its end only."""
+    """A context manager that has an effect only inside its `with` block."""
 
     _used = False
 
@@ -34,7 +34,7 @@ class Block(_GeneratorContextManager[T]):
 
 
 def block(function: Callable[P, Iterator[T]]) -> Callable[P, Block[T]]:
-    """`contextlib.contextmanager` whose result warns where it is dropped without `with`."""
+    """Like `contextlib.contextmanager`, but the result warns if it is dropped without `with`."""
 
     @functools.wraps(function)
     def make(*args: P.args, **kwargs: P.kwargs) -> Block[T]:

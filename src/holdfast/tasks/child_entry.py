@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Control(Protocol):
-    """How a run in a child learns that it should stop."""
+    """The worker's control over a run in a child."""
 
     @property
     def cancelled(self) -> bool: ...
@@ -55,15 +55,15 @@ class _RemoteStop(Stop):
         return self._control.wait_cancelled(timeout)
 
 
-def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control) -> dict[str, Any]:
-    """The outcome of one run: its `kind`, and a result or an error. The worker decides what follows from it."""
+def run_isolated(task: Task[Any, Any], header: dict[str, Any], payload: str, control: Control) -> dict[str, Any]:
+    """Return the outcome of one run: its `kind`, and a result or an error. The worker decides what follows."""
     stop = _RemoteStop(control)
     close_stale_connections()
     close_stale_async_connections()
     try:
         answer = _run(task, header, payload, control, stop)
     finally:
-        failure = _hear_out(stop)
+        failure = _finish_stream(stop)
         close_stale_connections()
         close_stale_async_connections()
     if failure is not None and answer["kind"] == "done":
@@ -71,8 +71,8 @@ def run_apart(task: Task[Any, Any], header: dict[str, Any], payload: str, contro
     return answer if stop.loaded is None else {**answer, "loaded": stop.loaded}
 
 
-def _hear_out(stop: Stop) -> dict[str, Any] | None:
-    """What the run said comes into its stream before its outcome; a failure where that was not possible."""
+def _finish_stream(stop: Stop) -> dict[str, Any] | None:
+    """Store the run's stream before its outcome; return a failure if that was not possible."""
     outlet: Outlet | None = stop.outlet
     if outlet is None:
         return None
@@ -168,12 +168,12 @@ def _run_wrapped(
     control: Control,
     stop: Stop,
 ) -> Any:
-    """Run the handler inside the middleware of those names. All that blocks runs on this thread, the main one."""
+    """Run the handler inside the middleware of those names. Blocking code runs on this thread, the main one."""
     from .functions import is_async
     from .middleware import Crossing, context_of, wrap
 
     layers = _layers(task, names)
-    colours = {task.is_async, *map(is_async, layers)}
+    kinds = {task.is_async, *map(is_async, layers)}
 
     def watch(running: asyncio.Task[Any] | None) -> None:
         stop.task = running or stop.task
@@ -183,7 +183,7 @@ def _run_wrapped(
     call = wrap(layers, handler, crossing, context_of(info, task.app, stop), handler_is_async=task.is_async)
     if not is_async(layers[0]):
         return call()
-    return control.run(_awaited(stop, call())) if len(colours) == 1 else crossing.on_loop(call)
+    return control.run(_awaited(stop, call())) if len(kinds) == 1 else crossing.on_loop(call)
 
 
 def _claimed(data: dict[str, Any] | None) -> Any:
@@ -195,7 +195,7 @@ def _claimed(data: dict[str, Any] | None) -> Any:
 
 
 def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:
-    """The worker's middleware, in its order. What the task's module does not import is imported by its own module."""
+    """Return the worker's middleware, in its order, importing modules that the task's module does not import."""
     import importlib
 
     from .middleware import find_layers, names_of
@@ -210,7 +210,7 @@ def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:
 
 @functools.cache
 def _other_loop() -> asyncio.AbstractEventLoop:
-    """An event loop on a thread of its own, for runs that are half async: their blocking half has the main thread."""
+    """Return an event loop on a thread of its own, for runs that are half async: the main thread runs blocking code."""
     import asyncio
     import threading
 
@@ -238,7 +238,7 @@ async def _awaited(stop: Stop, coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _decided(outcome: Outcome) -> dict[str, Any]:
-    """The run was suspended, or went astray, whatever its handler did then."""
+    """Describe the outcome set while the handler ran (suspended or failed), whatever it did then."""
     return {"kind": "decided", "as": type(outcome).__name__, "outcome": msgspec.to_builtins(outcome)}
 
 

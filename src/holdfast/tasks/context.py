@@ -1,4 +1,4 @@
-"""What a running handler may ask about its own job, and do for it.
+"""The context of a running handler: facts about its job, and calls on its behalf.
 
 An `async def` task receives a `Context`, a `def` task a `SyncContext`; the parameter is found by its annotation.
 """
@@ -33,7 +33,7 @@ _MOST_CALLS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """The facts about a run that do not change while it lasts."""
+    """Facts about a run that do not change while it lasts."""
 
     id: str
     task: str
@@ -45,29 +45,29 @@ class JobInfo:
     epoch: int
     created_at: int
     worker: str = ""
-    """Who runs it; "" inline."""
+    """Id of the worker that runs it; "" inline."""
     flow: str | None = None
-    """The flow that it is a member of."""
+    """The flow that the job belongs to."""
 
 
 class Stop:
-    """Why a run should end, and a way to wait for that from a thread."""
+    """Request to end a run, which a thread can wait for."""
 
     __slots__ = ("_event", "calls", "loaded", "outcome", "outlet", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self.outcome: Outcome | None = None
-        """How the run ends, whatever its handler does from now on: it is suspended, or went astray."""
+        """Outcome set while the handler runs (suspended or failed), whatever it does from now on."""
         self.task: Any = None
-        """The asyncio task that runs the handler, where it is one."""
+        """The asyncio task that runs the handler, if there is one."""
         self.outlet: Any = None
-        """Where the run says something for its stream, once it has."""
+        """Outlet for the run's stream, once it has written to it."""
         self._event: threading.Event | None = None
         self.loaded: tuple[str, ...] | None = None
-        """The affinities that the handler says are loaded now."""
+        """Affinities that the handler reported as loaded."""
         self.calls: list[tuple[str, Coroutine[Any, Any, Any]]] | None = None
-        """Calls of the context that are perhaps not awaited yet."""
+        """Calls of the context that may not have been awaited yet."""
 
     def request(self, reason: str) -> None:
         """Ask the run to end; the first reason stays."""
@@ -76,13 +76,13 @@ class Stop:
             self._event.set()
 
     def remember(self, call: str, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Keep a call of an async context, to see at the end of the run whether it was awaited."""
+        """Keep a call of an async context, to check at the end of the run whether it was awaited."""
         if self.calls is None or len(self.calls) >= _MOST_CALLS:
             self.calls = list(self._unawaited())
         self.calls.append((call, coroutine))
 
     def require_awaited(self) -> None:
-        """Raise NotAwaited for a call that the handler made and never awaited: it was not done."""
+        """Raise NotAwaited for a call that the handler never awaited: it was not executed."""
         if self.calls is None:
             return
         forgotten = [call for call, coroutine in self._unawaited() if coroutine.close() is None]
@@ -108,14 +108,14 @@ class Stop:
 
 
 class Suspension(BaseException):
-    """Leaves the handler of a `def` task whose run pauses here. Not an error, and not to be caught."""
+    """Raised to exit the handler of a `def` task whose run is suspended. Not an error, and not to be caught."""
 
 
 class _BaseContext(SharedCalls):
-    """Shared by both colours."""
+    """Shared by `Context` and `SyncContext`."""
 
     _scope = ""
-    """Keeps the durable calls of middleware apart from those of the handler."""
+    """Separates the durable calls of middleware from those of the handler."""
 
     def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
         self.job: Final = info
@@ -129,45 +129,45 @@ class _BaseContext(SharedCalls):
 
     @property
     def attempt(self) -> int:
-        """Which run this is; the first is 1."""
+        """Number of this run; the first is 1."""
         return self.job.attempt
 
     @property
     def tenant(self) -> str:
-        """For whom the job runs; "" where it was enqueued for nobody in particular."""
+        """The tenant that the job belongs to; "" if it has none."""
         return self.job.tenant
 
     @property
     def fence(self) -> str:
-        """A token that only grows with each owner of this job: give it to systems that must refuse a stale run."""
+        """A token that grows with each owner of this job: give it to systems that must refuse a stale run."""
         return f"{self.job.id}:{self.job.epoch}"
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run should end: it was cancelled, timed out, lost its lease, or the worker stops."""
+        """True if this run should end: it was cancelled, timed out, lost its lease, or the worker stops."""
         return self._stop.requested
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the handler is being left because its job waits: for a signal, a job, a budget, or a sleep."""
+        """True if the handler is being exited because its job waits for a signal, a job, a budget, or a sleep."""
         from ..model.outcomes import Parked, Snoozed, Suspended
 
         return isinstance(self._stop.outcome, (Parked, Suspended, Snoozed))
 
     def loaded(self, *affinities: str) -> None:
-        """Tell the worker which affinities are loaded when this job ends, the last used first; none is fine too.
+        """Report which affinities are loaded when this job ends, the most recently used first; may be empty.
 
-        Without it, a worker takes the affinities of the jobs that it ran last for loaded.
+        Without it, a worker assumes that the affinities of its most recent jobs are still loaded.
         """
         self._stop.loaded = tuple(check_affinity(affinity) for affinity in affinities)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that names the job in each record."""
+        """Logger that adds the job to each record."""
         return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
 
     def flow(self) -> Extension:
-        """More members for the flow of this job: `async with ctx.flow() as flow:`, or `with` in a `def` task.
+        """Add members to the flow of this job: `async with ctx.flow() as flow:`, or `with` in a `def` task.
 
         They are stored at the end of the block. A job that runs again adds nothing twice.
         """
@@ -189,19 +189,19 @@ class Context(AwaitingStream, AwaitingCalls, _BaseContext):
 
     @tracked
     async def acquire(self, scope: str) -> None:
-        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        """Take a token of a rate. If there is none, the job is retried when there is, without using an attempt."""
         self._check()
         if wait := await self._app.limits.aacquire(scope):
             raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
 
     @tracked
     async def drain(self, scope: str) -> None:
-        """Empty the bucket of a rate: the other side has just refused."""
+        """Empty the bucket of a rate, after the service has just refused a request."""
         await self._app.limits.adrain(scope, actor=None)
 
 
 class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
-    """The context of a `def` task. A thread cannot be stopped: look at `cancelled` now and then."""
+    """The context of a `def` task. A thread cannot be stopped: check `cancelled` regularly."""
 
     def _calls(self) -> Durable:
         if self._durable is None:
@@ -211,24 +211,24 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
         return self._durable
 
     def acquire(self, scope: str) -> None:
-        """Take a token of a rate. Where there is none, the job goes back at no cost until there is."""
+        """Take a token of a rate. If there is none, the job is retried when there is, without using an attempt."""
         self._check()
         if wait := self._app.limits.acquire(scope):
             raise Throttle(f"no token of rate {scope!r}", after=wait, cool_queue=False)
 
     def drain(self, scope: str) -> None:
-        """Empty the bucket of a rate: the other side has just refused."""
+        """Empty the bucket of a rate, after the service has just refused a request."""
         self._app.limits.drain(scope, actor=None)
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
-        """Sleep for at most `timeout` seconds, less if the run should end; True if it should."""
+        """Sleep for at most `timeout` seconds, less if the run should end; return True if it should."""
         return self._stop.wait(timeout)
 
 
 def current() -> Context | SyncContext:
     """Return the context of the job that runs here, as its handler gets it; NoCurrentJob outside of a run.
 
-    It is found in everything that the handler calls, in the asyncio tasks that it starts and in `asyncio.to_thread`.
+    It works in everything that the handler calls, in the asyncio tasks that it starts and in `asyncio.to_thread`.
     """
     run = current_run.get()
     context: Context | SyncContext | None = None if run is None else run.context

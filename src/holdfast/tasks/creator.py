@@ -1,4 +1,4 @@
-"""Who enqueues, as each job keeps it: the caller of a request, the job that a handler runs, or the program itself."""
+"""The creator stored with each job: the caller of a request, the job that a handler runs, or the program itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 _current: Final[ContextVar[str]] = ContextVar("holdfast_creator", default="code")
 
 creator: Final = _current.get
-"""Return who enqueues here."""
+"""Return the current creator."""
 create_as: Final = _current.set
-"""Say who enqueues from here on, in this context."""
+"""Set the creator from here on, in this context."""
 
 
 @contextmanager
 def creating_as(name: str) -> Iterator[None]:
-    """Say who enqueues in this block."""
+    """Set the creator inside a `with` block."""
     before = _current.set(name)
     try:
         yield

@@ -17,7 +17,7 @@ TaskT = TypeVar("TaskT", bound=Task[Any, Any])
 
 
 class TaskDecorator(Protocol):
-    """What `@app.task(…)` is before it meets its function."""
+    """The decorator that `@app.task(…)` returns."""
 
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
@@ -30,7 +30,7 @@ class TaskDecorator(Protocol):
 
 
 class ScheduleDecorator(Protocol):
-    """What `@app.cron(…)` and `@app.every(…)` are: a task stays what it is, a function becomes one."""
+    """The decorator of `@app.cron(…)` and `@app.every(…)`: returns a task unchanged, makes a function a task."""
 
     @overload
     def __call__(self, fn: TaskT, /) -> TaskT: ...

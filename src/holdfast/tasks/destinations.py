@@ -1,4 +1,4 @@
-"""Destinations: where the events of an outbox go. `@app.destination` makes one of a function that takes a batch.
+"""Destinations: receivers of outbox events. `@app.destination` makes one from a function that takes a batch.
 
 Its entries are jobs of a task and a queue that are both named `outbox.<name>`. The task has no function of its own:
 entries are not run one by one, but claimed in batches by the relay of each worker.
@@ -24,7 +24,7 @@ from .options import Seconds, TaskOptions
 from .task import Enqueuer, JobRequest, Task
 
 Deliver: TypeAlias = "Callable[[list[OutboxEvent]], Rejected | Awaitable[Rejected | None] | None]"
-"""Returns when every event of the batch is delivered, or says which were not taken."""
+"""Returns when every event of the batch is delivered, or returns those that were rejected."""
 Ready: TypeAlias = "Callable[[], bool | Awaitable[bool]]"
 Gate: TypeAlias = "Callable[[OutboxEvent], bool]"
 
@@ -33,30 +33,30 @@ LARGEST_BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationOptions:
-    """How a destination's events are delivered and kept."""
+    """Options for the delivery and retention of a destination's events."""
 
     batch: int = 64
-    """Events in one call, at most."""
+    """Maximum number of events per call."""
     max_age: Seconds | str | None = "7d"
-    """How long after its put an event is still tried; None is for ever."""
+    """Time after its put for which an event is retried; None is for ever."""
     cap: int | None = 10_000
-    """Entries that are kept at most, those delivered and abandoned included; None is any number."""
+    """Maximum number of entries kept, including delivered and abandoned ones; None is any number."""
     ordered: bool = False
-    """Whether events of one key are delivered in the order of their puts, none before an earlier one has ended."""
+    """Deliver events of one key in the order of their puts, none before an earlier one has ended."""
     exclusive: bool = False
-    """Whether one worker delivers for all, and another takes over when it is gone."""
+    """Let one worker deliver for all; another takes over when it is gone."""
     ready: Ready | None = None
-    """Asked before each batch: while it says no, nothing is claimed."""
+    """Called before each batch: while it returns False, nothing is claimed."""
     gate: Gate | None = None
-    """Asked for each event: one that it does not let pass waits at no cost, and is asked for again."""
+    """Called for each event: one that it holds back is checked again later, without using an attempt."""
     timeout: Seconds = 30
-    """For one call."""
+    """Timeout of one call."""
     overlap: int = 2
-    """Batches that one worker has under way at once; one where they are ordered."""
+    """Batches that one worker delivers at once; always one if ordered."""
     retry: RetryPolicy | None = None
-    """After failures that pass: 60 s · 2^n up to 32 min, unless this says otherwise."""
+    """Retry policy for transient failures; by default 60 s · 2^n up to 32 min."""
     telemetry: Collection[str] | bool = ()
-    """Kinds that are not put at all where HOLDFAST_CAPTURE is `false`; True for all of them."""
+    """Kinds of events that are dropped if HOLDFAST_CAPTURE is `false`; True for all of them."""
 
     def __post_init__(self) -> None:
         if not 1 <= check_limit("batch", self.batch) <= LARGEST_BATCH:
@@ -78,7 +78,7 @@ class DestinationOptions:
 
 
 class Destination(Task[..., None]):
-    """A destination as its app knows it. `deliver` is None where it is implemented elsewhere."""
+    """A destination registered with an app. `deliver` is None if it is implemented elsewhere."""
 
     def __init__(self, app: Enqueuer, short: str, deliver: Deliver | None, options: DestinationOptions) -> None:
         queue = queue_of(short)
@@ -101,12 +101,12 @@ class Destination(Task[..., None]):
 
     @property
     def flights(self) -> int:
-        """Batches that are under way at once."""
+        """Batches that are delivered at once."""
         return 1 if self.wants.ordered else self.wants.overlap
 
     @property
     def role(self) -> str:
-        """What the one worker leads in that delivers for all."""
+        """Leader role of the one worker that delivers for all."""
         return self.name
 
     @property

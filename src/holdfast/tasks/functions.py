@@ -1,4 +1,4 @@
-"""What can be a task and what cannot: each refusal says what to write instead."""
+"""Checks of functions given as tasks: each error says what to write instead."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _IMPORTING: Final = "<frozen importlib._bootstrap>"
 
 
 def is_async(fn: Any) -> bool:
-    """Return whether calling it gives a coroutine: an `async def`, an object whose `__call__` is one, or a partial."""
+    """Return True if calling it gives a coroutine: an `async def`, an object whose `__call__` is one, or a partial."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))  # noqa: B004
 
 
 def is_importing() -> bool:
-    """Return whether this thread is importing a module."""
+    """Return True if this thread is importing a module."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename != _IMPORTING:
         frame = frame.f_back
@@ -30,7 +30,7 @@ def is_importing() -> bool:
 
 
 def check_function(fn: Any) -> None:
-    """Refuse what no worker could call."""
+    """Refuse objects that no worker could call."""
     if isinstance(fn, str) or not callable(fn):
         raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
     if isinstance(fn, type):
@@ -63,7 +63,7 @@ def check_context(fn: Any, signature: Signature, *, right: type, wrong: type) ->
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse what cannot be wrapped around handlers."""
+    """Refuse objects that cannot be middleware."""
     how = "write it as: def layer(ctx, call): return call(), or as async def with await call()"
     if not callable(layer) or isinstance(layer, type):
         raise ConfigError(f"app.middleware takes a function, not {layer!r}; {how}")
@@ -79,7 +79,7 @@ def _check_first(fn: Any) -> None:
     try:
         first = next(iter(inspect.signature(fn).parameters.values()), None)
     except (TypeError, ValueError):
-        return  # Reading its annotations says why.
+        return  # Reading its annotations raises the reason.
     if first is None:
         return
     if first.name in ("self", "cls") and "." in _name(fn):

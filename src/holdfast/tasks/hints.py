@@ -1,7 +1,7 @@
-"""A function's annotations as types, as far as they can be had.
+"""Resolves a function's annotations to types, as far as possible.
 
-Annotations may be text, may name what exists only for type checkers, and may say things that JSON cannot: what
-cannot be resolved counts as Any. A task's context is recognised here, and by its annotation only.
+Annotations may be text, may name what exists only for type checkers, and may have no JSON form: what cannot be
+resolved counts as Any. A task's context is recognised here, and by its annotation only.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Hints:
     result: Any
     context: inspect.Parameter | None
     context_kinds: tuple[type, ...]
-    """The classes of contexts that its annotation names: one, or for a union of them none."""
+    """Context classes that its annotation names: one, or none for a union of them."""
     before_context: int
-    """How many parameters stand before the context."""
+    """Number of parameters before the context."""
     positional_only: int
-    """How many parameters, the context apart, can only be passed by position."""
+    """Number of positional-only parameters, without the context."""
     unresolved: Mapping[str, str] = field(default_factory=dict)
     """Annotations whose names could not be found, by parameter, or "return"."""
 
 
 UNKNOWN: Final = Hints(inspect.Signature(), {}, Any, None, (), 0, 0)
-"""Of a function that is not here."""
+"""Hints of a function that is implemented elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Unresolved:
 def read_hints(
     function: Callable[..., object], contexts: tuple[type, ...] = (), scope: Mapping[str, object] | None = None
 ) -> Hints:
-    """`contexts` are the classes that mark a context; `scope` holds names that annotations may use besides globals."""
+    """Read a function's hints. `contexts` are the context classes; `scope` holds names besides its globals."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as exc:
@@ -97,7 +97,7 @@ def _resolver(function: Callable[..., object], scope: Mapping[str, object]) -> C
 
 
 def _innermost(function: Any) -> Any:
-    """The plain function inside partials, wrappers and objects with __call__."""
+    """Return the plain function inside partials, wrappers and objects with __call__."""
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__globals__") and not isinstance(function, type):
@@ -112,7 +112,7 @@ def _closure(function: Any) -> dict[str, object]:
         try:
             found[name] = cell.cell_contents
         except ValueError:
-            continue  # Not assigned yet: a name that is bound below the function.
+            continue  # Not assigned yet: a name that is bound after the function.
     return found
 
 
@@ -134,7 +134,7 @@ def _is_context(hint: Any, contexts: tuple[type, ...]) -> bool:
 
 
 def _stored_type(parameter: inspect.Parameter, hint: Any) -> Any:
-    """*args are stored as a list, **kwargs as an object."""
+    """Return the stored type: a list for *args, an object for **kwargs."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return list[hint]
     if parameter.kind is parameter.VAR_KEYWORD:
@@ -143,7 +143,7 @@ def _stored_type(parameter: inspect.Parameter, hint: Any) -> Any:
 
 
 def _known(hint: Any) -> Any:
-    """Any, for what could not be resolved and for what only type checkers understand."""
+    """Return Any for unresolved hints and those that only type checkers understand; otherwise the hint."""
     if isinstance(hint, (_Unresolved, typing.ParamSpecArgs, typing.ParamSpecKwargs)):
         return Any
     return Any if typing.get_origin(hint) is typing.Unpack else hint

@@ -1,7 +1,7 @@
-"""What exists elsewhere: models on a server, say. A task may have it checked when a job is enqueued.
+"""Inventories: names that exist elsewhere, such as models on a server. A task can check them at enqueue.
 
-It is asked for lazily and kept for a while; a miss asks once more. While the other side cannot be reached, what was
-known last is kept and everything is accepted: a source that is down must not stop the queue.
+The names are fetched lazily and cached; a miss fetches once more. While the source cannot be reached, the last names
+are kept and everything is accepted: a source that is down must not stop the queue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..names import check_duration, check_name
 logger: Final = logging.getLogger("holdfast")
 
 Fetch: TypeAlias = "Callable[[], Iterable[str] | Awaitable[Iterable[str]]]"
-"""Gives the names of what exists now; it raises where it cannot be known."""
+"""Returns the names that exist now; raises if the source cannot be reached."""
 
 _TIMEOUT: Final = 10.0
 _SHORTEST_PAUSE: Final = 5.0
@@ -31,7 +31,7 @@ _SHOWN: Final = 3
 
 
 class Inventory:
-    """Names that a source knows. Made by `app.inventory`; safe to use from any thread and any event loop."""
+    """Names that a source has. Created by `app.inventory`; safe to use from any thread and any event loop."""
 
     def __init__(
         self,
@@ -52,22 +52,22 @@ class Inventory:
         self._lock = threading.Lock()
         self._known: frozenset[str] = frozenset()
         self._asked_at: float | None = None
-        self._flight: concurrent.futures.Future[None] | None = None
+        self._pending: concurrent.futures.Future[None] | None = None
         self._is_degraded = False
         self._answered_at: int | None = None
 
     @property
     def last_poll(self) -> datetime | None:
-        """When the source last answered this process; None where it never has."""
+        """Time of the source's last answer to this process; None if there was none."""
         return None if self._answered_at is None else datetime.fromtimestamp(self._answered_at / SECOND, UTC)
 
     @property
     def degraded(self) -> bool:
-        """Whether the source could not be reached when it was last asked."""
+        """True if the last fetch failed."""
         return self._is_degraded
 
     def names(self) -> frozenset[str]:
-        """What was known last; asks where that is old."""
+        """Return the names; fetches them if the last answer is old."""
         if self._is_old():
             self._refresh()
         return self._known
@@ -78,16 +78,16 @@ class Inventory:
         return self._known
 
     def check(self, name: str) -> None:
-        """NotInInventory if the source does not know the name, not even when it is asked anew."""
+        """Raise NotInInventory if the source does not have the name, even after a new fetch."""
         fresh = self._is_old() and self._refresh()
-        # Somebody else's answer may be from before the name was there: only an own question settles it.
+        # Another caller's fetch may have started before the name existed: only our own is conclusive.
         while not self._accepts(name):
             if fresh:
                 raise self._unknown(name)
             fresh = self._refresh()
 
     async def acheck(self, name: str) -> None:
-        """The awaiting twin of `check`."""
+        """The async version of `check`."""
         fresh = self._is_old() and await self._arefresh()
         while not self._accepts(name):
             if fresh:
@@ -106,62 +106,62 @@ class Inventory:
     def _unknown(self, name: str) -> NotInInventory:
         return NotInInventory(self.name, name, get_close_matches(name, sorted(self._known), n=_SHOWN))
 
-    # -- asking: one at a time, and those who come meanwhile wait for its answer
+    # -- fetching: one at a time; other callers wait for its answer
 
     def _refresh(self) -> bool:
-        """Ask, or wait for who does; True if the answer is to our own question."""
-        flight, is_ours = self._take_off()
+        """Fetch, or wait for the fetch under way; True if the answer is from our own fetch."""
+        pending, is_ours = self._join_fetch()
         if not is_ours:
-            concurrent.futures.wait([flight], self._timeout)
-            return self._heard(flight)
+            concurrent.futures.wait([pending], self._timeout)
+            return self._waited(pending)
         try:
-            self._land(flight, self._answer_blocking())
+            self._settle(pending, self._answer_blocking())
         except BaseException as error:
-            self._land(flight, error)
+            self._settle(pending, error)
             if not isinstance(error, Exception):
                 raise
         return True
 
     async def _arefresh(self) -> bool:
-        flight, is_ours = self._take_off()
+        pending, is_ours = self._join_fetch()
         if not is_ours:
-            await asyncio.wait([asyncio.wrap_future(flight)], timeout=self._timeout)
-            return self._heard(flight)
+            await asyncio.wait([asyncio.wrap_future(pending)], timeout=self._timeout)
+            return self._waited(pending)
         try:
             async with asyncio.timeout(self._timeout):
-                self._land(flight, await self._answer())
+                self._settle(pending, await self._answer())
         except BaseException as error:
-            self._land(flight, error)
+            self._settle(pending, error)
             if not isinstance(error, Exception):
                 raise
         return True
 
-    def _heard(self, flight: concurrent.futures.Future[None]) -> bool:
-        if not flight.done():
+    def _waited(self, pending: concurrent.futures.Future[None]) -> bool:
+        if not pending.done():
             self._fail(TimeoutError(f"no answer within {self._timeout:g} s"))
         return False
 
-    def _take_off(self) -> tuple[concurrent.futures.Future[None], bool]:
+    def _join_fetch(self) -> tuple[concurrent.futures.Future[None], bool]:
         with self._lock:
-            if self._flight is not None:
-                return self._flight, False
-            self._flight = concurrent.futures.Future()
-            return self._flight, True
+            if self._pending is not None:
+                return self._pending, False
+            self._pending = concurrent.futures.Future()
+            return self._pending, True
 
-    def _land(self, flight: concurrent.futures.Future[None], answer: Iterable[str] | BaseException) -> None:
+    def _settle(self, pending: concurrent.futures.Future[None], answer: Iterable[str] | BaseException) -> None:
         with self._lock:
-            self._flight = None
+            self._pending = None
             if isinstance(answer, Exception) or not isinstance(answer, BaseException):
                 self._asked_at = self._clock.monotonic()
             if isinstance(answer, BaseException):
                 self._fail(answer)
             else:
                 self._learn(answer)
-        flight.set_result(None)
+        pending.set_result(None)
 
     def _learn(self, names: Iterable[str]) -> None:
         if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-            self._fail(TypeError(f"it gave {type(names).__qualname__} and not a list of names"))
+            self._fail(TypeError(f"it returned {type(names).__qualname__}, not a list of names"))
             return
         self._known = frozenset(str(name) for name in names)
         self._answered_at = self._clock.now()
@@ -171,14 +171,14 @@ class Inventory:
 
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, Exception):
-            return  # who asked was interrupted, which says nothing about the source
+            return  # the caller was interrupted, which says nothing about the source
         if not self._is_degraded:
             kept = f"the {len(self._known)} names known last are kept, and everything is accepted"
             logger.warning("inventory %r cannot be reached (%s: %s); %s", self.name, type(error).__name__, error, kept)
         self._is_degraded = True
 
     def _answer_blocking(self) -> Any:
-        """On a thread, so that a source that hangs holds nobody for longer than the timeout; async ones on a loop."""
+        """Fetch on a thread, so that a hanging source blocks its caller only for the timeout; async ones on a loop."""
         box: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def run() -> None:
@@ -203,5 +203,5 @@ async def _awaited(found: Awaitable[Any]) -> Any:
 
 
 def _listed(names: Any) -> Any:
-    """Read once, and here: what comes page by page may fail on the way."""
+    """Read the names completely: an iterator that reads pages may fail halfway."""
     return names if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)

@@ -1,4 +1,4 @@
-"""The handle of a job: what `enqueue` returns, and what waits, cancels and reads."""
+"""The handle of a job, which `enqueue` returns: waits for it, cancels it and reads it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ERRORS: Final[dict[JobState, type[JobNotSucceeded]]] = {
 
 
 class Jobs(Protocol):
-    """What a handle needs of its app, in both colours."""
+    """The handle's interface to its app, sync and async."""
 
     def get(self, job_id: str) -> JobRecord: ...
     async def aget(self, job_id: str) -> JobRecord: ...
@@ -51,7 +51,7 @@ class Jobs(Protocol):
 
 
 class Job(Generic[R]):
-    """A job that was enqueued. `created` is False where an earlier job already held its id or dedupe key."""
+    """A job that was enqueued. `created` is False if an earlier job already held its id or dedupe key."""
 
     def __init__(self, jobs: Jobs, id: str, *, created: bool = True, task: str | None = None) -> None:
         self.id: Final = id
@@ -62,7 +62,7 @@ class Job(Generic[R]):
 
     @property
     def state(self) -> JobState:
-        """The state at the last `refresh`; reads it the first time."""
+        """State at the last `refresh`; reads it the first time."""
         return (self._record or self.refresh()._record).state  # type: ignore[union-attr]
 
     def refresh(self) -> Job[R]:
@@ -75,18 +75,18 @@ class Job(Generic[R]):
         return self
 
     def status(self) -> JobRecord:
-        """Everything the store knows about the job, read now."""
+        """Read everything that the store has about the job."""
         return self._jobs.get(self.id)
 
     async def astatus(self) -> JobRecord:
         return await self._jobs.aget(self.id)
 
     def wait(self, timeout: float | None = None) -> JobState:
-        """Block until the job has ended, however it ended. ResultTimeout if it has not by then."""
+        """Block until the job has ended, with any outcome. Raises ResultTimeout if it has not by then."""
         return self._jobs.wait(self.id, timeout).state
 
     async def await_(self, timeout: float | None = None) -> JobState:
-        """The awaiting twin of `wait`."""
+        """The async version of `wait`."""
         return (await self._jobs.await_(self.id, timeout)).state
 
     def result(self, timeout: float | None = None) -> R:
@@ -94,11 +94,11 @@ class Job(Generic[R]):
         return self._result(self._jobs.wait(self.id, timeout))
 
     async def aresult(self, timeout: float | None = None) -> R:
-        """The awaiting twin of `result`."""
+        """The async version of `result`."""
         return self._result(await self._jobs.await_(self.id, timeout))
 
     def result_key(self) -> str:
-        """An unguessable key for a client that has no token: over HTTP it gets this job's result, and nothing else."""
+        """Return an unguessable key for clients without a token: over HTTP it reads only this job's result."""
         return self._jobs.result_key(self.id)
 
     async def aresult_key(self) -> str:
@@ -117,14 +117,14 @@ class Job(Generic[R]):
         return await self._jobs.acancel(self.id, reason=reason, force=force, actor=actor)
 
     def retry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
-        """Run it again after it ended, as `app.jobs.retry` does. False where a live twin holds its dedupe key."""
+        """Run it again after it ended, as `app.jobs.retry` does. False if a live job holds its dedupe key."""
         return self._jobs.retry(self.id, fresh=fresh, actor=actor, reason=reason)
 
     async def aretry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
         return await self._jobs.aretry(self.id, fresh=fresh, actor=actor, reason=reason)
 
     def explain(self) -> Explanation:
-        """Say why it is where it is, and what would move it."""
+        """Explain why it is in its state, and what would change that."""
         return self._jobs.explain(self.id)
 
     async def aexplain(self) -> Explanation:
@@ -147,7 +147,7 @@ class Job(Generic[R]):
     def stream(
         self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
     ) -> Iterator[Frame]:
-        """Read what it says until it has ended, as `app.stream` does: `for frame in job.stream(): …`."""
+        """Read its stream until it has ended, as `app.stream` does: `for frame in job.stream(): …`."""
         frames: Iterator[Frame] = self._jobs._streams.follow(
             self.id, after=after, timeout=timeout, best_effort=best_effort
         )
@@ -184,7 +184,7 @@ def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:
 
 
 def explain_end(ended: Ended) -> str | None:
-    """One line on why a job did not succeed."""
+    """Return one line on why a job did not succeed."""
     if not ended.error:
         return ended.reason
     error = json.loads(ended.error)

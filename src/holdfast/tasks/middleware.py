@@ -1,4 +1,4 @@
-"""Middleware: functions around each handler, each run where its colour belongs.
+"""Middleware: functions around each handler, sync ones on a thread and async ones on the event loop.
 
 A `def` layer runs on a thread and receives a `SyncContext`; an `async def` layer runs on the event loop and receives a
 `Context`. The `def` layers of a run and the handler of a `def` task share one thread, so thread-locals hold.
@@ -21,7 +21,7 @@ from .functions import is_async
 AsyncMiddleware: TypeAlias = "Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
 SyncMiddleware: TypeAlias = "Callable[[SyncContext, Callable[[], Any]], Any]"
 Middleware: TypeAlias = "AsyncMiddleware | SyncMiddleware"
-"""Called around each handler with the context of its colour; it calls its second argument and returns the result."""
+"""Called around each handler with the context of its kind; it calls its second argument and returns the result."""
 
 Submit: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
 Watch: TypeAlias = "Callable[[asyncio.Task[Any] | None], None]"
@@ -35,7 +35,7 @@ class HandlerExit(Exception):
 
 
 def without_exit(error: BaseException) -> BaseException:
-    """The error as a future can carry it to the event loop."""
+    """Return the error in a form that a future can pass to the event loop."""
     if not isinstance(error, _DANGEROUS):
         return error
     wrapped = HandlerExit(f"the call raised {type(error).__name__}({error})")
@@ -44,7 +44,7 @@ def without_exit(error: BaseException) -> BaseException:
 
 
 def names_of(layers: Sequence[Middleware]) -> list[str]:
-    """Names by which a child process finds the same layers: `module:qualname`."""
+    """Return the names by which a child process finds the layers: `module:qualname`."""
     return [f"{_origin(layer, '__module__')}:{_origin(layer, '__qualname__')}" for layer in layers]
 
 
@@ -54,7 +54,7 @@ def _origin(layer: Middleware, attribute: str) -> str:
 
 
 def find_layers(wanted: Sequence[str], layers: Sequence[Middleware], where: str) -> list[Middleware]:
-    """The layers of those names, in that order; ConfigError if one is missing."""
+    """Return the layers of those names, in that order; ConfigError if one is missing."""
     left, found = list(zip(names_of(layers), layers, strict=True)), []
     for name in wanted:
         match = next((item for item in left if item[0] == name), None)
@@ -76,7 +76,7 @@ def wrap(
     *,
     handler_is_async: bool,
 ) -> Callable[[], Any]:
-    """The handler inside its layers, the first outermost. The result has the colour of the outermost layer."""
+    """Return the handler wrapped in its layers, the first outermost. The result is async if the outermost layer is."""
     contexts = _Contexts(context)
     call, call_is_async = handler, handler_is_async
     for layer in reversed(layers):
@@ -90,7 +90,7 @@ def wrap(
 
 
 class _Contexts:
-    """One context per colour, shared by the layers of a run, so that their durable calls are numbered together."""
+    """An async and a sync context, shared by the layers of a run, so that their durable calls are numbered together."""
 
     def __init__(self, make: Callable[[type[Any]], Any]) -> None:
         self._make = make
@@ -128,7 +128,7 @@ async def _call_awaiting(layer: Any, context: Context, inner: Callable[[], Any])
 
 
 class _Call:
-    """What a layer gets as `call`: it notes whether it was called, and what came of it."""
+    """The `call` argument of a layer: notes whether it was called, and its result."""
 
     def __init__(self, layer: Any, inner: Callable[[], Any]) -> None:
         self._layer = layer
@@ -142,7 +142,7 @@ class _Call:
         return self._value
 
     def checked(self, value: Any, right: str) -> Any:
-        """Return the layer's result; ConfigError where it has lost the handler's, or never let it run."""
+        """Return the layer's result; ConfigError if it dropped the handler's result, or never called it."""
         if value is None and not self._called:
             raise ConfigError(
                 f"middleware {_name(self._layer)} ended without calling call(), so the task did not run;"
@@ -173,9 +173,9 @@ def _name(layer: Any) -> str:
 
 
 class Crossing:
-    """Takes one run to and fro between an event loop and one thread.
+    """Moves one run between an event loop and one thread.
 
-    While a `def` on the thread waits for a coroutine, the thread serves what that coroutine calls on it.
+    While a `def` on the thread waits for a coroutine, the thread runs the blocking calls of that coroutine.
     """
 
     def __init__(
@@ -186,16 +186,16 @@ class Crossing:
         submit: Submit | None = None,
         watch: Watch,
     ) -> None:
-        """`submit` starts a thread for a run that began on the loop; `watch` is told which task a cancel reaches."""
+        """`submit` starts a thread for a run that began on the loop; `watch` gets the task to cancel with the job."""
         self._loop = loop
         self._stop = stop
         self._submit = submit
         self._watch = watch
         self._inbox: _Inbox | None = None
-        """Where the run's thread waits for calls; None while it does not wait."""
+        """Queue on which the run's thread waits for calls; None while it does not wait."""
 
     async def on_thread(self, call: Callable[[], Any]) -> Any:
-        """Run a blocking call on the run's thread. A cancel does not tear its caller away meanwhile."""
+        """Run a blocking call on the run's thread. A cancel does not interrupt its caller meanwhile."""
         self._watch(None)
         try:
             if self._inbox is not None:
@@ -238,7 +238,7 @@ class Crossing:
         task.add_done_callback(lambda _: self._finish(inbox))
         self._watch(task)
         if self._stop.requested:
-            # The stop came while the run was on its thread, where nothing interrupts it.
+            # The stop was requested while the run was on its thread, where nothing interrupts it.
             task.cancel()
 
     def _finish(self, inbox: _Inbox) -> None:
@@ -247,11 +247,11 @@ class Crossing:
 
 
 class _End:
-    """How a coroutine ended. Nothing leaves its task: SystemExit would end the loop."""
+    """Result of a coroutine. No exception leaves its task: SystemExit would end the loop."""
 
     def __init__(self) -> None:
         self._value: Any = None
-        # A task that is cancelled before its first step runs no line of its coroutine.
+        # A task that is cancelled before its first step never runs its coroutine.
         self._error: BaseException | None = asyncio.CancelledError()
 
     async def of(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""How jobs run: what a task says for all of them, and what one call says for its own."""
+"""Options of jobs: those of a task for all of its jobs, and those of one call."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ if TYPE_CHECKING:
 Hooks: TypeAlias = "Task[Any, Any] | Sequence[Task[Any, Any]]"
 Seconds: TypeAlias = "float | timedelta"
 Tags: TypeAlias = "Sequence[str] | Mapping[str, str | int]"
-"""Texts, or values by key, which are kept as "key=value"."""
+"""Texts, or values by key, which are stored as "key=value"."""
 Isolate: TypeAlias = Literal["process"]
 Captured: TypeAlias = Literal["stdout", "stderr", "logs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """How a task's jobs run, unless a call says otherwise."""
+    """Options of a task's jobs, unless a call overrides them."""
 
     queue: str = "default"
     priority: int = 0
     max_attempts: int | None = 5
-    """Total runs, the first included; None is without limit."""
+    """Total runs, including the first; None is without limit."""
     retry: RetryPolicy | None = None
     timeout: Seconds | None = None
-    """For one run. A coroutine is cancelled, a thread is asked, a process is killed."""
+    """Limit of one run. A coroutine is cancelled, a thread is asked to stop, a process is killed."""
     isolate: Isolate | None = None
     capture: Sequence[Captured] = ()
-    """What of a run's output becomes frames of its stream: "stdout", "stderr", "logs"."""
+    """Outputs of a run that become frames of its stream: "stdout", "stderr", "logs"."""
     concurrency: int | None = None
-    """Jobs of this task that run at once, in the whole cluster."""
+    """Jobs of this task that run at once, across all workers."""
     rate: str | None = None
-    """The scope of a token bucket made by `app.rate`; each run takes a token of it."""
+    """Scope of a token bucket created by `app.rate`; each run takes a token of it."""
     breaker: str | None = None
-    """The scope of a circuit breaker made by `app.breaker`; while that is open, no job runs."""
+    """Scope of a circuit breaker created by `app.breaker`; while that is open, no job runs."""
     reserve: Mapping[str, Amounts] | None = None
-    """What each run sets aside before it starts: amounts by budget and dimension."""
+    """Amounts that each run reserves before it starts, by budget and dimension."""
     quota: str | None = None
-    """The quota that must let each run in."""
+    """Quota that must admit each run."""
     requires: frozenset[str] = frozenset()
     """Capabilities that a worker must have."""
     affinity: str | None = None
-    """What its jobs would like to find loaded: a worker that has it drains them before others."""
+    """What its jobs prefer to find loaded: a worker that has it runs them before others."""
     version: str | None = None
-    """The version of this code, such as "2.1": jobs may ask for a range of them."""
+    """Version of this code, such as "2.1": jobs may ask for a range of versions."""
     inventory: Inventory | None = None
-    """Where the affinity of each job is looked up when it is enqueued."""
+    """Inventory in which each job's affinity is looked up when it is enqueued."""
     no_retry_on: tuple[type[BaseException], ...] = ()
-    """Exceptions that no retry can mend."""
+    """Exceptions that are not retried."""
     on_success: Hooks = ()
-    """Tasks that are enqueued with the id of a job that has succeeded, in the commit that records it."""
+    """Tasks enqueued with the id of a job that has succeeded, in the commit that records it."""
     on_failure: Hooks = ()
-    """The same for a job that has failed for good, or expired."""
+    """Tasks enqueued for a job that has failed permanently, or expired; see `on_success`."""
     on_end: Hooks = ()
-    """The same for every end, cancelled and skipped jobs included."""
+    """Tasks enqueued for every end, including cancelled and skipped jobs; see `on_success`."""
 
     def __post_init__(self) -> None:
         check_queue(self.queue)
@@ -105,9 +105,9 @@ class TaskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """What one call asks for beyond its task's own options.
+    """Options of one call, which override those of its task.
 
-    `...` leaves the task's; None is without: attempts without limit, no timeout, no rate.
+    `...` keeps the task's option; None turns it off: attempts without limit, no timeout, no rate.
     """
 
     id: str | None = None
@@ -133,7 +133,7 @@ class CallOptions:
     rate_key: str | None = None
     breaker: str | EllipsisType | None = ...
     limits_tenant: str = ""
-    """Where the caller is confined to a tenant: whose own rate, breaker, budgets and quota the call names."""
+    """Tenant that the caller is confined to: the call names that tenant's rate, breaker, budgets and quota."""
     reserve: Mapping[str, Amounts] | EllipsisType | None = ...
     quota: str | EllipsisType | None = ...
     requires: Sequence[str] | None = None
@@ -142,7 +142,7 @@ class CallOptions:
     webhook: str | None = None
     webhook_events: Sequence[str] = ()
     created_by: str | None = None
-    """Who enqueues it, as the job keeps it; None is the job that runs here, the caller of a request, or `code`."""
+    """Creator stored with the job; None is the job that runs here, the caller of a request, or `code`."""
     connection: object | None = None
 
 
@@ -180,7 +180,7 @@ _CALLED_ELSEWHERE: Final = {
 
 
 def unknown_option(where: str, given: Iterable[str], known: Sequence[str]) -> UnknownOption:
-    """Return the error for options that `where` does not have, with what the first of them is called here."""
+    """Return the error for options that `where` does not have, with a hint for the first of them."""
     name = next(iter(given))
     if name in _CALLED_ELSEWHERE:
         hint = f"it is called {_CALLED_ELSEWHERE[name]} here"

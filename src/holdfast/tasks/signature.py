@@ -1,7 +1,7 @@
-"""What a task takes and returns: calls to JSON payloads and back, typed by the function's own annotations.
+"""A task's signature: converts calls to JSON payloads and back, typed by the function's annotations.
 
-A payload is an object by parameter name that holds only what the caller gave, so that a default changed by a later
-version applies to the jobs that left it out. *args are a list under their name, **kwargs an object under theirs.
+A payload is an object by parameter name that holds only what the caller passed, so that a default changed by a later
+version applies to jobs that left it out. *args are a list under their name, **kwargs an object under theirs.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .hints import UNKNOWN, Hints, read_hints
 
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
-# JSON keeps these as they are, and "is this its type" is all there is to check. Of a time it cannot keep every zone.
+# JSON keeps these unchanged, so checking the type is enough. Not `time`: JSON cannot keep every zone of one.
 _EXACT: Final[frozenset[Any]] = frozenset(
     {str, int, float, bool, bytes, type(None), datetime, date, timedelta, uuid.UUID, Decimal}
 )
-# In JSON these are text, so the decoder alone would take any text for them.
+# In JSON these are text, so the decoder alone would accept any text for them.
 _WRITTEN_AS_TEXT: Final[frozenset[Any]] = frozenset({bytes, datetime, date, time, timedelta, uuid.UUID, Decimal})
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ABSENT: Final = msgspec.UNSET
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _UNTYPED: Final = _EXACT - {bytes}
-"""What a parameter without a type takes: as it is, or as a text that people can read."""
+"""Types that a parameter without an annotation accepts: unchanged, or as readable text."""
 
 
 class Signature:
-    """One task's parameters and result. Made once, at registration; safe to share between threads."""
+    """One task's parameters and result. Created once, at registration; safe to share between threads."""
 
     __slots__ = (
         "_by_position", "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload",
@@ -55,7 +55,7 @@ class Signature:
     ) -> None:
         """`function` is None for a task that is implemented elsewhere: it takes any arguments, by name.
 
-        `contexts` are the classes that mark its context, `scope` holds what its annotations may name besides globals.
+        `contexts` are the context classes; `scope` holds names that its annotations may use besides globals.
         """
         hints = read_hints(function, contexts, scope) if function else UNKNOWN
         parameters = hints.parameters.parameters.values()
@@ -67,7 +67,7 @@ class Signature:
         self._fewest = sum(_is_required(p) for p in parameters)
         self._most = len(self._names)
         self.takes_context: Final = hints.context is not None
-        # Nothing may be missing and nothing must be put between: the values are the arguments.
+        # All parameters are required and there is no context: the values are the arguments.
         self._by_position = self._is_plain and self._fewest == self._most and not self.takes_context
         self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
         self._decoder = _payload_decoder(name, hints)
@@ -78,30 +78,30 @@ class Signature:
 
     @property
     def context_parameter(self) -> str | None:
-        """The name of the parameter that takes the context, if there is one."""
+        """Name of the parameter that takes the context, if there is one."""
         return self._hints.context.name if self._hints.context else None
 
     @property
     def context_kinds(self) -> tuple[type, ...]:
-        """The classes of contexts that this parameter's annotation names."""
+        """Context classes that this parameter's annotation names."""
         return self._hints.context_kinds
 
     @property
     def unresolved(self) -> Mapping[str, str]:
-        """The annotations that count as Any because their names could not be found."""
+        """Annotations that count as Any because their names could not be found."""
         return self._hints.unresolved
 
     @property
     def takes_anything(self) -> bool:
-        """Whether it takes `*args` and `**kwargs` and nothing else, as an inner function of a decorator does."""
+        """True if it takes only `*args` and `**kwargs`, as an inner function of a decorator does."""
         return [p.kind for p in self._hints.parameters.parameters.values()] == list(_VARIADIC)
 
     def has_parameter(self, name: str) -> bool:
-        """Return whether the task has a parameter of that name."""
+        """Return True if the task has a parameter of that name."""
         return name in self._names
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """A call's arguments by parameter name, in the order of the parameters; defaults are left out."""
+        """Return a call's arguments by parameter name, in the order of the parameters; defaults are left out."""
         if self._is_plain and not kwargs and self._fewest <= len(args) <= self._most:
             return dict(zip(self._names, args))  # noqa: B905 - strict= doubles the time, measured
         if self._is_plain and not args and kwargs.keys() == self._exact.keys():
@@ -114,7 +114,7 @@ class Signature:
             raise InvalidArguments(f"task {self.name!r}: {exc}; it takes {self}") from None
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """A call as payload text, each argument checked against its annotation."""
+        """Encode a call as payload text, with each argument checked against its annotation."""
         bound = self.bind(args, kwargs)
         exact = self._exact
         for name, value in bound.items():
@@ -124,14 +124,14 @@ class Signature:
         return codec.encode_flat(bound, what=self._payload, limit=self.limit)
 
     def accept(self, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> str:
-        """The same for arguments that were read from JSON, by name or in order, where text may stand for a datetime."""
+        """Encode arguments that were read from JSON, by name or in order, where text may stand for a datetime."""
         bound = self.bind(arguments, {}) if isinstance(arguments, (list, tuple)) else self.bind((), arguments)
         text = codec.encode(bound, what=self._payload, limit=self.limit)
         self._require_decodable(bound, text)
         return text
 
     def as_hook(self, known: Sequence[str]) -> tuple[str, list[str]]:
-        """The parameter that takes the id of the job that ended, and which of the `known` facts are taken by name."""
+        """Return the parameter that takes the ended job's id, and which of the `known` facts are taken by name."""
         if self._hints is UNKNOWN:
             return "job_id", list(known)
         if not self._names:
@@ -145,15 +145,15 @@ class Signature:
         return first.name, [p.name for p in others if p.name in known]
 
     def schema(self) -> dict[str, Any]:
-        """What it takes by name, as JSON Schema; types that have none of their own may be anything."""
+        """Return the arguments as JSON Schema; types that have no schema may be anything."""
         return msgspec.json.schema(self._decoder.type, schema_hook=_foreign_schema)
 
     def encode_with_references(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], *, from_json: bool = False
     ) -> tuple[str, list[Use]]:
-        """The same for arguments among which results are that are not there yet: null stands in their places.
+        """Encode arguments that contain results not yet available, with null in their places.
 
-        An argument with such a result in it is checked when that is there, the others now.
+        An argument that contains such a result is checked when the result is available, the others now.
         """
         bound = self.bind(args, kwargs)
         payload, uses = lift({name: codec.plain(value, what=self._payload) for name, value in bound.items()})
@@ -164,7 +164,7 @@ class Signature:
         return codec.encode(payload, what=self._payload, limit=self.limit), uses
 
     def decode(self, text: str | bytes, context: object = None) -> Arguments:
-        """A payload as (args, kwargs) for the function, with `context` in its place if the function takes one."""
+        """Decode a payload to (args, kwargs) for the function, with `context` in its place if it takes one."""
         try:
             found = codec.read(self._decoder, text, self._payload)
         except Undecodable as wrong:
@@ -181,17 +181,17 @@ class Signature:
         return self._with_context(context, arguments)
 
     def encode_result(self, value: object) -> str:
-        """A result as text, checked against the return annotation: a reader elsewhere relies on it."""
+        """Encode a result as text, checked against the return annotation, which readers rely on."""
         text = "null" if value is None else codec.encode(value, what=self._result, limit=self.limit, whole=False)
         if type(value) is not self._result_exact and self._result_exact is not object:
             try:
                 self._result_decoder.decode(text)
             except msgspec.ValidationError as exc:
-                raise InvalidArguments(f"{self._result} is not what it says: {codec.explain(exc)}") from exc
+                raise InvalidArguments(f"{self._result} does not match its annotation: {codec.explain(exc)}") from exc
         return text
 
     def decode_result(self, text: str | bytes) -> Any:
-        """A stored result, typed by the return annotation."""
+        """Decode a stored result, typed by the return annotation."""
         return codec.read(self._result_decoder, text, self._result)
 
     def __str__(self) -> str:
@@ -231,14 +231,14 @@ class Signature:
                 raise InvalidArguments(f"task {self.name!r}: {name}{place}: expected bytes, got str; it takes {self}")
 
     def _refuse_untyped(self, name: str, value: Any) -> None:
-        """Refuse what would arrive as something else, because nothing says what it was."""
+        """Refuse values that would arrive as another type because the parameter has no annotation."""
         if isinstance(value, bytes | bytearray | memoryview):
-            said = f"bytes, which a parameter without a type would get as text; annotate it: {name}: bytes"
+            problem = f"bytes, which a parameter without a type would get as text; annotate it: {name}: bytes"
         elif isinstance(value, Mapping) and any(not isinstance(key, str) for key in value):
-            said = f"a mapping whose keys would become text; annotate it, such as {name}: dict[int, str]"
+            problem = f"a mapping whose keys would become text; annotate it, such as {name}: dict[int, str]"
         else:
             return
-        raise InvalidArguments(f"task {self.name!r}: {name} is {said}")
+        raise InvalidArguments(f"task {self.name!r}: {name} is {problem}")
 
     def _encode_checked(self, bound: dict[str, Any]) -> str:
         text = codec.encode(bound, what=self._payload, limit=self.limit)
@@ -262,7 +262,7 @@ class Signature:
         parameters = self._hints.parameters.parameters.values()
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        # Python takes more than the named positions only when each of those is passed by position too.
+        # Python accepts *args only if every named parameter before them is passed by position too.
         all_by_position = any(p.kind is p.VAR_POSITIONAL and value for p, value in zip(parameters, values, strict=True))
         for parameter, value in zip(parameters, values, strict=True):
             by_position = parameter.kind is parameter.POSITIONAL_ONLY or (
@@ -296,7 +296,7 @@ class Signature:
 
 
 def _names_in(text: str | bytes) -> list[str] | None:
-    """Return the names of a payload's arguments, without their values; None where it has none."""
+    """Return the names of a payload's arguments; None if it has none."""
     try:
         return list(msgspec.json.decode(text, type=dict[str, Any]))
     except (msgspec.MsgspecError, RecursionError):
@@ -308,7 +308,7 @@ def _is_required(parameter: Parameter) -> bool:
 
 
 def _exactly(hint: Any) -> Any:
-    """The type that a value must have to need no further check; `object` if any will do, None if none will."""
+    """Return the type that a value must have to need no further check; `object` for any, None for none."""
     if hint is Any or hint is object:
         return object
     return hint if isinstance(hint, type) and hint in _EXACT else None
@@ -317,7 +317,7 @@ def _exactly(hint: Any) -> Any:
 def _payload_decoder(task: str, hints: Hints) -> msgspec.json.Decoder[Any]:
     if hints is UNKNOWN:
         return codec.decoder(dict[str, Any])
-    # The struct's own names are neutral, because a parameter may be called like one of a Struct's attributes.
+    # The struct's fields have neutral names, because a parameter may be named like one of a Struct's attributes.
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for index, parameter in enumerate(hints.parameters.parameters.values()):
         hint = hints.types[parameter.name]
@@ -331,18 +331,18 @@ def _require_readable(task: str, name: str, hint: Any) -> None:
     try:
         codec.decoder(hint)
     except (TypeError, NameError, ValueError) as exc:
-        advice = "annotate it with a type that JSON can tell apart, or with Any"
+        advice = "annotate it with a type that JSON can distinguish, or with Any"
         raise ConfigError(f"task {task!r}: the annotation of {name} cannot be read from JSON: {exc}; {advice}") from exc
 
 
 def _foreign_schema(type: Any) -> dict[str, Any]:
-    """Of a type that msgspec does not know: a pydantic model describes itself."""
+    """Return the schema of a type that msgspec does not know: pydantic models have their own."""
     described = getattr(type, "model_json_schema", None)
     return described() if described is not None else {}
 
 
 def result_decoder(hint: Any) -> msgspec.json.Decoder[Any]:
-    """Return what reads a result of that type; a type that JSON cannot tell apart counts as Any."""
+    """Return a decoder for a result of that type; a type that JSON cannot distinguish counts as Any."""
     try:
         return codec.decoder(hint)
     except (TypeError, NameError, ValueError):

@@ -1,4 +1,4 @@
-"""Tasks: functions that can be run later, elsewhere, with their own signature and types.
+"""Tasks: functions that run later, in a worker, with their own signature and types.
 
 `@app.task` makes a `Task`. Its `enqueue` has the function's own parameters, without the context.
 """
@@ -23,7 +23,7 @@ from ..rules.budgets import Amounts
 from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
 from ..values.references import UnexpectedReference, Use
-from .child_entry import run_apart
+from .child_entry import run_isolated
 from .context import Context, SyncContext
 from .functions import check_context, is_async
 from .job import Job
@@ -46,22 +46,22 @@ _CALLED_ELSEWHERE: Final = {
 
 
 class JobRequest(msgspec.Struct, Generic[R], frozen=True):
-    """A call that is not enqueued yet: what `task.job(…)` gives, for `app.enqueue_many` and `flow.add`."""
+    """A call that is not enqueued yet: `task.job(…)` returns it, for `app.enqueue_many` and `flow.add`."""
 
     task: Task[Any, R]
     payload: str
     options: CallOptions
     uses: tuple[Use, ...] = ()
-    """The arguments that are results of other jobs of its flow."""
+    """Arguments that are results of other jobs of its flow."""
 
     def complete(self) -> JobRequest[R]:
-        """Itself, unless it can only run in a flow."""
+        """Return itself; raise UnexpectedReference if it can only run in a flow."""
         if self.uses:
             raise UnexpectedReference(self.uses[0].reference)
         return self
 
     def with_options(self, options: CallOptions) -> JobRequest[R]:
-        """The same call with other options in the place of its own."""
+        """Return this call with other options instead of its own."""
         return JobRequest(self.task, self.payload, options, self.uses)
 
     @overload
@@ -71,18 +71,18 @@ class JobRequest(msgspec.Struct, Generic[R], frozen=True):
     @overload
     def __or__(self, then: Group[T]) -> Chain[list[T]]: ...
     def __or__(self, then: Any) -> Chain[Any]:
-        """A chain for `flow.add`: a task takes the result of what stands before it, a job only comes after it."""
+        """Make a chain for `flow.add`: a task gets the result of its predecessor, a job only runs after it."""
         return chain_of(self, then)
 
 
 def value_limit(app: object) -> int:
-    """How many bytes arguments, results, step values and signals of an app may have."""
+    """Return the maximum bytes of an app's arguments, results, step values and signals."""
     config = getattr(app, "config", None)
     return VALUE_LIMIT if config is None else int(config.max_value_bytes)
 
 
 class Enqueuer(Protocol):
-    """What a task needs of its app."""
+    """The task's interface to its app."""
 
     def enqueue(self, request: JobRequest[R]) -> Job[R]: ...
 
@@ -109,7 +109,7 @@ class Task(Generic[P, R]):
         self.task_options = options
         self.call_options = call or _NO_OPTIONS
         self.draft: tuple[str, JobSpec] | None = None
-        """What its jobs have in common, made by the first for a tenant."""
+        """Common part of its jobs, created by the first job of a tenant."""
         self.is_async = fn is not None and is_async(fn)
         self.signature = Signature(fn, name=name, contexts=(Context, SyncContext), limit=value_limit(app))
         if fn is not None and self.signature.takes_context:
@@ -121,11 +121,11 @@ class Task(Generic[P, R]):
         return self.app.enqueue(self.job(*args, **kwargs))
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """The awaiting twin of `enqueue`."""
+        """The async version of `enqueue`."""
         return await self.app.aenqueue(self.job(*args, **kwargs))
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
-        """The call as a value, checked and encoded, for `app.enqueue_many` and `flow.add`."""
+        """Return the call as a value, checked and encoded, for `app.enqueue_many` and `flow.add`."""
         try:
             return JobRequest(self, self.signature.encode(args, kwargs), self.call_options)
         except UnexpectedReference:
@@ -138,7 +138,7 @@ class Task(Generic[P, R]):
             raise
 
     def read(self, arguments: Mapping[str, Any] | list[Any], options: CallOptions | None = None) -> JobRequest[R]:
-        """`job` for arguments that were read from JSON, by name or in order; checked as a worker will read them."""
+        """Like `job`, for arguments read from JSON, by name or in order; checked as a worker will read them."""
         wanted = options or self.call_options
         try:
             return JobRequest(self, self.signature.accept(arguments), wanted)
@@ -148,7 +148,7 @@ class Task(Generic[P, R]):
             return JobRequest(self, payload, wanted, tuple(uses))
 
     def handle(self, job_id: str) -> Job[R]:
-        """The handle of a job of this task that was enqueued before, perhaps elsewhere."""
+        """Return the handle of a job of this task that was enqueued before."""
         return self.app.job(job_id, task=self.name)
 
     def options(
@@ -187,21 +187,20 @@ class Task(Generic[P, R]):
         connection: object | None = ...,
         **unknown: Never,
     ) -> Task[P, R]:
-        """This task with further options for the calls made on what is returned.
+        """Return a copy of this task with further options for its calls.
 
-        What is left out stays as the task, or an earlier `options`, says. None is without: `max_attempts=None` is
+        Options left out stay as set by the task or an earlier `options`. None turns one off: `max_attempts=None` is
         without limit, `timeout=None` without a timeout, `dedupe_key=None` without a key.
 
-        `delay` and `at` say when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
+        `delay` and `at` set when it may start, `deadline` when it must have ended. `dedupe_key` lets one job at a
         time hold that key, in the scope of the task unless `dedupe_scope` says otherwise, until it starts, first
-        fails, finishes, or for so many seconds. Of the jobs with one `concurrency_key` at most `concurrency` run at
-        once; those with different values of `fair_key` take turns, in proportion to their `weight`. `rate` names a
-        token bucket, of which each `rate_key` has one of its own, `breaker` a circuit breaker, `quota` a quota;
-        `reserve` is set aside in budgets before it starts. `requires` adds capabilities that a worker must have,
-        `affinity` says what it would like to find loaded, `version` which versions of the task may run it, such as
-        ">=2,<3". `webhook` is a URL that is told what becomes of the job, of all that or of `webhook_events`, such as
-        ("job.failed",). `created_by` is who enqueues, such as "user:ada", kept with the job. `connection` is your own
-        open transaction to enqueue in.
+        fails, finishes, or for a number of seconds. Of the jobs with one `concurrency_key` at most `concurrency` run
+        at once; those with different values of `fair_key` alternate in proportion to their `weight`. `rate` names a
+        token bucket, one for each `rate_key`, `breaker` a circuit breaker, `quota` a quota; `reserve` is reserved in
+        budgets before it starts. `requires` adds capabilities that a worker must have, `affinity` names what it
+        prefers to find loaded, `version` which versions of the task may run it, such as ">=2,<3". `webhook` is a URL
+        that receives the job's events, all or only `webhook_events`, such as ("job.failed",). `created_by` is the
+        creator stored with the job, such as "user:ada". `connection` is your own open transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if value is not ...}
         del given["self"]
@@ -213,30 +212,30 @@ class Task(Generic[P, R]):
         return self._with(CallOptions(**given))
 
     def _with(self, call: CallOptions) -> Task[P, R]:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, call_options=call, draft=None)
-        return twin
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, call_options=call, draft=None)
+        return copy
 
     def arguments(self, payload: str, make_context: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The function's arguments from a stored payload, with the context where it wants one."""
+        """Return the function's arguments from a stored payload, with the context if it takes one."""
         signature = self.signature
         return signature.decode(payload, make_context() if signature.takes_context else None)
 
     @property
     def address(self) -> tuple[str, str]:
-        """Where another process finds this task: its module and its name there; "" for an object without a name."""
+        """Module and qualified name by which another process finds this task; "" for an object without a name."""
         if self.fn is None or not hasattr(self.fn, "__qualname__"):
             return ("", "")
         return (self.fn.__module__, self.fn.__qualname__)
 
     def redefines(self, other: Task[Any, Any]) -> bool:
-        """Return whether this is the same function of `__main__` once more, as when a cell of a notebook runs again."""
+        """Return True if this redefines a function of `__main__`, as when a notebook cell runs again."""
         module, name = self.address
         return module == "__main__" and "<" not in name and other.address == (module, name)
 
     def run_in_child(self, header: dict[str, Any], payload: str, control: Any) -> dict[str, Any]:
-        """Called in a child process of the worker: run the function and describe its outcome."""
-        return run_apart(self, header, payload, control)
+        """Run the function in a child process of the worker, and describe its outcome."""
+        return run_isolated(self, header, payload, control)
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r}>"
@@ -260,10 +259,10 @@ class Task(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say what the calls of other libraries are called here."""
+            """Suggest the names used here for the calls of other libraries."""
             if name in _CALLED_ELSEWHERE:
                 raise AttributeError(f"a task has no .{name}(…); use {_CALLED_ELSEWHERE[name]}", name=name, obj=self)
-            # Once more, for the error that it is: a property may have failed.
+            # Raises the original error: a property may have failed.
             return object.__getattribute__(self, name)
 
 
@@ -282,7 +281,7 @@ class SyncTask(Task[P, R]):
 
 
 class UndeclaredTask(Task[P, R]):
-    """A task that is known by its name alone: `app.elsewhere`."""
+    """A task of which only the name is known: `app.external_task`."""
 
 
 def _imported(module: str, name: str, call: CallOptions | None) -> Task[Any, Any]:

@@ -1,7 +1,7 @@
-"""For whom code runs: a tenant from a `with` block, from the job that a handler works on, or from the app.
+"""The current tenant: from a `with` block, from the running job, or from the app.
 
-The first of these that says something counts, the innermost first: `with holdfast.tenant("acme"):`, the tenant of the
-running job, the app's own `tenant=`. Whatever is enqueued without a tenant of its own gets that one.
+The first that is set counts, the innermost first: `with holdfast.tenant("acme"):`, the tenant of the running job, the
+app's own `tenant=`. Jobs enqueued without a tenant get that one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .blocks import block
 from .creator import create_as, creating_as
 
 Known: TypeAlias = "Callable[[str], bool] | Collection[str]"
-"""Which tenants there are: all of them, or somebody to ask about one."""
+"""The existing tenants: a collection of names, or a function that checks one."""
 
 _current: Final[ContextVar[str | None]] = ContextVar("holdfast_tenant", default=None)
 
 
 @block
 def tenant(name: str) -> Iterator[str]:
-    """What is enqueued in this block is for that tenant, in `def` and `async def` code alike.
+    """Enqueue for that tenant inside this block, in `def` and `async def` code alike.
 
-    What a call or `app.scoped(…)` says itself stands above it. In a handler it stands above the job's own tenant.
+    A tenant given by a call or `app.scoped(…)` overrides it. In a handler it overrides the job's own tenant.
     """
     before = _current.set(check_name("tenant", name))
     try:
@@ -36,7 +36,7 @@ def tenant(name: str) -> Iterator[str]:
 
 
 class Tenants:
-    """The tenants of one app: who is meant where nobody is named, and who may be."""
+    """The tenants of one app: its default tenant, and the ones that exist."""
 
     def __init__(self, current: Callable[[], str] | None = None, known: Known | None = None) -> None:
         if isinstance(known, str):
@@ -45,7 +45,7 @@ class Tenants:
         self._known = known if known is None or callable(known) else frozenset(known).__contains__
 
     def of(self, given: str | None = None) -> str:
-        """The tenant of what is made now, "" for nobody in particular. UnknownTenant if there is no such."""
+        """Return the tenant for a new job, "" for none. Raises UnknownTenant if it does not exist."""
         if given is None:
             given = _current.get()
             if given is None and self._current is not None:
@@ -53,7 +53,7 @@ class Tenants:
         return self.check(given) if given else ""
 
     def check(self, name: str | None) -> str:
-        """UnknownTenant where the app knows its tenants and this is none of them; nobody in particular is fine."""
+        """Raise UnknownTenant if the app knows its tenants and this is not one of them; no tenant is fine."""
         if not name:
             return ""
         check_name("tenant", name)
@@ -63,7 +63,7 @@ class Tenants:
 
 
 def work_for(app: Any, name: str, job_id: str) -> None:
-    """From here on, in this context, a handler works for the tenant of its job; UnknownTenant where it is gone."""
+    """Set the tenant and creator of a running job in this context. Raises UnknownTenant if the tenant is gone."""
     _current.set(name)
     create_as(f"job:{job_id}")
     known = getattr(app, "_tenants", None)
@@ -73,7 +73,7 @@ def work_for(app: Any, name: str, job_id: str) -> None:
 
 @contextmanager
 def working_for(app: Any, name: str, job_id: str) -> Iterator[None]:
-    """The same for a block, where the caller's own context is used."""
+    """Set them for a block, and restore the caller's own afterwards; see `work_for`."""
     before = _current.set(name)
     try:
         with creating_as(f"job:{job_id}"):

@@ -1,9 +1,9 @@
-"""Values to JSON text and back. JSON only: nothing that is read here can name code to run.
+"""Converts values to JSON text and back. JSON only: nothing read here can name code to run.
 
-`encode` refuses what JSON would quietly change (NaN, naive datetimes, offsets with seconds, keys that become one,
-models that hide a field) and what a reader could not take (lone surrogates, great depth, great size). The checks look
-at the text first and walk the value only where the text leaves a doubt, so that an ordinary payload costs a few
-hundred nanoseconds.
+`encode` refuses what JSON would silently change (NaN, naive datetimes, offsets with seconds, keys that collide, models
+that hide a field) and what a reader could not accept (lone surrogates, great depth, great size). The checks read the
+text first and walk the value only if the text is not conclusive, so that an ordinary payload costs a few hundred
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from .references import Reference, UnexpectedReference
 T = TypeVar("T")
 
 PAYLOAD_LIMIT: Final = 256 * 1024
-"""For what is always kept in a row."""
+"""Limit for values that are always stored in a row."""
 VALUE_LIMIT: Final = 64 * 1024 * 1024
-"""For arguments, results, step values and signals, unless the setting max_value_bytes says otherwise."""
+"""Limit for arguments, results, step values and signals, unless the setting max_value_bytes says otherwise."""
 MAX_DEPTH: Final = 64
 
 # A text shorter than this cannot open and close more than MAX_DEPTH levels.
 _DEEP_LENGTH: Final = 2 * (MAX_DEPTH + 1)
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-# What msgspec writes for a datetime. One whose offset is below a minute looks as if it were in UTC.
+# The text that msgspec writes for a datetime. One whose offset is below a minute looks as if it were in UTC.
 _MOMENT: Final = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)?"')
-# And for a time.
+# The text for a time.
 _CLOCK: Final = re.compile(r'"\d\d:\d\d:\d\d')
 
 
 def encode(value: object, *, what: str = "the value", limit: int = PAYLOAD_LIMIT, whole: bool = True) -> str:
-    """The JSON text of `value`. `what` names it in errors, `limit` is in bytes of UTF-8.
+    """Return the JSON text of `value`. `what` names it in errors, `limit` is in bytes of UTF-8.
 
-    Unless it is to be kept `whole`, models may leave out what they do not show.
+    Unless `whole`, models may leave out hidden fields.
     """
     text = encode_flat(value, what=what, limit=limit, whole=whole)
     if not _is_flat(value):
@@ -53,7 +53,7 @@ def encode(value: object, *, what: str = "the value", limit: int = PAYLOAD_LIMIT
 
 
 def encode_flat(value: object, *, what: str, limit: int, whole: bool = True) -> str:
-    """The same for an object by name of which it is known that no other objects are in it, and no times."""
+    """Encode a dict by name that is known to contain no other objects and no times."""
     try:
         data = _encode_whole(value) if whole else _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
@@ -68,7 +68,7 @@ def encode_flat(value: object, *, what: str, limit: int, whole: bool = True) -> 
 
 
 def plain(value: object, *, what: str = "the value", keep: tuple[type, ...] = ()) -> Any:
-    """`value` as dicts, lists, texts and numbers; datetimes, times, references and what to `keep` stay as they are."""
+    """Return `value` as dicts, lists, texts and numbers; datetimes, times, references and `keep` types stay."""
     try:
         return msgspec.to_builtins(value, builtin_types=(datetime, time, Reference, *keep), enc_hook=_to_plain)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
@@ -76,21 +76,21 @@ def plain(value: object, *, what: str = "the value", keep: tuple[type, ...] = ()
 
 
 def decode(text: str | bytes, type: Any = Any, *, what: str = "the stored value") -> Any:
-    """The value of JSON `text`, converted to `type`. Where a key occurs twice, the last one counts."""
+    """Return the value of JSON `text`, converted to `type`. If a key occurs twice, the last one counts."""
     return read(decoder(type), text, what)
 
 
 def decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    """A decoder to keep. Raises TypeError for a type that JSON cannot be read into."""
+    """Return a reusable decoder. Raises TypeError for a type that JSON cannot be read into."""
     try:
         return _cached_decoder(type)
     except TypeError:
-        # Not hashable, as Annotated with a mutable extra; or not supported, which the next line says again.
+        # Not hashable, such as Annotated with a mutable extra; or not supported, then the next line raises again.
         return msgspec.json.Decoder(type, dec_hook=_from_plain)
 
 
 def read(decoder: msgspec.json.Decoder[T], text: str | bytes, what: str) -> T:
-    """Decode, with the one error that callers know."""
+    """Decode, raising only Undecodable."""
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
@@ -98,7 +98,7 @@ def read(decoder: msgspec.json.Decoder[T], text: str | bytes, what: str) -> T:
 
 
 def explain(exc: Exception) -> str:
-    """What msgspec found, in our words: "user_id: expected int, got str"."""
+    """Return msgspec's error in our words: "user_id: expected int, got str"."""
     if isinstance(exc, RecursionError):
         return f"it is nested deeper than {MAX_DEPTH} levels"
     reason, _, place = str(exc).replace("`", "").partition(" - at ")
@@ -114,10 +114,10 @@ def _inspect(value: object, text: str, what: str) -> None:
 
 
 def _inspect_parts(value: object, text: str, what: str) -> None:
-    # A time has colons that are not behind a key.
+    # A time has colons that do not follow a key.
     if text.count(":") > text.count('":') and _CLOCK.search(text):
         _refuse_faults(value, what)
-    # Read and written again it is another where two keys have become one: measured no slower than a walk.
+    # Decoded and encoded again, the text differs if two keys collide: measured no slower than a walk.
     if "{" in text and _encode(_decode(text)).decode() != text:
         _refuse_collision(value, text, what)
 
@@ -151,7 +151,7 @@ def _is_deep(text: str) -> bool:
         return False
     outside_strings = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
     brackets = outside_strings.encode().translate(_SQUARE, _NOT_BRACKETS)
-    # Each round takes the innermost level away: measured three times as fast as counting up and down.
+    # Each round removes the innermost level: measured three times as fast as counting up and down.
     for _ in range(MAX_DEPTH):
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
@@ -206,7 +206,7 @@ def _fault(leaf: object) -> str | None:
 
 
 def _blame(value: object, exc: Exception) -> str:
-    """Which part of `value` cannot be encoded, and why."""
+    """Return which part of `value` cannot be encoded, and why."""
     path = ""
     while (inner := _failing_part(value)) is not None:
         step, value, exc = inner
@@ -234,19 +234,19 @@ def _reason(value: object, exc: Exception) -> str:
     if isinstance(exc, RecursionError):
         return _TOO_DEEP
     if isinstance(exc, UnicodeEncodeError):
-        return "holds a lone surrogate, which is no character; decode the text with the right encoding first"
+        return "holds a lone surrogate, which is not a character; decode the text with the right encoding first"
     if isinstance(value, int):
         return f"has more digits than {sys.get_int_max_str_digits():,}; pass it as text"
     name = type(value).__qualname__
     if inspect.iscoroutine(value):
-        return "is a coroutine that nobody awaited; await it, or make the task an async def"
+        return "is a coroutine that was not awaited; await it, or make the task an async def"
     if is_row(value):
         return f"({name}) is {A_ROW}"
     return f"({name}) cannot be written as JSON; pass plain data, a dataclass or a msgspec Struct: {exc}"
 
 
 def _to_plain(value: Any) -> Any:
-    """What msgspec cannot encode by itself: pydantic models, and subclasses of text and numbers."""
+    """Convert what msgspec cannot encode: pydantic models, and subclasses of text and numbers."""
     if _is_pydantic(type(value)):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     for base, plain in _PLAIN:
@@ -255,13 +255,13 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, Reference):
         raise UnexpectedReference(value)
     if hasattr(value, "output"):
-        raise TypeError("a member of a flow is no value; pass its .output")
+        raise TypeError("cannot pass a flow member itself; pass member.output")
     raise TypeError(f"no JSON form of {type(value).__qualname__} is known")
 
 
 def _to_plain_whole(value: Any) -> Any:
     plain = _to_plain(value)
-    # What JSON cannot say is refused with its place, later.
+    # Values that JSON cannot express are refused later, with their place.
     if _is_pydantic(type(value)) and not _has_fault(plain) and (changed := changed_fields(value, plain)):
         raise TypeError(f"read back, it would differ in {', '.join(changed)}; or pass its model_dump(mode='json')")
     return plain
@@ -269,7 +269,7 @@ def _to_plain_whole(value: Any) -> Any:
 
 def _from_plain(type: Any, value: Any) -> Any:
     if _is_pydantic(type):
-        # As JSON again, because a strict model takes a text for a UUID only from JSON.
+        # As JSON again, because a strict model accepts text for a UUID only from JSON.
         return type.model_validate_json(_encode(value))
     if isinstance(value, type):
         return value
@@ -277,7 +277,7 @@ def _from_plain(type: Any, value: Any) -> Any:
 
 
 def _is_pydantic(type: Any) -> bool:
-    """Whether it is a pydantic model; if pydantic was never imported, it is not."""
+    """Return True for a pydantic model; if pydantic was never imported, it is not one."""
     return "pydantic" in sys.modules and hasattr(type, "model_validate_json")
 
 
@@ -285,7 +285,7 @@ A_ROW: Final = "an object of your database; pass its id, and load it in the task
 
 
 def is_row(value: object) -> bool:
-    """Return whether it is a model of Django or peewee, or of a class that SQLAlchemy or SQLModel maps to a table."""
+    """Return True for a model of Django or peewee, or of a class that SQLAlchemy or SQLModel maps to a table."""
     kind = type(value)
     is_model = any(base.__module__.startswith(("django.db.models", "peewee")) for base in kind.__mro__)
     return is_model or hasattr(kind, "__mapper__")

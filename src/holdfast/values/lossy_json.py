@@ -1,6 +1,6 @@
-"""What would be read as something else than was written: text for bytes, keys that become one, fields that hide.
+"""Finds values that would change on the way through JSON: text for bytes, keys that collide, hidden fields.
 
-JSON writes bytes as base64, so any text of the right letters would be read as some.
+JSON writes bytes as base64, so any text of the right letters would be read as bytes.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ _OBJECTS: Final = (inspect.StructType, inspect.DataclassType, inspect.TypedDictT
 
 
 def asks_for_bytes(hint: Any) -> inspect.Type | None:
-    """What to look a value through by; None where no bytes are asked for anywhere in it."""
+    """Return the type information if the hint asks for bytes anywhere; otherwise None."""
     try:
         return _asks(hint)
     except TypeError:
-        return None  # Not hashable, as Annotated with a mutable extra.
+        return None  # Not hashable, such as Annotated with a mutable extra.
 
 
 def text_for_bytes(asked: inspect.Type, value: Any) -> str | None:
-    """Where in `value`, which is plain but for its bytes, the first text is that would be read as bytes."""
-    return next(_misread("", asked, value), None)
+    """Return the path of the first text in `value` that would be read as bytes. `value` is plain except for bytes."""
+    return next(_texts_for_bytes("", asked, value), None)
 
 
 def repeated_key(text: str | bytes) -> str | None:
-    """A key that an object in JSON `text` has twice."""
+    """Return a key that an object in JSON `text` has twice."""
     repeated: list[str] = []
 
-    def look(pairs: list[tuple[str, object]]) -> None:
+    def note_repeated(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 repeated.append(key)
             seen.add(key)
 
-    json.loads(text, object_pairs_hook=look)
+    json.loads(text, object_pairs_hook=note_repeated)
     return repeated[0] if repeated else None
 
 
 def changed_fields(model: Any, plain: Any) -> list[str]:
-    """Of a pydantic model: secrets, which are dumped as stars, and what is excluded. What is private is no field."""
+    """Return the fields of a pydantic model that a dump loses: secrets, dumped as stars, and excluded fields."""
     try:
         back = type(model).model_validate_json(msgspec.json.encode(plain))
     except Exception:
-        # Made to be written only; where it is to be read, the reader's own check says why not.
+        # A write-only model; if it is to be read, the reader's own check reports the reason.
         return []
     if back == model:
         return []
@@ -93,20 +93,20 @@ def _parts(asked: inspect.Type) -> list[inspect.Type]:
             return [field.type for field in asked.fields] if isinstance(asked, _OBJECTS) else []
 
 
-def _misread(path: str, asked: inspect.Type, value: Any) -> Iterator[str]:
+def _texts_for_bytes(path: str, asked: inspect.Type, value: Any) -> Iterator[str]:
     while isinstance(asked, inspect.Metadata):
         asked = asked.type
     if isinstance(asked, inspect.UnionType):
         fit = [member for member in asked.types if _fits(member, value)]
-        # Which of several objects it is, only their tags say; the decoder looks at those.
+        # Among several object types only a tag decides, which the decoder checks.
         if len(fit) == 1:
-            yield from _misread(path, fit[0], value)
+            yield from _texts_for_bytes(path, fit[0], value)
     elif isinstance(value, str):
         if isinstance(asked, _BYTES):
             yield path
     elif _fits(asked, value):
         for step, part, item in _inside(asked, value):
-            yield from _misread(path + step, part, item)
+            yield from _texts_for_bytes(path + step, part, item)
 
 
 def _fits(asked: inspect.Type, value: Any) -> bool:
@@ -121,7 +121,7 @@ def _fits(asked: inspect.Type, value: Any) -> bool:
 
 
 def _inside(asked: inspect.Type, value: Any) -> Iterator[Part]:
-    """The parts of a value, each with its place and what it is asked to be."""
+    """Yield the parts of a value, each with its path and expected type."""
     match asked:
         case inspect.DictType():
             for key, item in value.items():

@@ -1,7 +1,7 @@
-"""Results that are not there yet, as arguments of other jobs: `merge.job(a.output, b.output)`.
+"""References to future results, as arguments of other jobs: `merge.job(a.output, b.output)`.
 
-A payload has null where a reference stood. Beside it is stored where each stood and whose result belongs there, and
-the worker puts the results in just before the run.
+A payload has null in place of a reference. The path of each and the job whose result belongs there are stored beside
+it, and the worker fills in the results just before the run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Path: TypeAlias = "tuple[Key, ...]"
 
 
 class Source(Protocol):
-    """Whose result is meant."""
+    """The job whose result is referenced."""
 
     @property
     def id(self) -> str: ...
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 class _Missing:
-    """No value was given, where None would be one."""
+    """Marks that no value was given, since None is a value."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -39,7 +39,7 @@ MISSING: Final = _Missing()
 
 
 class UnexpectedReference(InvalidArguments):
-    """A reference in a place where nobody will put the result."""
+    """A reference in a place where no result will be filled in."""
 
     def __init__(self, reference: object) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class UnexpectedReference(InvalidArguments):
 
 
 class Reference:
-    """The result of a job that has not run. It can be passed on, and taken apart by `[key]`; nothing else."""
+    """The result of a job that has not run. It can only be passed on, and indexed by `[key]`."""
 
     # Not a dataclass: msgspec would encode one by its fields.
     __slots__ = ("default", "of", "source")
@@ -57,9 +57,9 @@ class Reference:
     def __init__(self, source: Source, of: Path = (), default: object = MISSING) -> None:
         self.source: Final = source
         self.of: Final = of
-        """Which part of the result."""
+        """Path of the part of the result."""
         self.default: Final = default
-        """What is passed where the job did not succeed."""
+        """Value passed if the job did not succeed."""
 
     def __getitem__(self, key: Key) -> Reference:
         return Reference(self.source, (*self.of, key), self.default)
@@ -73,9 +73,9 @@ class Reference:
             "compute with it inside a task that takes it as an argument"
         )
 
-    # Without these, text would quietly hold the words "a.output", and a loop over it would never end.
+    # Without these, text would silently contain "a.output", and a loop over it would never end.
     __str__ = __bool__ = __len__ = __iter__ = __format__ = __contains__ = _refuse
-    # Without these, Python would say that Reference does not support the operator.
+    # Without these, Python's error would only say that Reference does not support the operator.
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = __call__ = _refuse
@@ -83,28 +83,28 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A reference, and where in a payload it stood."""
+    """A reference, and its path in a payload."""
 
     at: Path
     reference: Reference
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A use as it is stored."""
+    """The stored form of a use."""
 
     at: tuple[Key, ...]
     job: str
     of: tuple[Key, ...] = ()
     default: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """JSON; unset where the job must have succeeded."""
+    """JSON; unset if the job must have succeeded."""
 
 
 class MissingInput(Exception):
-    """A result that a job was promised is not there."""
+    """A result that a job needs as an argument is missing."""
 
 
 def lift(plain: Any, at: Path = ()) -> tuple[Any, list[Use]]:
-    """A plain value with None where its references stood, and those."""
+    """Return a plain value with None in place of its references, and the references."""
     if isinstance(plain, Reference):
         return None, [Use(at, plain)]
     items: Iterator[tuple[Any, Any]] | None = None
@@ -124,7 +124,7 @@ def lift(plain: Any, at: Path = ()) -> tuple[Any, list[Use]]:
 
 
 def encode_inputs(uses: Sequence[Use], defaults: Sequence[str | None]) -> str:
-    """What is stored with a job. `defaults` are encoded already, one per use."""
+    """Encode the inputs stored with a job. `defaults` are encoded already, one per use."""
     inputs = [
         Input(use.at, use.reference.source.id, use.reference.of, _raw(default))
         for use, default in zip(uses, defaults, strict=True)
@@ -137,9 +137,9 @@ def decode_inputs(text: str) -> list[Input]:
 
 
 def fill(payload: str, inputs: Sequence[Input], results: Mapping[str, str]) -> str:
-    """The payload with the results in their places. `results` are JSON texts of the jobs that succeeded.
+    """Return the payload with the results filled in. `results` are JSON texts of the jobs that succeeded.
 
-    Raises MissingInput where one that has no default is not among them, or has no such part.
+    Raises MissingInput if a result without a default is missing, or has no such part.
     """
     whole = msgspec.json.decode(payload)
     for item in inputs:

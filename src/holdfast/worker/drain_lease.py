@@ -1,7 +1,7 @@
-"""The lease of a worker without loops: of one that drains.
+"""Lease of a draining worker, which has no background loops.
 
-Where real time passes, a heartbeat keeps it, as that of a worker. Where somebody moves the clock by hand no thread can
-know when: it is renewed between two turns then.
+With the system clock a heartbeat renews it, as for a worker. With a test's clock no thread can know when it moves: the
+lease is renewed between two rounds instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 
 class DrainLease:
-    """`register` makes the worker known under the id that the floor has then."""
+    """`register` registers the worker under the runner's current id."""
 
     def __init__(
         self, store: Store, runner: JobRunner, lease: float, clock: Clock, register: Callable[[], Awaitable[None]]
@@ -40,7 +40,7 @@ class DrainLease:
         self._heartbeat: Heartbeat | None = None
 
     async def begin(self) -> None:
-        """Register, and keep the lease from now on."""
+        """Register the worker, and keep its lease from now on."""
         self._renewed_at = self._clock.monotonic()
         await self._register()
         self._is_lost = False
@@ -49,16 +49,16 @@ class DrainLease:
             self._heartbeat.start(self._renewed_at)
 
     async def keep(self) -> None:
-        """Renew it if it is time, and nobody else does; begin anew, under another identity, where it was lost."""
+        """Renew the lease if it is due and no heartbeat does it; if it was lost, register under a new identity."""
         if self._heartbeat is None and self._clock.monotonic() - self._renewed_at >= self._lease / 3:
             await self._beat()
         if self._is_lost:
             self._runner.id = token()
             await self.begin()
-            self._go_on()
+            self._resume()
 
     async def end(self) -> None:
-        """Let it run out; no beat is under way afterwards."""
+        """Stop renewing; no heartbeat runs afterwards."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
             await asyncio.to_thread(self._heartbeat.join)
@@ -73,10 +73,10 @@ class DrainLease:
             self._renewed_at = asked_at
             self._runner.reconcile(owned, asked_at)
 
-    # -- told on the heartbeat's thread
+    # -- called on the heartbeat's thread
 
     def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
-        self._post(self._hear, owned, asked_at)
+        self._post(self._renewed, owned, asked_at)
 
     def fence(self, why: str) -> None:
         self._post(self._fence, why)
@@ -88,18 +88,18 @@ class DrainLease:
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            # The loop is closed: nobody runs anything here any more, and the lease must not say otherwise.
+            # The loop is closed: nothing runs here any more, so the lease must not be renewed.
             if self._heartbeat is not None:
                 self._heartbeat.stop()
 
-    # -- heard on the loop
+    # -- called on the loop
 
-    def _hear(self, owned: list[Owned], asked_at: float) -> None:
+    def _renewed(self, owned: list[Owned], asked_at: float) -> None:
         if self._runner.fenced and not self._is_lost:
-            self._go_on()
+            self._resume()
         self._runner.reconcile(owned, asked_at)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._runner.fenced = False
         self._runner.claimer.request_claim()
 

@@ -1,7 +1,7 @@
-"""Keeps the worker's lease, from a thread of its own, so that no handler can stop it.
+"""Renews the worker's lease on a thread of its own, so that no handler can block it.
 
-Each beat also reads what the store thinks this worker runs. A worker that could not renew in time, by its own
-monotonic clock, fences itself before the lease ends.
+Each heartbeat also reads which jobs this worker has according to the store. A worker that could not renew in time, by
+its own monotonic clock, fences itself before the lease ends.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ..storage.port import Op, Store
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-# A step of the wall clock by more than this makes stored leases untrustworthy for one lease.
+# After a step of the wall clock by more than this, stored leases cannot be trusted for one lease.
 _CLOCK_STEP: Final = 2.0
-# Shares of the lease: how long before its end the worker gives up on it, and what handlers get of that to end.
+# Fractions of the lease: how long before its end the worker fences itself, and how much of that handlers get to stop.
 FENCE_MARGIN: Final = 1 / 6
 FENCE_GRACE: Final = 1 / 8
 
 
 class LeaseHolder(Protocol):
-    """What the heartbeat tells its worker. Called on the heartbeat's thread."""
+    """The worker whose lease is renewed. Methods are called on the heartbeat's thread."""
 
     def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
-        """The lease is renewed; this is what the store thinks runs here, as of some time after `asked_at`."""
+        """Handle a renewal; `owned` is what the store says runs here, as of some time after `asked_at`."""
         ...
 
     def fence(self, why: str) -> None:
-        """The lease can no longer be trusted: stop every handler and hand back."""
+        """Stop every handler and hand back its job: the lease may have expired."""
         ...
 
     def on_declared_lost(self, worker_id: str, why: str) -> None:
-        """That worker was declared lost: its jobs belong to others, and it needs a new identity."""
+        """Take a new identity: that worker was declared lost, and its jobs belong to others."""
         ...
 
 
@@ -58,13 +58,13 @@ class Heartbeat:
         self._store = store
         self._id = worker_id
         self._lease = lease
-        self._wearer = holder
+        self._holder = holder
         self._clock = clock
         self._examine = examine
         self._now = threading.Event()
-        # A renewal and a fence are told in the order in which they were decided: a look that found the lease over must
-        # not fence the worker after it was renewed.
-        self._telling = threading.RLock()
+        # Renewals and fences are reported in the order of their decisions: a check that found the lease expired must
+        # not fence the worker after a renewal.
+        self._reporting = threading.RLock()
         self._stopped = False
         self._fenced = False
         self._thread: threading.Thread | None = None
@@ -74,13 +74,13 @@ class Heartbeat:
 
     @property
     def steady_for(self) -> float:
-        """Seconds since which every renewal came in time: only so long a silence of others can be judged."""
+        """Seconds since the last late renewal: other workers' silence can be measured only over this time."""
         now = self._clock.monotonic()
         return now - self._steady_since if now - self._renewed_at < self._lease else 0.0
 
     @property
     def slack(self) -> float:
-        """Seconds until the worker gives up on the lease, if nothing renews it."""
+        """Seconds until the worker fences itself, unless the lease is renewed."""
         return self._renewed_at + self._lease * (1 - FENCE_MARGIN) - self._clock.monotonic()
 
     @property
@@ -88,30 +88,30 @@ class Heartbeat:
         return self._stopped
 
     def start(self, registered_at: float) -> None:
-        """Begin to beat, a third of the lease after `registered_at`, which is by the monotonic clock."""
+        """Start the heartbeat, first due a third of the lease after `registered_at` (monotonic clock)."""
         now = self._clock.monotonic()
         self._renewed_at = self._steady_since = registered_at
         self._wall = (self._clock.now(), now)
         self._spawn(registered_at + self._lease / 3 - now)
 
     def beat_now(self) -> None:
-        """Do not wait for the next beat's time."""
+        """Renew now instead of at the next interval."""
         self._now.set()
 
     def stop(self) -> None:
-        """Let the beat under way be the last. Does not wait for it; `join` does."""
+        """Stop after the renewal under way. Does not wait for it; `join` does."""
         self._stopped = True
-        # Whoever lives on without it must be told again, and then begins another.
+        # A worker that outlives this heartbeat must be fenced again, and then starts another.
         self._fenced = False
         self._now.set()
 
     def join(self) -> None:
-        """Wait until no beat is under way any more, for as long as one may take."""
+        """Wait until the renewal under way has ended, at most as long as one may take."""
         if self._thread is not None:
             self._thread.join(self._lease / 3)
 
     def run_once(self) -> bool:
-        """One beat; True if the lease was renewed."""
+        """Renew the lease once; True if that succeeded."""
         # Measured from before the request: the store's lease cannot end earlier than ours.
         asked_at = self._clock.monotonic()
         try:
@@ -121,31 +121,31 @@ class Heartbeat:
             owned = self._store.write(beat)
         except LeaseLost as lost:
             self.stop()
-            self._wearer.on_declared_lost(self._id, str(lost))
+            self._holder.on_declared_lost(self._id, str(lost))
             return False
         except Exception as error:
             self._missed(error)
             return False
         self._store.outage.passed()
-        with self._telling:
+        with self._reporting:
             if asked_at - self._renewed_at >= self._lease:
                 self._steady_since = asked_at
             self._renewed_at = asked_at
             if self.slack <= 0:
-                # The answer took longer than the lease, and a worker that claims now would have to hand back at once.
+                # The answer took longer than the lease: jobs claimed now would have to be handed back at once.
                 self.check()
                 return False
             self._fenced = False
-            self._wearer.on_renewed(owned, asked_at)
+            self._holder.on_renewed(owned, asked_at)
         return True
 
     def serve_once(self) -> float:
-        """One beat; the seconds until the next."""
+        """Renew the lease once; return the seconds until the next renewal."""
         return self._lease / 3 if self.run_once() else min(1.0, self._lease / 10)
 
     def check(self) -> None:
-        """Fence the worker if its lease is about to end unrenewed."""
-        with self._telling:
+        """Fence the worker if its lease is about to expire."""
+        with self._reporting:
             if self.slack <= 0:
                 silent = self._clock.monotonic() - self._renewed_at
                 self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
@@ -159,7 +159,7 @@ class Heartbeat:
     def _fence(self, why: str) -> None:
         if not self._fenced:
             self._fenced = True
-            self._wearer.fence(why)
+            self._holder.fence(why)
 
     def _watch_clock(self, monotonic: float) -> None:
         wall, then = self._wall

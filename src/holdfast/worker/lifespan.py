@@ -1,6 +1,6 @@
-"""Runs a worker's event loop, and ends it although a handler may refuse to be cancelled.
+"""Runs a worker's event loop, and ends it even if a handler ignores cancellation.
 
-`asyncio.run` waits without limit for what it cancels, and for threads that hang in calls of `asyncio.to_thread`.
+`asyncio.run` waits without limit for cancelled tasks, and for threads that hang in calls of `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _LAST_CHANCE: Final = 1.0
 
 
 def run_to_its_end(main: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """Like `asyncio.run`; what it returned, and whether all else has ended too. What has not runs no further."""
+    """Run like `asyncio.run`; return the result, and whether every task and thread ended. The others are dropped."""
     runner = asyncio.Runner()
-    lent = ThreadPoolExecutor(thread_name_prefix="asyncio")
-    runner.get_loop().set_default_executor(lent)
+    threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
+    runner.get_loop().set_default_executor(threads)
     all_ended = False
     try:
         value = runner.run(main)
     finally:
-        all_ended = _end(runner, lent)
+        all_ended = _end(runner, threads)
     return value, all_ended
 
 
-def _end(runner: asyncio.Runner, lent: ThreadPoolExecutor) -> bool:
+def _end(runner: asyncio.Runner, threads: ThreadPoolExecutor) -> bool:
     left = runner.run(_wind_up())
     if left:
         logger.warning("not waited for any longer, although cancelled: %s", "; ".join(left))
-    if not _returns(lent):
+    if not _returns(threads):
         left.append("threads")
         logger.warning("threads of asyncio.to_thread hang in their calls; they are not waited for any longer")
     if left:
@@ -47,7 +47,7 @@ def _end(runner: asyncio.Runner, lent: ThreadPoolExecutor) -> bool:
 
 
 async def _wind_up() -> list[str]:
-    """Cancel all tasks and close the generators; what does not end."""
+    """Cancel all tasks and close the generators; return descriptions of the tasks that do not end."""
     me = asyncio.current_task()
     rest = asyncio.all_tasks() - {me}
     for task in rest:
@@ -60,7 +60,7 @@ async def _wind_up() -> list[str]:
 
 
 def _described(task: asyncio.Task[Any]) -> str:
-    """Its name, and the coroutines that it is in, from the outside to the inside."""
+    """Return the task's name and its stack of coroutines, outermost first."""
     coroutine: Any = task.get_coro()
     places = []
     while (place := getattr(coroutine, "__qualname__", None)) is not None:
@@ -69,8 +69,8 @@ def _described(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({' > '.join(places)})"
 
 
-def _returns(lent: ThreadPoolExecutor) -> bool:
-    ending = threading.Thread(target=lent.shutdown, name="holdfast-end", daemon=True)
+def _returns(threads: ThreadPoolExecutor) -> bool:
+    ending = threading.Thread(target=threads.shutdown, name="holdfast-end", daemon=True)
     ending.start()
     ending.join(_LAST_CHANCE)
     return not ending.is_alive()

@@ -1,4 +1,4 @@
-"""How a worker introduces itself to the store."""
+"""Registration of a worker in the store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 
 async def write_until_stored(store: Store, op: Op[Any], clock: Clock) -> float:
-    """Have it written by a store that may be down, as long as it takes; when that was asked, at the earliest."""
+    """Write to a store that may be down, retrying for ever; return when the successful try started."""
     while True:
         asked_at = clock.monotonic()
         try:
@@ -46,7 +46,7 @@ async def write_until_stored(store: Store, op: Op[Any], clock: Clock) -> float:
 def introduction(
     identity: str, settings: WorkerSettings, queues: Iterable[str], tasks: Mapping[str, Task[Any, Any]]
 ) -> WorkerSpec:
-    """The row that others know a worker of this process by."""
+    """Return the row of a worker of this process."""
     host, pid = socket.gethostname(), os.getpid()
     outboxes = served_destinations(settings, tasks)
     return WorkerSpec(
@@ -67,34 +67,34 @@ def introduction(
 
 
 def own_name(settings: WorkerSettings) -> str:
-    """What people call a worker of this process."""
+    """Return the display name of a worker of this process."""
     return settings.name or f"{socket.gethostname()}:{os.getpid()}"
 
 
 def versions(tasks: Mapping[str, Task[Any, Any]]) -> dict[str, str]:
-    """The versions of the tasks that are here, where they declare one."""
+    """Return the versions of the tasks implemented here, where they declare one."""
     return {name: task.task_options.version for name, task in tasks.items() if task.fn and task.task_options.version}
 
 
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
-    """The queues that were asked for, or those of all tasks that are implemented here."""
+    """Return the configured queues, or those of all tasks implemented here."""
     own = dict.fromkeys(task.task_options.queue for name, task in tasks.items() if task.fn and name != DELIVER)
     asked = settings.queues or tuple(weights_of(settings.weights))
-    # Entries of outboxes are claimed by their relays alone.
+    # Only relays claim outbox entries.
     queues = [queue for queue in asked or tuple(own) or ("default",) if not queue.startswith(PREFIX)]
-    # Webhooks are delivered by whoever serves everything, after all else.
+    # Workers that serve all queues deliver webhooks, after everything else.
     return (*queues, QUEUE) if not asked and DELIVER in tasks and QUEUE not in queues else tuple(queues)
 
 
 def served_destinations(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[Destination]:
-    """Those that are implemented here, and whose queues were asked for where any were."""
+    """Return the destinations implemented here; where queues are configured, only those among them."""
     asked = settings.queues or tuple(weights_of(settings.weights))
     here = [task for task in tasks.values() if isinstance(task, Destination) and task.deliver]
     return [destination for destination in here if not asked or destination.name in asked]
 
 
 def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
-    """What a worker is able to beyond serving its queues: what it was told, the tasks that it has, its name."""
+    """Return a worker's capabilities: the configured ones, its tasks, and its name."""
     own = (f"task:{name}" for name, task in tasks.items() if task.fn)
     return [*settings.capabilities, *own, worker_capability(own_name(settings))]
 
@@ -102,7 +102,7 @@ def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) 
 def served_routes(
     settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], random: Callable[[], float]
 ) -> ServedRoutes:
-    """What a worker may claim: of its queues, what it is able to run."""
+    """Return the routes of its queues that a worker can run."""
     return ServedRoutes(
         served_queues(settings, tasks),
         capabilities(settings, tasks),
@@ -114,5 +114,5 @@ def served_routes(
 
 
 def worth_telling(queues: tuple[str, ...]) -> tuple[str, ...]:
-    """The queues of a worker without the one that every worker serves beside its own."""
+    """Return a worker's queues without the webhook queue, which is served beside them."""
     return tuple(queue for queue in queues if queue != QUEUE) or queues

@@ -1,4 +1,4 @@
-"""How a worker behaves. Durations are seconds."""
+"""Settings of a worker. Durations are seconds."""
 
 from __future__ import annotations
 
@@ -11,75 +11,75 @@ from ..names import check_affinity, check_capabilities, check_name, check_queue
 from ..rules.retention import Retention
 from ..rules.routing import RESERVED
 
-# A hundred years: what is added to an instant must still be one.
+# A hundred years: a time plus this must still be a valid time.
 _LONGEST: Final = 100 * 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """Checked when made, so that a wrong value is told before anything runs."""
+    """Validated when created, so that a wrong value is reported before anything runs."""
 
     queues: tuple[str, ...] = ()
-    """In order of preference; empty serves the queues of all registered tasks."""
+    """Queues in order of preference; empty serves the queues of all registered tasks."""
     weights: tuple[str, ...] = ()
-    """Queues with weights, such as mail=3: how often each comes first. Without them `queues` is a strict order."""
+    """Queues with weights, such as mail=3: how often each comes first. Without weights `queues` is a strict order."""
     capabilities: tuple[str, ...] = ()
-    """What this worker offers to tasks that ask for it by `requires`, such as gpu."""
+    """Capabilities that tasks can ask for with `requires`, such as gpu."""
     resident: tuple[str, ...] = ()
-    """The affinities that it has loaded when it starts, such as the models on its card."""
+    """Affinities loaded when the worker starts, such as models on its GPU."""
     residents: int = 1
-    """How many affinities it can have loaded at once."""
+    """Number of affinities that can be loaded at once."""
     affinity_wait: float | None = None
-    """How long jobs of others may wait while it stays with the affinities that it has; None is without bound."""
+    """Longest time that jobs with other affinities wait while the loaded ones are kept; None is without limit."""
     concurrency: int = 20
     """Jobs that run at once in this process."""
     lease: float = 30.0
-    """How long after its last sign of life a worker is given up, and its jobs are rescued."""
+    """Time after its last renewal when a worker is declared lost and its jobs are rescued."""
     grace: float = 25.0
-    """How long running jobs may go on after a stop was asked for; what is left is handed back."""
+    """Time that running jobs get to finish when the worker stops; the rest are handed back."""
     cancel_grace: float = 5.0
-    """How long a handler may take to end after it was told to."""
+    """Time that a handler gets to end after it was asked to."""
     poll: float = 2.0
-    """The longest wait between two looks for work, should every wake-up be lost."""
+    """Longest time between two polls for work, if every wake-up is lost."""
     rescue_interval: float | None = None
-    """Between two looks for lost workers; None is a third of the lease, 0 turns it off."""
+    """Between two checks for lost workers; None is a third of the lease, 0 turns it off."""
     expire_interval: float = 1.0
-    """Between two looks for passed deadlines; 0 turns it off."""
+    """Between two checks for passed deadlines; 0 turns it off."""
     lead_interval: float = 3.0
-    """Between two renewals of what this worker leads; 0: it never leads. Who does not lead looks for deadlines, waits,
-    parked jobs and budgets fifteen times more seldom."""
+    """Between two renewals of leadership; 0: this worker never leads. Workers that do not lead check deadlines, waits,
+    parked jobs and budgets fifteen times less often."""
     schedule_interval: float = 5.0
-    """The longest rest between two looks at the schedules; 0: it fires none."""
+    """Longest time between two checks of the schedules; 0: it fires none."""
     split_interval: float = 1.0
     """Between two splits of the totals of queues over the live workers; 0 turns it off."""
     unpark_interval: float = 2.0
-    """Between two looks for jobs that are parked in lanes with room; 0 turns it off."""
+    """Between two checks for jobs that are parked in lanes with room; 0 turns it off."""
     resolve_interval: float = 5.0
-    """Between two looks for what the ends of jobs set off in flows, should every wake-up be lost; 0 turns it off."""
+    """Between two checks for what finished jobs trigger in flows, if every wake-up is lost; 0 turns it off."""
     wake_interval: float = 1.0
-    """The longest rest between two looks for waits whose time is over; 0: it ends none."""
+    """Longest time between two checks for timed-out waits; 0: it ends none."""
     budget_interval: float = 5.0
-    """Between two looks at the budgets and quotas that jobs wait for; 0 turns it off."""
+    """Between two checks of the budgets and quotas that jobs wait for; 0 turns it off."""
     webhook_interval: float = 1.0
-    """The longest rest between two looks for events to tell webhooks of; 0: it tells of none."""
+    """Longest time between two checks for events to send to webhooks; 0: it sends none."""
     prune_interval: float = 5.0
-    """Between two looks for what was kept long enough; 0: it deletes nothing."""
+    """Between two checks for expired jobs and records; 0: it deletes nothing."""
     sweep_interval: float = 60.0
-    """Between two looks for bytes of artifacts that are gone; 0: it removes none."""
+    """Between two checks for the bytes of deleted artifacts; 0: it removes none."""
     keep_succeeded: float = 7 * 86_400.0
-    """How long jobs that succeeded are kept, unless their queue says otherwise."""
+    """Retention of succeeded jobs, unless their queue says otherwise."""
     keep_failed: float = 30 * 86_400.0
-    """The same for jobs that failed, were cancelled, expired or were skipped."""
+    """Retention of jobs that failed, were cancelled, expired or were skipped."""
     keep_audit: float = 365 * 86_400.0
-    """How long the records of what operators did are kept."""
+    """Retention of the audit log of operator actions."""
     keep_events: float = 7 * 86_400.0
-    """How long the event log is kept."""
+    """Retention of the event log."""
     meter_interval: float = 10.0
-    """Between two looks at minutes that have closed and errors to be counted; 0: it keeps no numbers."""
+    """Between two updates of the statistics: closed minutes and error counts; 0: it keeps none."""
     block_warning: float = 1.0
-    """Name the code that blocks the event loop for so long; 0 turns it off."""
+    """Log the code that blocks the event loop for this long; 0 turns it off."""
     name: str = ""
-    """What people call this worker; empty is its host and process."""
+    """Display name of this worker; empty is its host and process."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.lease <= 3600:
@@ -99,7 +99,7 @@ class WorkerSettings:
     def _check_routing(self) -> None:
         for capability in check_capabilities("capabilities", self.capabilities):
             if capability.startswith(RESERVED):
-                raise ConfigError(f"capabilities has {capability!r}; what starts with task: or worker: it has anyway")
+                raise ConfigError(f"capabilities has {capability!r}; task: and worker: names are added automatically")
         for affinity in self.resident:
             check_affinity(affinity)
         if not 1 <= self.residents <= 1_000:
@@ -111,19 +111,19 @@ class WorkerSettings:
 
     @property
     def retention(self) -> Retention:
-        """How long what is kept, before the queues' own settings."""
+        """Retention periods before the queues' own settings."""
         return Retention(
             round(self.keep_succeeded * SECOND), round(self.keep_failed * SECOND), round(self.keep_audit * SECOND)
         )
 
     @property
     def kept_events(self) -> int:
-        """The same of the event log."""
+        """Retention of the event log in microseconds."""
         return round(self.keep_events * SECOND)
 
 
 def _timings(settings: WorkerSettings) -> list[str]:
-    """The settings that are intervals of loops, or how long something is kept."""
+    """Return the names of the settings that are intervals or retention periods."""
     names = [field.name for field in fields(settings)]
     timings = [name for name in names if name.startswith("keep_") or name.endswith("_interval")]
     return [name for name in timings if getattr(settings, name) is not None]
@@ -137,7 +137,7 @@ def _check_own_name(name: str) -> None:
 
 
 def weights_of(texts: tuple[str, ...]) -> dict[str, float]:
-    """Weights by queue, from texts such as mail=3."""
+    """Return weights by queue, from texts such as mail=3."""
     weights: dict[str, float] = {}
     for text in texts:
         queue, _, number = text.rpartition("=")

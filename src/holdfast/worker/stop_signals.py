@@ -1,4 +1,4 @@
-"""Signals as something to wait for: none is lost between a look and a sleep, and no handler runs in odd places."""
+"""Waits for signals: none is lost between a check and a sleep, and no handler interrupts other code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Signals:
-    """Takes the given signals while it is entered. Main thread only."""
+    """Handles the given signals inside a `with` block. Main thread only."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = tuple(numbers)
@@ -38,7 +38,7 @@ class Signals:
         self._outlet.close()
 
     def wait(self, seconds: float) -> list[int]:
-        """The signals that came, oldest first; none if the time was over before."""
+        """Return the signals received, oldest first; empty after a timeout."""
         select.select([self._outlet], [], [], max(0.0, seconds))
         try:
             return list(self._outlet.recv(4096))
@@ -47,4 +47,4 @@ class Signals:
 
 
 def _taken(number: int, frame: FrameType | None) -> None:
-    """Nothing: the number has gone to the socket already."""
+    """Do nothing: the number has been written to the socket already."""

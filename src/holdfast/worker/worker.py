@@ -1,4 +1,4 @@
-"""A worker: one process's share of the work. It registers, claims, runs, records, and leaves in order."""
+"""The worker of one process: it registers, claims, runs and records jobs, and deregisters."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 _LEASES_UNTIL_STUCK: Final = 4
 # On SQLite every commit of another process may have cancelled something here.
-_BETWEEN_LOOKS: Final = 0.1
+_BETWEEN_CHECKS: Final = 0.1
 
 
 class Worker:
-    """Make it, start it and stop it on one event loop."""
+    """Create, start and stop it on one event loop."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Worker:
         heartbeats: type[Heartbeat] = Heartbeat,
         timekeepers: type[DeadlineTimer] = DeadlineTimer,
     ) -> None:
-        """`heartbeats` and `timekeepers` run on threads; where there is but one, others take their place."""
+        """`heartbeats` and `timekeepers` run on threads; a simulation on one thread replaces them."""
         self.id = identity or token()
         self.settings: Final = settings
         self._store = store
@@ -109,28 +109,28 @@ class Worker:
     # -- life
 
     async def start(self) -> None:
-        """Register and begin to work. Waits for a store that is down, as long as it takes."""
+        """Register and start working. Waits for ever for a store that is down."""
         for declaration in self._declarations:
             await write_until_stored(self._store, declaration, self._clock)
         await self._begin()
         await self.poller.look()
         self._watch_lease()
         self._watchdog = self._start_watchdog()
-        beside = (self.poller.run(lambda: self._leaving), self._hear_cancels(), *self.chores.start())
+        beside = (self.poller.run(lambda: self._leaving), self._listen_for_cancels(), *self.chores.start())
         self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
         self.background.send(*beside)
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:
-        """Claim no more, let running jobs end within the grace, hand the rest back, and leave."""
+        """Stop claiming, let running jobs finish within the grace period, hand the rest back, and deregister."""
         self._leaving = self.runner.closing = True
         try:
             await self._try(Op(lambda tx: workers.stop(tx, self.id)))
             await self._drain(self.settings.grace if grace is None else grace)
             await self._flush()
             self.heartbeat.stop()
-            # A beat after the farewell would find the worker gone, and mourn.
+            # A heartbeat after deregistration would report the worker as lost.
             await asyncio.to_thread(self.heartbeat.join)
             if not await self._try(Op(lambda tx: workers.deregister(tx, self.id))):
                 logger.warning("the store does not know that this worker has left; its lease will run out instead")
@@ -153,7 +153,7 @@ class Worker:
             await self._idle.wait()
 
     async def _flush(self) -> None:
-        """Let the last outcomes reach the store; what does not within a lease is rescued by others."""
+        """Write the last outcomes; jobs whose outcome is not stored within a lease are rescued by others."""
         self.claimer.wake.set()
         self.relays.request_claim()
         try:
@@ -175,20 +175,20 @@ class Worker:
 
     @property
     def is_worn_out(self) -> bool:
-        """Whether so many threads hang that it claims nothing any more; it should be stopped and started afresh."""
+        """True if so many threads hang that it claims nothing any more; it should be restarted."""
         return self._threads.exhausted
 
     def _is_over(self) -> bool:
         return self._leaving and not self.runner.runs and not self.claimer.pending
 
-    # -- the lease; `heard`, `fence` and `buried` are called on the heartbeat's thread
+    # -- the lease; `on_renewed`, `fence` and `on_declared_lost` are called on the heartbeat's thread
 
     @property
     def steady_for(self) -> float:
         return self.heartbeat.steady_for
 
     def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
-        self._post(self._heard, owned, asked_at)
+        self._post(self._renewed, owned, asked_at)
 
     def fence(self, why: str) -> None:
         self._post(self._fence, why)
@@ -200,10 +200,10 @@ class Worker:
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            # The loop is closed: nobody runs anything here any more, and the lease must not say otherwise.
+            # The loop is closed: nothing runs here any more, so the lease must not be renewed.
             self.heartbeat.stop()
 
-    def _heard(self, owned: list[Owned], asked_at: float) -> None:
+    def _renewed(self, owned: list[Owned], asked_at: float) -> None:
         if self.runner.fenced:
             self.runner.fenced = False
             self.claimer.request_claim()
@@ -215,23 +215,23 @@ class Worker:
         self.runner.fenced = True
         self.runner.stop_all("fenced")
         if self.heartbeat.is_stopped and not self._leaving:
-            # The watchdog took this loop for dead, and it moves again: the next beat says whose the jobs are.
+            # The watchdog declared this loop dead, but it runs again: the next heartbeat says who owns the jobs.
             self.heartbeat = self._new_heartbeat()
             self.heartbeat.start(self._clock.monotonic() - self.settings.lease)
 
     def _restart_identity(self, worker_id: str, why: str) -> None:
         if worker_id != self.id:
-            # Told twice: a fence that comes between the end of a heartbeat and this has begun another.
+            # Called twice: a fence between the end of a heartbeat and this call has started another one.
             return
         level = logging.WARNING if self._leaving else logging.ERROR
-        logger.log(level, "%s; %s", why, "leaving without them" if self._leaving else "going on under a new identity")
+        logger.log(level, "%s; %s", why, "leaving without them" if self._leaving else "continuing under a new identity")
         self.runner.fenced = True
         self.runner.stop_all("lost")
         self.claimer.forget()
         if not self._leaving:
             self.id = self.runner.id = token()
             self.heartbeat = self._new_heartbeat()
-            # Nobody waits for this, and without it the worker would stay fenced.
+            # In the background, with retries: without it the worker would stay fenced.
             self.background.send(until_done(self._begin_again))
 
     async def _begin(self) -> None:
@@ -242,13 +242,13 @@ class Worker:
         self.heartbeat.beat_now()
 
     def _watch_lease(self) -> None:
-        """Beside the heartbeat, which may itself hang on a store that does not answer."""
+        """Check the lease on the timer's thread: the heartbeat may itself hang on a store that does not answer."""
         self.heartbeat.check()
         slack = self.heartbeat.slack
         self.deadlines.after(slack if slack > 0 else self.settings.lease * FENCE_MARGIN, self._watch_lease)
 
     def _is_leased(self) -> bool:
-        """Asked before each handler; where the lease is over, the worker is fenced before it claims again."""
+        """Return True if the lease is valid; checked before each handler. Otherwise the worker is fenced."""
         if self.heartbeat.slack > 0:
             return True
         self.heartbeat.check()
@@ -257,41 +257,41 @@ class Worker:
     def _new_heartbeat(self) -> Heartbeat:
         return self._heartbeats(self._store, self.id, self.settings.lease, self, self._clock, self.health.examine)
 
-    # -- errands
+    # -- background tasks
 
     async def _register(self) -> float:
-        """Make the worker known; when that was asked, at the earliest."""
+        """Register the worker; return when the successful try started."""
         spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
         return await write_until_stored(self._store, Op(lambda tx: workers.register(tx, spec)), self._clock)
 
-    async def _hear_cancels(self) -> None:
+    async def _listen_for_cancels(self) -> None:
         listener = self._store.bell.listen(["cancel"])
         try:
             while True:
                 if await listener.await_ring(60.0) and self.runner.runs:
-                    await self._look_at_own_jobs()
-                    await asyncio.sleep(_BETWEEN_LOOKS)
+                    await self._check_own_jobs()
+                    await asyncio.sleep(_BETWEEN_CHECKS)
         finally:
             listener.close()
 
-    async def _look_at_own_jobs(self) -> None:
-        """Find out what was cancelled or taken away. It only reads: a beat here would ring for all others in turn."""
+    async def _check_own_jobs(self) -> None:
+        """Stop runs that were cancelled or taken away. Only reads: a heartbeat here would wake all other workers."""
         asked_at = self._clock.monotonic()
         try:
             owned = await self._store.aread(Op(lambda tx: workers.owned_jobs(tx, self.id)))
             self.runner.stop_lost_and_cancelled(owned, asked_at)
             if not owned:
-                # Everything was taken away: the beat says whether the worker itself was declared lost.
+                # Every job was taken away: a heartbeat finds out whether the worker was declared lost.
                 self.heartbeat.beat_now()
         except HoldfastError as error:
-            if not self._store.outage.covers("the look for cancelled jobs", error):
-                logger.warning("could not look for cancelled jobs (%s); the next beat will", error)
+            if not self._store.outage.covers("the check for cancelled jobs", error):
+                logger.warning("could not check for cancelled jobs (%s); the next heartbeat will", error)
 
     async def _try(self, op: Op[Any]) -> bool:
         try:
             await self._store.awrite(op)
         except Exception as error:
-            if not self._store.outage.covers("the worker's farewell", error):
+            if not self._store.outage.covers("the worker's deregistration", error):
                 logger.error("the store failed while the worker left (%s: %s)", type(error).__name__, error)
             return False
         return True

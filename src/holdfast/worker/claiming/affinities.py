@@ -1,4 +1,4 @@
-"""What a worker has loaded: the affinities of the jobs that it ran last, as many as there is room for."""
+"""Affinities that a worker has loaded: those of its most recent jobs, up to its limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..settings import WorkerSettings
 
 
 class LoadedAffinities:
-    """Kept from what is started and what ends here; what handlers say themselves counts more."""
+    """Tracked from the runs that start and end here; a handler's own report overrides it."""
 
     def __init__(self, settings: WorkerSettings, clock: Clock) -> None:
         self._clock = clock
@@ -21,13 +21,13 @@ class LoadedAffinities:
         self._running: dict[tuple[str, int], str] = {}
         self._uses = Counter[str]()
         self._since: dict[str, float] = {}
-        """When each was loaded, where others may not wait for ever."""
+        """Time when each was loaded; kept only if `affinity_wait` is set."""
         self.others_wait = False
-        """Whether jobs of other affinities wait for a place here."""
+        """True while jobs with other affinities wait for a place here."""
 
     @property
     def resident(self) -> tuple[str, ...]:
-        """The last used first."""
+        """Loaded affinities, the most recently used first."""
         return self._resident
 
     def hold(self) -> Hold:
@@ -43,7 +43,7 @@ class LoadedAffinities:
         self._load(loaded(self.hold(), (affinity,)))
 
     def ended(self, job_id: str, epoch: int) -> bool:
-        """A run has ended; True if that made room for an affinity that jobs wait for."""
+        """Note the end of a run; True if that made room for an affinity that jobs wait for."""
         affinity = self._running.pop((job_id, epoch), None)
         if affinity is None:
             return False
@@ -53,14 +53,14 @@ class LoadedAffinities:
         del self._uses[affinity]
         return self.others_wait
 
-    def told(self, affinities: Iterable[str]) -> None:
-        """A handler says what is loaded now, the last used first."""
+    def set_loaded(self, affinities: Iterable[str]) -> None:
+        """Store a handler's report of what is loaded now, the most recently used first."""
         self._load(tuple(dict.fromkeys(affinities))[: self._most])
 
     def _load(self, affinities: tuple[str, ...]) -> None:
         if self._wait is not None:
             now, before = self._clock.monotonic(), {affinity: self._since.get(affinity) for affinity in self._resident}
-            # What was loaded before this worker began has been so for ever.
+            # Affinities loaded before this worker started have no start time.
             since = {affinity: before.get(affinity, now) for affinity in affinities}
             self._since = {affinity: then for affinity, then in since.items() if then is not None}
         self._resident = affinities

@@ -1,6 +1,6 @@
-"""The worker's conversation with the store: record what is finished, claim what there is room for, in one commit.
+"""The claim loop: record finished jobs and claim as many new ones as there are free slots, in one commit.
 
-No timer stands between a finished job and its record: a batch is whatever finished during the commit before.
+No timer delays the record of a finished job: a batch is whatever finished during the previous commit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...storage.ops.jobs import claims
 from ...storage.ops.jobs.claims import ClaimRequest, Turn
 from ...storage.port import Op, Store
 from ..maintenance.health import ClaimTimes
-from ..running.outcome import is_refusal, record_apart
+from ..running.outcome import is_refusal, record_one_by_one
 from ..running.runs import Run
 from .position import ClaimPosition
 from .target import Capacity, ClaimTarget
@@ -27,40 +27,40 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 _LARGEST_BATCH: Final = 1_000
 _PAUSE_AFTER_ERROR: Final = 0.5
-# While a server has one batch, the handlers of another may run: 1.3 times the rate with 500 slots on two cores, 0.96
-# with 200, where the batches get small. SQLite works in this process, and two would fight for the interpreter: 0.75.
+# While the server commits one batch, the handlers of another can run: 1.3 times the rate with 500 slots on two cores,
+# 0.96 with 200, where batches get small. SQLite runs in this process, and two would compete for the GIL: 0.75.
 _WORTH_A_TURN: Final = 200
-# Where jobs have limits, most claims need more than one statement, and the one would be in vain.
+# Where jobs have limits, most claims need more than one statement, and the single one would be wasted.
 _SIMPLY_AGAIN: Final = 1.0
 
 
 class Claimer:
-    """Outcomes wait here until the next turn takes them along."""
+    """Holds outcomes until the next transaction records them."""
 
-    def __init__(self, store: Store, desk: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
+    def __init__(self, store: Store, target: ClaimTarget, clock: Clock, *, slots: int, patience: float) -> None:
         self._store = store
         self._on_server = store.backend == "postgres"
         self._at_once = 2 if self._on_server and slots >= 2 * _WORTH_A_TURN else 1
         self._position = ClaimPosition(clock)
         self._claims = itertools.count(1)
-        """The number of each claim; with the worker's id it names the claim in the store."""
+        """Number of each claim; with the worker's id it identifies the claim in the store."""
         self._simply_after = clock.monotonic()
         self._most = -(-slots // self._at_once)
         self._asked: list[Capacity] = []
-        self._desk = desk
+        self._target = target
         self._clock = clock
         self._patience = patience
         self.claim_times: Final = ClaimTimes(clock)
         self._outcomes: dict[tuple[str, int], Finish] = {}
         self._recording: dict[tuple[str, int], Finish] = {}
         self.in_flight: set[str] = set()
-        """Tokens of claims whose reply is not here yet."""
+        """Tokens of claims that the store has not answered yet."""
         self.may_have_work = True
-        """Whether there may be something to claim."""
+        """True if there may be something to claim."""
         self.wake: Final = asyncio.Event()
 
     def finished(self, run: Run, outcome: Outcome) -> None:
-        """Take an outcome to be recorded."""
+        """Queue an outcome to be recorded."""
         self.submit(Finish(run.job.id, run.job.epoch, outcome))
 
     def submit(self, finish: Finish) -> None:
@@ -68,7 +68,7 @@ class Claimer:
         self.wake.set()
 
     def request_claim(self) -> None:
-        """There may be work: ask for it."""
+        """Claim soon: there may be work."""
         self.may_have_work = True
         self.wake.set()
 
@@ -78,18 +78,18 @@ class Claimer:
         return len(self._outcomes) + len(self._recording)
 
     def is_recording(self, job_id: str, epoch: int) -> bool:
-        """Whether the outcome of that run is here, on its way to the store."""
+        """Return True if the outcome of that run is queued or being recorded."""
         return (job_id, epoch) in self._recording or (job_id, epoch) in self._outcomes
 
     def forget(self) -> None:
-        """Drop what waits: the worker was declared lost, and none of it counts any more."""
+        """Drop queued outcomes: the worker was declared lost, so they no longer count."""
         self._outcomes.clear()
 
     async def run(self, is_over: Callable[[], bool]) -> None:
-        """Take turns until told that it is over, two at once where that pays."""
-        await asyncio.gather(*(self._take_turns(is_over) for _ in range(self._at_once)))
+        """Run the claim loop until `is_over`, two in parallel where that is faster."""
+        await asyncio.gather(*(self._run_loop(is_over) for _ in range(self._at_once)))
 
-    async def _take_turns(self, is_over: Callable[[], bool]) -> None:
+    async def _run_loop(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             self.wake.clear()
             if not await self.run_once():
@@ -97,7 +97,7 @@ class Claimer:
         self.wake.set()
 
     async def run_once(self) -> bool:
-        """One turn; False if there was nothing to record and no room or no appetite."""
+        """Record and claim once; False if there was nothing to record and no free slot, or nothing to claim."""
         room = self._room() if self.may_have_work else None
         if not self._outcomes and room is None:
             return False
@@ -115,12 +115,12 @@ class Claimer:
         return True
 
     def _room(self) -> Capacity | None:
-        """What may be asked for now: of two halves of the slots, each takes its turns."""
-        room = self._desk.room()
+        """Return the capacity to claim for now. Two parallel loops each claim for at most half of the slots."""
+        room = self._target.room()
         if room is None:
             return None
         open_ = sum(asked.n for asked in self._asked)
-        # What counts by queue, or tolerates no neighbour, is not asked for beside another question.
+        # Claims with shares per queue, or for jobs that run alone, are not made beside another claim.
         if self._asked and (room.n <= open_ or not room.is_plain or not all(asked.is_plain for asked in self._asked)):
             return None
         suspects = 0 if self._asked else room.suspects
@@ -137,7 +137,7 @@ class Claimer:
         edition = self._position.edition
         self.in_flight.add(request.token)
         self._asked.append(room)
-        # Before the question: a ring that comes while it is asked is a new reason to ask again.
+        # Cleared before the claim: a wake-up that arrives during it asks for another one.
         self.may_have_work = False
         started = self._clock.monotonic()
         try:
@@ -146,15 +146,15 @@ class Claimer:
             self._mark(turn, edition)
             self.may_have_work = self.may_have_work or len(turn.claimed) + turn.parked >= request.n
             if request.routing is not None:
-                # What was parked has left a place to others.
+                # A parked job has left its place to others.
                 self.may_have_work = self.may_have_work or (turn.others_wait and turn.parked > 0)
-                self._desk.others_wait(turn.others_wait)
+                self._target.others_wait(turn.others_wait)
             self._read(finishes, turn)
-            if request.owner == self._desk.id:
-                self._desk.dispatch(turn.claimed, request.token)
-            # Else the worker was declared lost before the answer came, and they were taken from it.
+            if request.owner == self._target.id:
+                self._target.dispatch(turn.claimed, request.token)
+            # Else the worker was declared lost before the answer arrived, and its jobs were taken away.
         except StorageError:
-            # The commit may have happened. What it took is read again, or handed back at the next beat.
+            # The commit may have happened: its jobs are read again now, or handed back at the next heartbeat.
             await self._recover(request.token)
             raise
         finally:
@@ -162,7 +162,7 @@ class Claimer:
             self._asked.remove(room)
 
     async def _exchange(self, finishes: list[Finish], request: ClaimRequest | None) -> Turn:
-        owner = self._desk.id
+        owner = self._target.id
         if not finishes and request is not None and (turn := await self._claim_simply(request)):
             return turn
         op = Op(
@@ -174,7 +174,7 @@ class Claimer:
         return await self._store.awrite(op)
 
     async def _claim_simply(self, request: ClaimRequest) -> Turn | None:
-        """One round trip instead of four: a job that finds an idle worker starts 0.4 ms earlier, of 3.9."""
+        """Claim in one round trip instead of four: on an idle worker a job starts 0.4 ms earlier (of 3.9 ms)."""
         if not self._on_server or not request.is_simple or self._clock.monotonic() < self._simply_after:
             return None
         turn = await self._store.awrite(Op(lambda tx: claims.lone_claim(tx, request), single=True, name="claim"))
@@ -183,33 +183,33 @@ class Claimer:
         return turn
 
     async def _recover(self, claim: str) -> None:
-        owner = self._desk.id
+        owner = self._target.id
         try:
             jobs = await self._store.aread(Op(lambda tx: claims.claimed_under(tx, owner, claim)))
         except StorageError:
             return
-        self._desk.dispatch(jobs, claim)
+        self._target.dispatch(jobs, claim)
 
     def _request(self, room: Capacity | None) -> ClaimRequest | None:
         if room is None:
             return None
         return ClaimRequest(
-            owner=self._desk.id,
+            owner=self._target.id,
             token=f"{next(self._claims):x}",
             routes=room.routes,
             n=room.n,
             suspects=room.suspects,
             alone=room.alone,
-            standing=self._desk.standing,
+            standing=self._target.standing,
             parts=room.parts,
             routing=room.routing,
             beyond=self._beyond(room),
         )
 
     def _beyond(self, room: Capacity) -> str | None:
-        """Where to begin, if the claim need not look at everything; limits send jobs back to where they were."""
-        standing = self._desk.standing
-        # SQLite takes what is claimed out of its indexes at once: there is nothing to step over.
+        """Return where the claim may start; None for a full scan, as with limits, which put jobs back in place."""
+        standing = self._target.standing
+        # SQLite removes claimed jobs from its indexes at once: there is nothing to skip.
         if not self._on_server or not room.is_plain or standing.lanes or standing.scopes:
             return None
         if standing.breakers or standing.quotas:
@@ -231,11 +231,11 @@ class Claimer:
                 )
 
     async def _cope(self, error: Exception, batch: list[Finish]) -> None:
-        """Keep every outcome that the store does not have, and try again."""
+        """Keep every outcome that the store does not have, and retry."""
         kept: list[Finish] = batch
         trouble: Exception | None = error
         if batch and is_refusal(error):
-            kept, trouble = await record_apart(batch, self._record)
+            kept, trouble = await record_one_by_one(batch, self._record)
         self._outcomes = {(finish.id, finish.epoch): finish for finish in kept} | self._outcomes
         self.may_have_work = True
         if trouble is not None:

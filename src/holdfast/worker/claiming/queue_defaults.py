@@ -1,6 +1,6 @@
-"""What a queue's settings add to the jobs that a worker takes from it.
+"""Defaults from a queue's settings for the jobs that a worker claims from it.
 
-The call's word counts most, then the task's, then the queue's. Read every few seconds: a claim need not look.
+Options of the call override those of the task, which override those of the queue. Read at each poll, not per claim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...tasks.task import Task
 
 
 class QueueDefaults:
-    """The settings of the queues as they were when last looked at."""
+    """Queue settings as of the last poll."""
 
     def __init__(self) -> None:
         self._by_queue: dict[str, QueueSettings] = {}
@@ -24,7 +24,7 @@ class QueueDefaults:
         self._by_queue = {queue.name: queue for queue in queues if queue.retry or queue.timeout}
 
     def fill(self, job: Claimed, task: Task[Any, Any] | None) -> Claimed:
-        """The job with its queue's timeout and retry policy where it has none of its own. Its task may be unknown."""
+        """Return the job with its queue's timeout and retry policy where it has none. Its task may be unknown."""
         queue = self._by_queue.get(job.queue)
         if queue is None:
             return job

@@ -1,7 +1,7 @@
-"""What the engine does for a worker that is elsewhere: the same claim and the same admission as for its own.
+"""Claiming for remote workers: the same claim and the same admission check as for local ones.
 
-Nothing is kept here between two calls: whom a worker serves, what it holds and has loaded is read from its row, so any
-process may answer for it.
+No state is kept between calls: a worker's routes, jobs and loaded affinities are read from the store, so any process
+can serve it.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ _NO_HANDLER: Final = "no_handler"
 
 
 class Stored(Reads, Writes, Protocol):
-    """A store that may be awaited."""
+    """A store with async reads and writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteClaim:
-    """What a claim brought: jobs to be prepared, and those that end before they have begun. `now` is the store's."""
+    """Result of a claim: jobs to prepare, and jobs that end before they start. `now` is by the store's clock."""
 
     jobs: Sequence[Claimed]
     ended: Sequence[Finish]
     now: int = 0
     parked: int = 0
-    """Jobs that were next in line but over a limit; there may be others behind them."""
+    """Jobs that were next but over a limit; there may be others behind them."""
 
 
 def routes_of(worker: Worker) -> ServedRoutes:
-    """What a worker may claim, by its own words: its queues in strict order."""
+    """Return the routes that a worker registered for, its queues in strict order."""
     own = (f"task:{name}" for name in worker.tasks)
     able = [*worker.capabilities, *own, worker_capability(worker.name)]
     return ServedRoutes(worker.queues, able, versions=worker.versions)
 
 
 async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> RemoteClaim:
-    """Claim for a worker; what its claim under the same token took before, where there is something."""
+    """Claim for a worker. If an earlier claim with the same token got jobs, return those."""
     worker = await remote.lock_worker(tx, worker_id)
     if renew:
         await beat(tx, worker_id)
@@ -92,11 +92,11 @@ async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, 
 def _request(
     worker: Worker, held: Sequence[Holding], routes: ServedRoutes, view: Lookout, limit: int, token: str
 ) -> ClaimRequest | None:
-    """Ask for what there is room for; None if nothing. A suspect goes to an idle worker, and nothing joins it there."""
+    """Build a claim for the free slots; None if there are none. A suspect runs alone, on an idle worker."""
     free = min(limit, worker.concurrency - len(held))
     if free <= 0 or any(job.alone for job in held):
         return None
-    # A worker that holds others leaves the suspects to idle ones, and to those that run them in a process of their own.
+    # A busy worker leaves suspects to idle ones, and to those that run them in a process of their own.
     alone = view.suspects_wait and not held
     running = Counter(job.queue for job in held)
     served, parts = routes.beside(running, view.shares, free) if view.shares else (routes.current(), ())
@@ -119,13 +119,13 @@ def _routing(worker: Worker, held: Sequence[Holding], routes: ServedRoutes) -> R
     if not routes.affinities and not routes.own:
         return None
     in_use = frozenset(routes.affinities[job.route] for job in held if job.route in routes.affinities)
-    # It has room for as many as it named when it registered.
+    # A remote worker's limit is the number of affinities it registered with.
     hold = Hold(worker.resident, in_use, max(1, len(worker.resident)))
     return Routing(hold, routes.affinities, routes.own, worker.resident)
 
 
 def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outcome | None:
-    """What becomes of a job that need not start, or that the worker cannot run."""
+    """Return the outcome of a job that has expired or that the worker cannot run; else None."""
     if job.time_left is not None and job.time_left <= 0:
         return Expired()
     if job.task in worker.tasks:
@@ -136,25 +136,25 @@ def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outc
 
 
 class Preparing:
-    """Completes the arguments of claimed jobs, and lets them into their quotas and budgets."""
+    """Completes the arguments of claimed jobs, and admits them to their quotas and budgets."""
 
     def __init__(self, store: Stored, tasks: Tasks, random: Callable[[], float]) -> None:
         self._inputs = Inputs(store)
-        self._doorkeeper = AdmissionCheck(store, random)
+        self._admission = AdmissionCheck(store, random)
         self._random = random
         self._tasks = tasks
 
     async def prepare(self, owner: str, job: Claimed, now: int) -> Claimed | Outcome:
-        """The job as it may start, or what becomes of it instead."""
+        """Return the job ready to start, or its outcome if it cannot."""
         if job.inputs is None and not is_reference(job.payload) and not is_limited(job):
             return job
         try:
             job = await self._inputs.fill(job)
-            refused = await self._doorkeeper.admit_job(owner, job) if is_limited(job) else None
+            refused = await self._admission.admit_job(owner, job) if is_limited(job) else None
         except UnfitInputs as unfit:
             return Failed(unfit.kind, error_text(unfit))
         except LeaseLost:
-            # Taken away already; the store refuses this.
+            # The job was taken away already; the store refuses this outcome.
             return Released("orphan")
         except StorageError:
             raise
@@ -170,7 +170,7 @@ class Preparing:
 
 
 async def end_overdue(tx: Tx, runs: Sequence[Overdue], tasks: Tasks, u: float) -> None:
-    """End runs that have taken too long, as a worker of ours ends its own. Their workers lose them at the next beat."""
+    """End overdue runs, as a local worker does with its own. Their workers lose them at the next heartbeat."""
     for run in runs:
         if not await remote.owns(tx, run.owner, run.job_id, run.epoch):
             continue
@@ -183,7 +183,7 @@ async def end_overdue(tx: Tx, runs: Sequence[Overdue], tasks: Tasks, u: float) -
 
 
 async def decide_failure(tx: Tx, job: JobRecord, failure: Failure, tasks: Tasks, u: float) -> Outcome:
-    """What becomes of a job whose run elsewhere failed."""
+    """Return the outcome of a job whose remote run failed."""
     policy = policy_of(job, tasks.get(job.task), (await get_queue(tx, job.queue)).retry)
     tried = _Tried(job.attempts, job.max_attempts, job.crashes, job.created_at)
     return decided(failure, tried, policy, now=await clock(tx), u=u)
@@ -198,7 +198,7 @@ class _Tried:
 
 
 def policy_of(job: Claimed | JobRecord, task: Task[Any, Any] | None, of_queue: str | None = None) -> retry.RetryPolicy:
-    """When the job is tried again: by its own word, its task's, its queue's."""
+    """Return the retry policy of the job, else of its task, else of its queue."""
     if job.retry:
         return retry.decode(job.retry)
     own = None if task is None else task.task_options.retry

@@ -1,4 +1,4 @@
-"""Which routes a worker serves: the plain route of each of its queues, and the special ones it is able to."""
+"""Routes that a worker serves: the plain route of each of its queues, and the special ones it is capable of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...storage.ops.jobs.claims import encode_routes
 
 
 class ServedRoutes:
-    """The routes in the order of the worker's queues, encoded once and again when new ones appear."""
+    """Routes in the order of the worker's queues, encoded again only when they change."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class ServedRoutes:
     ) -> None:
         """`strict` takes from a queue only when those before it are empty; otherwise they count as one.
 
-        With `weights` the order is drawn anew for each claim: a queue comes first as often as its weight says.
+        With `weights` the order is drawn for each claim: a queue comes first as often as its weight says.
         """
         self.queues = tuple(queues)
         self._strict = strict
@@ -36,15 +36,15 @@ class ServedRoutes:
         self.capabilities = frozenset(capabilities)
         self._versions = versions or {}
         self.affinities: dict[int, str] = {}
-        """Of the routes that it serves, those with an affinity, by number."""
+        """Affinities of the served routes that have one, by route number."""
         self.own: frozenset[int] = frozenset()
-        """Those that only workers of its name serve."""
+        """Routes that only workers of its name serve."""
         self.numbers: frozenset[int] = frozenset()
         self._special: frozenset[Route] = frozenset()
         self.encoded = self._encode()
 
     def learn(self, routes: Iterable[Route]) -> bool:
-        """Take note of the special routes that exist; True if that changed what is served."""
+        """Update the special routes that exist; True if the served routes changed."""
         served = frozenset(route for route in routes if self._serves(route))
         if served == self._special:
             return False
@@ -58,23 +58,23 @@ class ServedRoutes:
         return route.is_served_by(frozenset(self.queues), self.capabilities) and fits(route.version, self._versions)
 
     def find(self, number: int, queue: str) -> Route:
-        """The route of that number, which this worker serves."""
+        """Return the served route of that number."""
         return next((r for r in self._special if r.number == number), Route(queue))
 
     def current(self) -> str:
-        """The routes for the next claim."""
+        """Return the routes for the next claim."""
         return self._routes(self._order()) if self._weights else self.encoded
 
     def beside(
         self, running: Counter[str], shares: Mapping[str, int], free: int
     ) -> tuple[str | None, tuple[tuple[str, int], ...]]:
-        """The routes of queues of which more may run here than do; None if every queue's share is used up."""
+        """Return the routes of queues below their share here; None if every queue's share is used up."""
         room = {queue: slots - running[queue] for queue, slots in shares.items()}
         routes, parts = self.within(room, free)
         return (routes, parts) if parts else (None, ())
 
     def within(self, room: Mapping[str, int], free: int) -> tuple[str, tuple[tuple[str, int], ...]]:
-        """The routes of queues that have room, and the same in parts where a queue has less room than the worker."""
+        """Return the routes of queues with room, and the same split where a queue has less room than the worker."""
         open_queues = [queue for queue in self._order() if room.get(queue, free) > 0]
         parts: list[tuple[list[str], int]] = []
         for queue in open_queues:
@@ -88,7 +88,7 @@ class ServedRoutes:
     def _order(self) -> Sequence[str]:
         if not self._weights:
             return self.queues
-        # The largest of u^(1/weight) is each queue's with the chance of its weight, and so on for the rest.
+        # Sorting by u^(1/weight) draws queues without replacement, each with the probability of its weight.
         drawn = {queue: self._random() ** (1 / self._weights.get(queue, 1.0)) for queue in self.queues}
         return sorted(self.queues, key=drawn.__getitem__, reverse=True)
 

@@ -1,4 +1,4 @@
-"""What the turns ask of the worker whose jobs they claim and record."""
+"""The claimer's interface to its worker."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from ...storage.ops.routing.affinities import Routing
 
 
 class ClaimTarget(Protocol):
-    """What the turns ask of the worker."""
+    """The worker whose jobs the claimer claims and records."""
 
     @property
     def id(self) -> str: ...
 
     @property
     def standing(self) -> ActiveLimits:
-        """The limits that apply to jobs without being named by them."""
+        """Limits that apply to jobs without being named by them."""
         ...
 
     def room(self) -> Capacity | None:
-        """What may be claimed now; None if nothing."""
+        """Return the capacity to claim for now; None if there is none."""
         ...
 
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
-        """Start what was claimed."""
+        """Start the claimed jobs."""
         ...
 
     def others_wait(self, they_do: bool) -> None:
-        """Whether jobs of affinities wait for which there is no place now."""
+        """Note whether jobs wait whose affinity has no place here now."""
         ...
 
 
 class Capacity:
-    """How many jobs fit, of which kind, from which routes."""
+    """Number and kind of jobs that fit, and the routes to claim from."""
 
     __slots__ = ("alone", "n", "parts", "routes", "routing", "suspects")
 

@@ -1,7 +1,7 @@
-"""Removes the bytes of artifacts that are gone, and of those that never came to be.
+"""Removes the bytes of deleted artifacts, and of those that were never completed.
 
-It only touches what nobody can want any more: blobs that a committed transaction has doomed, those whose writer's epoch
-is over, and files of which the database has never heard. One worker does it at a time, but two would do no harm.
+It removes only what nothing can refer to any more: blobs marked by a committed transaction, those whose writer's epoch
+is over, and files without a row. One worker does it at a time, but two would do no harm.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...storage.ops.artifacts import blobs
 from ...storage.port import Op, Store
 
 STRAY_AGE: Final = 86_400.0
-"""Files without a row are left alone for so many seconds: theirs may be a database that is put back later."""
-_ROUNDS_BETWEEN_LOOKS: Final = 60
+"""Seconds for which files without a row are kept: they may belong to a database that is restored later."""
+_ROUNDS_BETWEEN_STRAY_CHECKS: Final = 60
 
 
 class ArtifactCollector:
-    """`leads` says whether this worker is the one that sweeps."""
+    """`leads` says whether this worker collects."""
 
     def __init__(self, store: Store, leads: Callable[[], bool]) -> None:
         self._store = store
@@ -30,27 +30,27 @@ class ArtifactCollector:
         self._rounds = 0
 
     async def run_once(self) -> float | None:
-        """Remove a page of what is over; 0 if there is more to do, unless another worker does it."""
+        """Remove one page; 0 if there is more to do. Does nothing where another worker leads."""
         if not self._leads():
             return None
-        # Looks first: a write would take the lock of a SQLite file from those who have work for it.
+        # Read first: a needless write would take the lock of a SQLite file from other writers.
         if given_up := await self._store.aread(Op(blobs.abandoned, single=True, slow=True)):
             await self._store.awrite(Op(lambda tx: blobs.doom(tx, given_up), patience=PATIENCE))
         doomed = await self._store.aread(Op(blobs.doomed, single=True))
         await remove_all(self._reach, doomed)
-        if self._rounds % _ROUNDS_BETWEEN_LOOKS == 0:
+        if self._rounds % _ROUNDS_BETWEEN_STRAY_CHECKS == 0:
             await self._remove_strays()
         self._rounds += 1
         return 0.0 if len(doomed) == blobs.PAGE else None
 
     async def _remove_strays(self) -> None:
-        """Files whose rows a loss of power, or a restored backup, has undone. Listed before the rows are read.
+        """Remove files whose rows a power failure or a restored backup has undone. Listed before the rows are read.
 
-        Those that are older than the database are another's, which may be lost and come back.
+        Files older than the database belong to another one, which may be restored.
         """
         applied = await self._store.aread(Op(verifying.applied_migrations))
-        born = min((migration.at for migration in applied), default=0) / SECOND
-        files = await self._reach.run(self._store.blobs.strays, born, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
+        created = min((migration.at for migration in applied), default=0) / SECOND
+        files = await self._reach.run(self._store.blobs.strays, created, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
         for start in range(0, len(files), blobs.PAGE):
             page = files[start : start + blobs.PAGE]
             known = await self._store.aread(_known(page))

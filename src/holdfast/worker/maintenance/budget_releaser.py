@@ -1,8 +1,8 @@
-"""Lets jobs go on that wait for a budget or a quota, begins budgets anew when it is time, and forgets what has expired.
+"""Releases jobs that wait for a budget or a quota, resets budgets when due, and removes what has expired.
 
-Every release, raise and reset lets go what it can at once. This is for what they miss: a run that was lost, a job that
-was being blocked at that very moment. It reads each budget once, however many jobs wait for it; where that fails, they
-stay blocked.
+Every release, raise and reset unblocks what it can at once. This is for what they miss: a run that was lost, a job that
+was being blocked at that moment. It reads each budget once, however many jobs wait for it; if that fails, they stay
+blocked.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _PAGE: Final = 200
 
 
 class BudgetReleaser:
-    """The leader does it, and the others now and then."""
+    """Run by the leader, and occasionally by other workers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def run_once(self) -> float | None:
         for key in await self._store.aread(Op(budgets.due_resets, single=True)):
-            await self._each(key, self._begin_anew)
+            await self._each(key, self._reset)
         for key in await self._store.aread(Op(shortages.what_is_short, single=True)):
-            await self._each(key, self._let_go)
+            await self._each(key, self._unblock)
         await self._clean()
         return None
 
-    async def _begin_anew(self, key: str) -> None:
+    async def _reset(self, key: str) -> None:
         await self._store.awrite(Op(lambda tx: budgets.reset_due(tx, key)))
 
-    async def _let_go(self, key: str) -> None:
-        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+    async def _unblock(self, key: str) -> None:
+        # Read first: a needless write would take the lock of a SQLite file from other writers.
         ids = await self._store.aread(Op(lambda tx: shortages.who_fits(tx, key)))
         if ids:
             await self._store.awrite(Op(lambda tx: shortages.let_go(tx, ids)))
 
     async def _each(self, key: str, work: Callable[[str], Awaitable[None]]) -> None:
-        """One that cannot be read must not keep the others waiting."""
+        """Process one key; log its error, so that the others do not wait for it."""
         try:
             await work(key)
         except HoldfastError as error:

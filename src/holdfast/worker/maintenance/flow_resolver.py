@@ -1,6 +1,6 @@
-"""Carries on what the ends of jobs set off in flows: cascades, cancels in pages, callbacks. Two who do it do no harm.
+"""Completes what finished jobs trigger in flows: cascades, paged cancels, callbacks. Two workers may do it at once.
 
-What an operation could not do in its own commit it has left in the store. A look finds it, and costs no lock.
+Operations leave in the store what they could not do in their own commit. Finding it is a read, without a lock.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from ...storage.ops.flows import dependency_resolution, edges, endings, flow_con
 from ...storage.port import Op, Store, Tx
 from .service import wake_on_ring
 
-_HOPS: Final = 20
-"""So far a cascade is carried on in one transaction."""
+_LEVELS: Final = 20
+"""Levels of a cascade per transaction."""
 _ROUNDS: Final = 20
-"""So many transactions in a row, then others have their turn."""
+"""Transactions in a row before other services get a chance."""
 
 
 class Resolver:
-    """Every worker has one."""
+    """Run by every worker."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def run_once(self) -> float | None:
-        """Do what waits to be done; 0 where there may be more."""
+        """Do what is pending; 0 if there may be more."""
         for _ in range(_ROUNDS):
             left = await self._store.aread(Op(dependency_resolution.left, single=True))
             if not left.any_but_callbacks:
                 break
             if left.hops:
-                await self._write(lambda tx: dependency_resolution.resolve_page(tx, rounds=_HOPS))
+                await self._write(lambda tx: dependency_resolution.resolve_page(tx, rounds=_LEVELS))
             if left.sweeps:
                 await self._write(dependency_resolution.sweep)
             if left.cancels:
@@ -42,7 +42,7 @@ class Resolver:
             await self._write(endings.pay_callbacks)
         return None
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when an operation has left something."""
         await wake_on_ring(self._store.bell, [edges.HOPS], wake)
 

@@ -1,4 +1,4 @@
-"""How this process fares: processor, memory, and how long its claims take."""
+"""Health of this process: CPU, memory and claim times."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ...model.stats import Vitals
 from ...rules.stats import percentile
 
 EVERY: Final = 10.0
-"""Seconds between two reports at least: they share a heartbeat's commit, but not each."""
+"""Minimum seconds between two reports: they share a heartbeat's commit, but not every one."""
 _WINDOW: Final = 60.0
 _MOST: Final = 1_024
 
 
 class ClaimTimes:
-    """What the last claims took. Written on the loop's thread, read on the heartbeat's."""
+    """Durations of the latest claims. Written on the loop's thread, read on the heartbeat's."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -35,13 +35,13 @@ class ClaimTimes:
         self.total += 1
 
     def recent(self) -> list[float]:
-        """Those of the last minute, the quickest first; of very many the newest thousand."""
+        """Durations of the last minute in ascending order; at most the newest thousand."""
         oldest = self._clock.monotonic() - _WINDOW
         return sorted(took for at, took in list(self._last) if at >= oldest)
 
 
 class HealthSampler:
-    """Takes the process's vitals now and then. `waiting` tells how many writes wait for their turn."""
+    """Samples the process's health at intervals. `waiting` returns the number of pending writes."""
 
     def __init__(self, clock: Clock, claims: ClaimTimes, waiting: Callable[[], int]) -> None:
         self._clock = clock
@@ -52,7 +52,7 @@ class HealthSampler:
         self._due = float("-inf")
 
     def examine(self) -> Vitals | None:
-        """The vitals; None if they were taken a moment ago."""
+        """Return a sample; None if the last one is recent."""
         with self._lock:
             now, used = self._clock.monotonic(), time.process_time()
             if now < self._due:
@@ -71,7 +71,7 @@ class HealthSampler:
 
 
 def resident() -> int:
-    """Bytes of memory that the process holds; where the system does not tell, the most it ever held."""
+    """Return the process's resident memory in bytes; its peak where the system does not report the current value."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

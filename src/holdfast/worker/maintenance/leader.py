@@ -1,7 +1,7 @@
-"""Takes part in the election of those who do what one worker is enough for: `leader.holds("schedules")`.
+"""Leader election for work that one worker does for all: `leader.holds("schedules")`.
 
-A role is a lease of 10 s, renewed every third. It is judged by this process's monotonic clock from before the renewal
-was asked for, so a leader stops before another may start; still, everything done under it is safe when two do it.
+A role is a lease of 10 s, renewed every third. This process measures it with its monotonic clock from before the
+renewal request, so a leader stops before another may start; still, everything done under it is safe if two do it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .service import wake_on_ring
 logger: Final = logging.getLogger("holdfast.worker")
 
 LEASE: Final = 10.0
-"""Another takes over within a lease and a tenth of one after a leader's death."""
+"""After a leader dies, another takes over within 1.1 leases."""
 ROLES: Final = ("schedules", "totals", "retention", "numbers", "upkeep", "webhooks")
-"""Every loop that one worker is enough for has its role here."""
+"""Roles of the loops that only one worker needs to run."""
 
 _MARGIN: Final = 0.1
 _SPREAD: Final = 0.1
 
 
 class Leader:
-    """`own_id` names the worker, which may be born again under another name."""
+    """`own_id` returns the worker's current id, which changes if it was declared lost."""
 
     def __init__(
         self,
@@ -50,24 +50,24 @@ class Leader:
         self._on_gain: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
 
     def holds(self, role: str) -> bool:
-        """Whether this worker leads in that role for certain."""
+        """Return True if this worker certainly has that role."""
         if role not in self._until:
             raise ValueError(f"there is no role {role!r}; add it to worker.maintenance.leader.ROLES")
         return self._clock.monotonic() < self._until[role]
 
     def on_gain(self, role: str, call: Callable[[], None]) -> None:
-        """Call this on the event loop whenever the role is gained, to begin at once."""
+        """Call `call` on the event loop whenever the role is gained, to start at once."""
         self._on_gain[role].append(call)
 
-    async def hear(self, wake: Callable[[], None]) -> None:
+    async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a leader resigns."""
         await wake_on_ring(self._store.bell, [leadership.RESIGNED], wake)
 
     async def run_once(self) -> float | None:
-        """Renew what is led, take what is free. Where all is led by others, the seconds until the first lease ends."""
+        """Renew own roles and take free ones. If others hold all, return the seconds until the first lease ends."""
         holder, lease = self._own_id(), round(self._lease * SECOND)
         roles = tuple(self._until)
-        # Followers only read: a write would take the lock of a SQLite file from those who have work for it.
+        # Followers only read: a needless write would take the lock of a SQLite file from other writers.
         free, left = await self._store.aread(
             Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True)
         )
@@ -77,11 +77,11 @@ class Leader:
             held = await self._store.awrite(Op(lambda tx: leadership.lead(tx, free, holder, lease)))
         for role in roles:
             self._learn(role, asked_at + self._lease * (1 - _MARGIN) if role in held else float("-inf"))
-        # Not all at once: who comes first takes everything.
+        # Spread out: the first worker takes every free role.
         return None if free else min(left / SECOND, self._lease) + self._lease * _SPREAD * self._random()
 
     async def resign(self) -> None:
-        """Let others lead at once."""
+        """Give up all roles, so that others can take them at once."""
         held = [role for role in self._until if self.holds(role)]
         self._until = dict.fromkeys(self._until, float("-inf"))
         if held:
@@ -91,7 +91,7 @@ class Leader:
         try:
             await self._store.awrite(Op(lambda tx: leadership.resign(tx, holder)))
         except HoldfastError as error:
-            if not self._store.outage.covers("the leader's farewell", error):
+            if not self._store.outage.covers("the leader's resignation", error):
                 logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)
 
     def _learn(self, role: str, until: float) -> None:

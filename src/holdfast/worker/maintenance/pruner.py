@@ -1,7 +1,7 @@
-"""Removes what is over, in small steps beside the work. One worker does it at a time, but two would do no harm.
+"""Removes expired data in small steps. One worker does it at a time, but two would do no harm.
 
-For every duration that something is kept, a cursor walks along the ends of jobs. What it passes is looked at once;
-what had to stay, such as a job that a dedupe window still names, is met again when the walk starts over.
+For every retention period, a cursor walks through jobs by the time they ended and checks each once. Jobs that had to
+stay, such as one that a dedupe window still names, are checked again when the walk starts over.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .queue_caps import PAUSE, Caps
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-_WALKS_UNTIL_AFRESH: Final = 500
+_WALKS_UNTIL_RESTART: Final = 500
 
 Span = tuple[str, int]
-"""What is pruned, jobs or results, and how long it was kept."""
+"""What is pruned, jobs or results, and its retention period."""
 
 
 class Pruner:
-    """`leads` says whether this worker is the one that prunes; `rest` lets others have the store."""
+    """`leads` says whether this worker prunes; `rest` pauses, so that other transactions can run."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class Pruner:
         self._caps = Caps(store, leads, rest)
 
     async def run_once(self) -> None:
-        """Remove everything that is over now, unless another worker does."""
+        """Remove everything that has expired. Does nothing where another worker leads."""
         if not self._leads():
             return
         rules = await self._store.aread(Op(lambda tx: ops.retention(tx, self._base)))
         self._start_over(rules)
         pruned = 0
-        # A job that goes as soon as it has ended would be missing in its minute's numbers.
+        # A job deleted as soon as it has ended would be missing in its minute's statistics.
         uncounted = await self._store.aread(Op(ops.uncounted, slow=True))
         for kept in rules.spans:
             pruned += await self._walk(("jobs", kept), rules, at_least=uncounted)
         for kept in sorted(set(rules.results.values())):
             await self._walk(("results", kept), rules)
         pruned += await self._caps.enforce(rules.caps)
-        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        # Read first: a needless write would take the lock of a SQLite file from other writers.
         windows, records = await self._store.aread(
             Op(lambda tx: ops.what_is_over(tx, rules.audit), single=True, slow=True)
         )
@@ -84,9 +84,9 @@ class Pruner:
             logger.info("%d finished jobs were kept long enough and are deleted", pruned)
 
     def _start_over(self, rules: Retention) -> None:
-        """Walk from the beginning where the rules have changed, and now and then for what had to stay."""
+        """Restart the walks if the rules have changed, and occasionally for jobs that had to stay."""
         self._walks += 1
-        if rules != self._known or self._walks >= _WALKS_UNTIL_AFRESH:
+        if rules != self._known or self._walks >= _WALKS_UNTIL_RESTART:
             self._known, self._walks = rules, 0
             self._cursors.clear()
             self._caps.start_over()
@@ -103,7 +103,7 @@ class Pruner:
             deleted = await self._delete(what, ids, age)
             pruned += deleted
             if _is_one_instant(page):
-                # More ends of this instant may lie beyond the page: past those that stay, and no further.
+                # More jobs may have ended at this instant than the page holds: skip those that stay, and no more.
                 skip += len(page) - (deleted if what == "jobs" else 0)
                 continue
             self._cursors[span], skip = max(after, upto), 0
@@ -122,12 +122,12 @@ class Pruner:
             op = Op(lambda tx, batch=batch: prune(tx, batch, kept), slow=True, name="prune")  # type: ignore[misc]
             start = time()
             pruned += await self._store.awrite(op)
-            # As long as it took, at least: a store that is busy is left to others half of the time.
+            # Pause at least as long as the deletion took: a busy store is free for others half of the time.
             await self._rest(max(PAUSE, time() - start))
         return pruned
 
     async def _names(self) -> None:
-        """Remove lanes and routes that were made for keys and requirements which no job has any more."""
+        """Remove lanes and routes of keys and requirements that no job has any more."""
         usage = await self._store.aread(Op(routes.usage))
         if usage.left or usage.used or usage.over:
             await self._store.awrite(Op(lambda tx: routes.note_usage(tx, usage)))
@@ -141,10 +141,10 @@ class Pruner:
             await self._rest(PAUSE)
 
     async def _events(self) -> None:
-        """Move what waits into the event log, and remove what was kept there long enough."""
+        """Move pending events into the event log, and remove those older than their retention."""
         while self._leads() and await self._store.aread(Op(events.waits, single=True)):
             if not await self._store.awrite(Op(events.relay)):
-                # Another moves them just now.
+                # Another worker is moving them.
                 break
         kept = self._keep_events
         old = Op(lambda tx: events.old(tx, kept), single=True)
@@ -153,7 +153,7 @@ class Pruner:
             await self._rest(PAUSE)
 
     async def _tally(self) -> None:
-        """Count what has ended, all of it when a walk starts over."""
+        """Count finished jobs; all of them when a walk starts over."""
         afresh = self._walks == 0
         tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh), slow=True))
         if tallies:
@@ -176,7 +176,7 @@ def _is_due(what: str, kept: int, queue: str, state: str, rules: Retention) -> b
 
 
 def _whole(page: Sequence[Row]) -> tuple[Sequence[Row], int]:
-    """The part of a page after which the walk can go on: ends of one instant may be on both sides of its edge."""
+    """Return the part of a page after which the walk can continue: jobs of one instant may span two pages."""
     if not page:
         return page, 0
     last = page[-1][3]

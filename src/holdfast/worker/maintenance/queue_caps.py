@@ -1,4 +1,4 @@
-"""Keeps queues within their caps: of too many finished jobs the least needed go first, the oldest of them first."""
+"""Keeps queues within their caps: deletes excess finished jobs, the least needed states first, then the oldest."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ...storage.ops.jobs import retention as ops
 from ...storage.port import Op, Store
 
 PAUSE: Final = 0.01
-"""Seconds between two transactions: claims and finishes go first."""
+"""Seconds between two transactions, so that claims and finishes go first."""
 
 
 class Caps:
-    """`leads` says whether this worker is the one that prunes; `rest` lets others have the store."""
+    """`leads` says whether this worker prunes; `rest` pauses, so that other transactions can run."""
 
     def __init__(self, store: Store, leads: Callable[[], bool], rest: Callable[[float], Awaitable[None]]) -> None:
         self._store = store
         self._leads = leads
         self._rest = rest
         self._cursors: dict[tuple[str, str], int] = {}
-        """By queue and state: what ended before this is gone, or had to stay."""
+        """By queue and state: jobs that ended before this are deleted, or had to stay."""
 
     def start_over(self) -> None:
-        """Look at everything again."""
+        """Check everything again."""
         self._cursors.clear()
 
     async def enforce(self, caps: Mapping[str, int]) -> int:
-        """Delete what is too much; how many."""
+        """Delete the jobs over the caps; return their number."""
         evicted = 0
         for queue, cap in sorted(caps.items()):
             over = partial(ops.over_cap, queue=queue, cap=cap)
@@ -52,7 +52,7 @@ class Caps:
             ids = [row[0] for row in page]
             deleted = await self._store.awrite(Op(lambda tx, ids=ids: ops.prune_jobs(tx, ids, 0), slow=True))  # type: ignore[misc]
             gone += deleted
-            # Where nothing could go, such as jobs that a dedupe window names, the next look begins after them.
+            # If none could be deleted, such as jobs that a dedupe window names, the next page starts after them.
             self._cursors[queue, state] = page[-1][1] + (1 if deleted == 0 else 0)
             await self._rest(PAUSE)
         return gone

@@ -1,4 +1,4 @@
-"""Splits the totals of queues over the workers, and says loudly when jobs wait that nobody can do."""
+"""Splits the totals of queues over the workers, and logs jobs that no live worker can run."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from ...storage.port import Op, Store
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-# The same complaint again after so many looks.
+# Checks between two log lines about the same subject.
 _REPEAT: Final = 60
 
 
 class QueueTotals:
-    """One worker is enough; two would write the same shares."""
+    """One worker is enough; two would write equal shares."""
 
     def __init__(self, store: Store, leads: Callable[[], bool]) -> None:
         self._store = store
         self._leads = leads
-        self._complaints: dict[tuple[str, str, int], int] = {}
+        self._warned: dict[tuple[str, str, int], int] = {}
 
     async def run_once(self) -> None:
-        """Share out anew, and look for jobs that nobody can run."""
+        """Recompute the shares, and log jobs that no worker can run."""
         if not self._leads():
             return
         if await self._store.aread(Op(totals.totals, single=True)):
             await self._store.awrite(Op(totals.share_out))
-        self._complain(await self._store.aread(Op(stranded, single=True)))
+        self._warn(await self._store.aread(Op(stranded, single=True)))
 
-    def _complain(self, waiting: list[Stranded]) -> None:
+    def _warn(self, waiting: list[Stranded]) -> None:
         found = {_subject(item): item for item in waiting}
-        self._complaints = {subject: self._complaints.get(subject, 0) + 1 for subject in found}
-        for subject, times in self._complaints.items():
-            # Not at the first look: its worker may be starting.
+        self._warned = {subject: self._warned.get(subject, 0) + 1 for subject in found}
+        for subject, times in self._warned.items():
+            # Not at the first check: its worker may be starting.
             if times % _REPEAT == 2:
-                _say(found[subject])
+                _log(found[subject])
 
 
 def _subject(item: Stranded) -> tuple[str, str, int]:
-    """A queue that nobody serves is one subject, whatever else its jobs ask for."""
+    """Return the subject of a log line: an unserved queue is one subject, whatever its jobs require."""
     return item.queue, item.code, 0 if item.code == "queue_not_served" else item.route
 
 
-def _say(item: Stranded) -> None:
+def _log(item: Stranded) -> None:
     queue = item.queue
     if not item.job_id:
         logger.error("queue %r has a total and no live worker serves it; start one with --queues %s", queue, queue)

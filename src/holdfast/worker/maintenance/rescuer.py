@@ -1,4 +1,4 @@
-"""Takes the jobs of lost workers. Every worker runs it; whoever is first wins, the others change nothing."""
+"""Rescues the jobs of lost workers. Every worker runs it; the first one wins, the others change nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..processes.identity import is_gone
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-# The store's clock may differ by so many seconds from what has passed since the last look.
+# Seconds by which the store's clock may differ from the time since the last check.
 _CLOCK_STEP: Final = 2.0
-# For what others have locked: the next look comes soon, and the jobs of other workers wait for this one to end.
+# Longest wait for locks: the next check comes soon, and the jobs of other lost workers wait meanwhile.
 _PATIENCE: Final = 1.0
-# After the end of a lease, so that a look at that moment finds it over.
+# After the end of a lease, so that a check at that moment finds it expired.
 _JUST_AFTER: Final = 0.01
 
 
@@ -29,7 +29,7 @@ class Steady(Protocol):
 
 
 class Rescuer:
-    """Judges the silence of others only by a silence it has itself stayed awake through."""
+    """Counts another worker's silence only over time in which this worker renewed its own lease without a gap."""
 
     def __init__(
         self,
@@ -41,39 +41,39 @@ class Rescuer:
         *,
         interval: float,
     ) -> None:
-        """`interval`: seconds between two looks, unless a lease ends before."""
+        """`interval`: seconds between two checks, unless a lease ends before."""
         self.interval = interval
         self._store = store
         self._own_id = own_id
         self._pulse = pulse
         self._random = random
         self._clock = clock
-        self._last_look: tuple[int, float, float] | None = None
+        self._last_check: tuple[int, float, float] | None = None
         self._stepped_at = float("-inf")
 
     async def run_once(self) -> float | None:
-        """Rescue from every worker that is certainly or long enough gone; seconds to the next lease to end, if few."""
+        """Rescue the jobs of lost workers; return the seconds to the next lease end if that is before the interval."""
         failure: Exception | None = None
         asked_at = self._clock.monotonic()
-        now, found = await self._store.aread(Op(_look))
+        now, found = await self._store.aread(Op(_read_workers))
         self._watch_clock(now, asked_at)
         for worker in found:
             try:
-                await self._look_after(worker)
+                await self._check(worker)
             except Exception as error:
-                # The others' jobs must not wait for what one worker left behind.
+                # An error with one worker's jobs must not delay the others'.
                 failure = error
         if failure is not None:
             raise failure
         return self._rest(now, found)
 
     def _rest(self, now: int, found: list[Worker]) -> float | None:
-        """Those who beat never come so close to the end of their lease that this is less than the interval."""
+        """Return the seconds to the next lease end, if below the interval; live workers renew long before that."""
         ends = [worker.lease_until - now for worker in found if worker.state != "dead" and not worker.is_expired]
         rest = min(ends, default=now) / SECOND + _JUST_AFTER
         return rest if rest < self.interval else None
 
-    async def _look_after(self, worker: Worker) -> None:
+    async def _check(self, worker: Worker) -> None:
         if worker.id == self._own_id():
             return
         if is_gone(worker.process_key):
@@ -82,23 +82,23 @@ class Rescuer:
             await self._rescue(worker, certain=False)
 
     def _has_been_silent(self, worker: Worker) -> bool:
-        # After an outage of the store every lease has run out: nobody is dead until one has passed with it up.
+        # After an outage of the store every lease has expired: wait one lease with the store up.
         return worker.state == "dead" or (worker.is_expired and self._pulse.steady_for >= worker.lease / SECOND)
 
     def _clock_is_doubtful(self, worker: Worker) -> bool:
         return self._clock.monotonic() - self._stepped_at < worker.lease / SECOND
 
     def _watch_clock(self, now: int, asked_at: float) -> None:
-        """Leases are kept by the store's clock: when it is set forward they all seem over, before anybody can beat."""
-        heard_at = self._clock.monotonic()
-        if self._last_look is not None:
-            then, asked_then, heard_then = self._last_look
+        """Detect steps of the store's clock: set forward, all leases seem expired before any worker can renew."""
+        answered_at = self._clock.monotonic()
+        if self._last_check is not None:
+            then, asked_then, answered_then = self._last_check
             passed = (now - then) / SECOND
-            if not asked_at - heard_then - _CLOCK_STEP <= passed <= heard_at - asked_then + _CLOCK_STEP:
+            if not asked_at - answered_then - _CLOCK_STEP <= passed <= answered_at - asked_then + _CLOCK_STEP:
                 stepped = passed - (asked_at - asked_then)
                 logger.warning("the store's clock stepped by %.1f s; nobody is rescued for one lease", stepped)
-                self._stepped_at = heard_at
-        self._last_look = (now, asked_at, heard_at)
+                self._stepped_at = answered_at
+        self._last_check = (now, asked_at, answered_at)
 
     async def _rescue(self, worker: Worker, *, certain: bool) -> None:
         count = await rescue_all(self._store, worker.id, certain=certain, spread=self._random())
@@ -106,12 +106,12 @@ class Rescuer:
             logger.warning("worker %s (%s) is lost; %d of its jobs are ready again", worker.id, worker.name, count)
 
 
-async def _look(tx: Tx) -> tuple[int, list[Worker]]:
+async def _read_workers(tx: Tx) -> tuple[int, list[Worker]]:
     return await queries.clock(tx), await workers.list_workers(tx)
 
 
 async def rescue_all(store: Store, worker_id: str, *, certain: bool, spread: float = 0.0) -> int:
-    """Rescue a worker's jobs page by page; how many."""
+    """Rescue a worker's jobs page by page; return their number."""
     count = 0
     while True:
         page = await store.awrite(

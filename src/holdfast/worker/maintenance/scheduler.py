@@ -1,7 +1,7 @@
-"""Fires due schedules, while this worker leads; wakes when the next tick is due.
+"""Fires due schedules while this worker leads, and wakes when the next tick is due.
 
-Each schedule is fired in a transaction of its own. One that fails is tried again soon, disables nothing, loses no tick
-and keeps no other waiting.
+Each schedule is fired in a transaction of its own. One that fails is retried soon; it is not disabled, loses no tick
+and does not delay the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_RETRY: Final = 30.0
 
 
 class Scheduler:
-    """`leads` says whether it is this worker's turn."""
+    """`leads` says whether this worker fires schedules."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Scheduler:
         self._failing: dict[str, _Failing] = {}
 
     async def run_once(self) -> float | None:
-        """Fire what is due; the seconds until it is worth looking again."""
+        """Fire what is due; return the seconds until the next check."""
         if not self._leads():
             self._launched_at = None
             return None
@@ -57,15 +57,15 @@ class Scheduler:
         return rest
 
     async def _launch(self) -> int:
-        """When this scheduler began to lead, by the store's clock."""
+        """Return when this scheduler began to lead, by the store's clock."""
         launched_at = self._launched_at
         if launched_at is None:
             launched_at = await self._store.aread(Op(queries.clock, single=True))
             self._launched_at = launched_at
         return launched_at
 
-    async def hear(self, wake: Callable[[], None]) -> None:
-        """Wake at once when a schedule was made or changed."""
+    async def listen(self, wake: Callable[[], None]) -> None:
+        """Wake at once when a schedule was created or changed."""
         await wake_on_ring(self._store.bell, ["schedules"], wake)
 
     async def _fire_all(self, launched_at: int) -> float:
@@ -77,7 +77,7 @@ class Scheduler:
             seen.update(name for _, name in page)
             last = page[-1]
             page = await self._more(last) if len(page) == firing.PAGE else []
-        # What failed and is no longer due was paused, mended or fired by another.
+        # A schedule that failed and is no longer due was paused, fixed or fired by another worker.
         self._failing = {name: failing for name, failing in self._failing.items() if name in seen}
         return await self._rest(looked_at)
 
@@ -91,7 +91,7 @@ class Scheduler:
         try:
             fired = await self._store.awrite(Op(lambda tx: firing.fire(tx, name, launched_at=launched_at)))
         except NotFound:
-            self._failing.pop(name, None)  # deleted since the look
+            self._failing.pop(name, None)  # deleted since the read
         except Exception as error:
             await self._fail(name, error)
         else:
@@ -107,7 +107,7 @@ class Scheduler:
         try:
             await self._store.awrite(Op(lambda tx: schedules.note_error(tx, name, text)))
         except HoldfastError:
-            logger.debug("nor could the error of schedule %s be kept", name)
+            logger.debug("the error of schedule %s could not be stored either", name)
 
     async def _rest(self, looked_at: int) -> float:
         rest = await self._store.aread(Op(lambda tx: firing.seconds_to_next(tx, looked_at)))
@@ -130,7 +130,7 @@ class _Failing:
         self.retry_at = 0.0
 
     def again(self, now: float) -> float:
-        """One more failure; how long to wait after it."""
+        """Count one more failure; return the seconds to wait after it."""
         self.count += 1
         pause = min(_SHORTEST_RETRY * 2.0 ** min(self.count - 1, 16), _LONGEST_RETRY)
         self.retry_at = now + pause
@@ -139,6 +139,6 @@ class _Failing:
 
 def _report(name: str, fired: Firing) -> None:
     if fired.broken is not None:
-        logger.error("schedule %s is disabled: %s; edit it to go on", name, fired.broken)
+        logger.error("schedule %s is disabled: %s; edit it to enable it again", name, fired.broken)
     elif fired.skipped:
         logger.info("schedule %s passed over %d ticks", name, fired.skipped)

@@ -1,4 +1,4 @@
-"""A named loop that runs one piece of work again and again, and outlives that work's errors.
+"""A named loop that runs one piece of work repeatedly and survives its errors.
 
 The work itself is a plain coroutine function; a test calls `run_once` or lets the loop run on an injected `sleep`.
 """
@@ -18,7 +18,7 @@ from ...storage.port import Bell
 logger = logging.getLogger("holdfast.worker")
 
 Work: TypeAlias = "Callable[[], Awaitable[float | None]]"
-"""Answers the seconds until it wants to run again (0: at once, there is more to do), or None for the interval."""
+"""Returns the seconds until the next run (0: at once, there is more to do), or None for the interval."""
 
 Sleep: TypeAlias = "Callable[[float, asyncio.Event], Awaitable[None]]"
 """Returns when the seconds are over or the event is set, whichever comes first."""
@@ -26,7 +26,7 @@ Sleep: TypeAlias = "Callable[[float, asyncio.Event], Awaitable[None]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often a service runs. Seconds; an interval of 0 turns the service off."""
+    """Timing of a service in seconds; an interval of 0 turns the service off."""
 
     interval: float
     jitter: float = 0.1
@@ -60,7 +60,7 @@ class Service:
         self.failures = 0
         """Failures since the last success."""
         self.tick: Final = asyncio.Event()
-        """Set after every run, failed or not; whoever waits for it clears it first."""
+        """Set after every run, failed or not; a waiter clears it first."""
         self._work = work
         self._consequence = consequence
         self._sleep = sleep or sleep_or_wake
@@ -75,11 +75,11 @@ class Service:
         return self.pace.interval > 0
 
     async def run(self) -> None:
-        """Work, rest, and again, until stopped. The run under way is let finish."""
+        """Run and sleep until stopped. A run under way is finished."""
         while self.enabled and not self._stopping:
             self._wake.clear()
             pause = await self._attempt()
-            # A wake or a stop that came during the run stays set, and ends the rest before it begins.
+            # A wake-up or stop during the run stays set and ends the sleep at once.
             if not self._stopping:
                 await self._sleep(pause, self._wake)
 
@@ -88,11 +88,11 @@ class Service:
         return await self._work()
 
     def wake(self) -> None:
-        """Run now rather than at the end of the rest. Call it on the loop's own thread."""
+        """Run now instead of at the end of the pause. Call it on the loop's thread."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Let the loop end after the run under way."""
+        """End the loop after the run under way."""
         self._stopping = True
         self._wake.set()
 
@@ -135,20 +135,20 @@ class Service:
 
 
 def pause_after_failure(pace: Pace, failures: int, luck: float) -> float:
-    """The interval after the first failure in a row, doubled by each further one up to the ceiling."""
+    """Return the interval, doubled by each failure in a row after the first, up to the ceiling."""
     doubled = pace.interval * 2.0 ** min(failures - 1, 32)
     return spread(min(doubled, max(pace.longest, pace.interval)), pace.jitter, luck)
 
 
 def spread(seconds: float, jitter: float, luck: float) -> float:
-    """Up to `jitter` more or less than `seconds`, for a `luck` from 0 to 1."""
+    """Return `seconds` varied by up to `jitter`, for a `luck` from 0 to 1."""
     return seconds * (1 + jitter * (2 * luck - 1))
 
 
 async def sleep_or_wake(seconds: float, wake: asyncio.Event) -> None:
-    """Rest until the time is over or `wake` is set."""
+    """Sleep until the time is over or `wake` is set."""
     if seconds <= 0:
-        # Still gives way to others: work that always wants to run again must not starve the loop.
+        # Still yields: work that always asks to run again must not starve the loop.
         await asyncio.sleep(0)
         return
     try:
@@ -159,7 +159,7 @@ async def sleep_or_wake(seconds: float, wake: asyncio.Event) -> None:
 
 
 async def wake_on_ring(bell: Bell, topics: Collection[str], wake: Callable[[], None]) -> None:
-    """Call `wake` whenever one of the topics rings, until cancelled."""
+    """Call `wake` at every wake-up for one of the topics, until cancelled."""
     listener = bell.listen(topics)
     try:
         while True:

@@ -1,4 +1,4 @@
-"""The loops beside the work itself: each a service, some for every worker, some for whoever leads."""
+"""Maintenance loops of a worker: some run in every worker, some only in the leader."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .webhook_fanout import ROLE as WEBHOOKS
 from .webhook_fanout import Fanout
 
 _UPKEEP: Final = "upkeep"
-# Those who do not lead look so much more seldom. With 5, fifty idle workers asked 28 times a second for these alone.
+# Workers that do not lead check this many times less often. With 5, fifty idle workers made 28 queries a second.
 _SELDOM: Final = 15
 
 
 class Services:
-    """`own_id` names the worker, which may be born again under another name; `pulse` is its heartbeat."""
+    """`own_id` returns the worker's current id, which changes if it was declared lost; `pulse` is its heartbeat."""
 
     def __init__(
         self,
@@ -59,72 +59,72 @@ class Services:
         self.scheduler: Final = Scheduler(
             store, partial(leads, SCHEDULES), clock, longest_rest=settings.schedule_interval
         )
-        self.splitter: Final = QueueTotals(store, partial(leads, "totals"))
+        self.queue_totals: Final = QueueTotals(store, partial(leads, "totals"))
         self.pruner: Final = Pruner(store, settings, partial(leads, "retention"), asyncio.sleep)
-        self.sweeper: Final = ArtifactCollector(store, partial(leads, "retention"))
-        self.meter: Final = StatsRoller(store, partial(leads, "numbers"), clock)
+        self.artifact_gc: Final = ArtifactCollector(store, partial(leads, "retention"))
+        self.stats_roller: Final = StatsRoller(store, partial(leads, "numbers"), clock)
         self.resolver: Final = Resolver(store)
-        self.accountant: Final = BudgetReleaser(store)
-        self.waker: Final = TimeoutWaker(store, settings.wake_interval)
+        self.budget_releaser: Final = BudgetReleaser(store)
+        self.timeout_waker: Final = TimeoutWaker(store, settings.wake_interval)
         self.fanout: Final = Fanout(store, partial(leads, WEBHOOKS), clock)
 
     def start(self) -> list[Awaitable[None]]:
-        """What to run until the worker leaves."""
+        """Return the loops to run until the worker stops."""
         its = self._settings
         scheduling = self._service("scheduler", self.scheduler.run_once, its.schedule_interval)
         self.leader.on_gain(SCHEDULES, scheduling.wake)
         leading = self._service("leader", self.leader.run_once, its.lead_interval)
         resolving = self._led("resolver", self.resolver.run_once, its.resolve_interval)
-        telling = self._service("fanout", self.fanout.run_once, its.webhook_interval)
-        self.leader.on_gain(WEBHOOKS, telling.wake)
+        fanning_out = self._service("fanout", self.fanout.run_once, its.webhook_interval)
+        self.leader.on_gain(WEBHOOKS, fanning_out.wake)
         services = [
             self._service("rescuer", self.rescuer.run_once, self.rescuer.interval),
             self._led("expirer", self.expire, its.expire_interval),
             self._led("lease_deadlines", self.end_overdue_leases, its.expire_interval),
             self._led("unparker", self.unpark, its.unpark_interval),
             leading,
-            self._service("splitter", self.splitter.run_once, its.split_interval),
+            self._service("queue_totals", self.queue_totals.run_once, its.split_interval),
             self._service("pruner", self.pruner.run_once, its.prune_interval),
-            self._service("sweeper", self.sweeper.run_once, its.sweep_interval),
-            self._service("meter", self.meter.run_once, its.meter_interval),
-            self._led("accountant", self.accountant.run_once, its.budget_interval),
-            self._led("waker", self.waker.run_once, its.wake_interval),
+            self._service("artifact_gc", self.artifact_gc.run_once, its.sweep_interval),
+            self._service("stats_roller", self.stats_roller.run_once, its.meter_interval),
+            self._led("budget_releaser", self.budget_releaser.run_once, its.budget_interval),
+            self._led("timeout_waker", self.timeout_waker.run_once, its.wake_interval),
             scheduling,
             resolving,
-            telling,
+            fanning_out,
         ]
-        hearing = [
-            self.leader.hear(leading.wake),
-            self.scheduler.hear(scheduling.wake),
-            self.resolver.hear(resolving.wake),
-            self.fanout.hear(telling.wake),
+        listening = [
+            self.leader.listen(leading.wake),
+            self.scheduler.listen(scheduling.wake),
+            self.resolver.listen(resolving.wake),
+            self.fanout.listen(fanning_out.wake),
         ]
-        return [*hearing, *(service.run() for service in services)]
+        return [*listening, *(service.run() for service in services)]
 
     async def expire(self) -> float | None:
-        """End the jobs whose deadline has passed and that nobody runs."""
-        # A look first: a write would take the lock of a SQLite file from those who have work for it.
+        """End the jobs whose deadline has passed and that no worker runs."""
+        # Read first: a needless write would take the lock of a SQLite file from other writers.
         if not await self._store.aread(Op(deadlines.is_overdue, single=True)):
             return None
         ended = await self._store.awrite(Op(deadlines.expire_jobs))
         return None if len(ended) < deadlines.PAGE else 0.0
 
     async def end_overdue_leases(self) -> None:
-        """End the runs of workers over the lease API that overstay their timeout, their deadline or a cancel."""
+        """End the runs of remote workers that exceed their timeout, their deadline or a cancel's grace period."""
         grace = round(self._settings.cancel_grace * SECOND)
         runs = await self._store.aread(Op(lambda tx: overdue(tx, grace), single=True))
         if runs:
             await self._store.awrite(Op(lambda tx: end_overdue(tx, runs, self._tasks, self._random())))
 
     async def unpark(self) -> None:
-        """Let go what is parked in lanes that have room, and remove rates of keys that nobody uses any more."""
+        """Release jobs parked in lanes that have room, and remove the rates of unused keys."""
         if await self._store.aread(Op(lanes.anyone_parked, single=True)):
             await self._store.awrite(Op(lanes.unpark_stalled))
         if await self._store.aread(Op(rates.is_idle, single=True)):
             await self._store.awrite(Op(rates.prune_idle))
 
     def _led(self, name: str, work: Work, interval: float) -> Service:
-        """What the leader does at every interval, and the others now and then, should there be none."""
+        """Make a service that the leader runs at every interval, and other workers less often, in case none leads."""
 
         async def work_and_rest() -> float | None:
             rest = await work()

@@ -1,6 +1,6 @@
-"""Keeps the numbers: rolls the minutes that have closed, counts errors by kind.
+"""Keeps statistics: rolls up the minutes that have closed, counts errors by kind.
 
-One worker does it, but two would do no harm: minutes roll to the same figures, and an error's mark moves only once.
+One worker does it, but two would do no harm: both compute equal figures, and the mark of the errors moves only once.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from ...storage.ops.workers import health
 from ...storage.port import Op, Store, Tx
 
 KEPT: Final = 30 * 86_400_000_000
-"""How long minutes and errors are kept, in microseconds."""
+"""Retention of minutes and errors, in microseconds."""
 TASKS_KEPT: Final = 7 * 86_400_000_000
-"""How long the minutes of tasks are kept. There are more of them than of queues."""
+"""Retention of the minutes of tasks, of which there are more than of queues."""
 
 _SETTLING: Final = 5_000_000
-"""A minute is closed so long after its end: what ended in it is committed by then, but for stragglers."""
+"""Delay from a minute's end to its closing: nearly all runs that ended in it are committed by then."""
 _AGAIN: Final = 2 * MINUTE
-"""Minutes that closed so shortly before the newest one are rolled again, for the sake of stragglers."""
+"""Minutes this close to the newest one are rolled up again, for late commits."""
 _MOST: Final = 10 * MINUTE
 _LOST: Final = 1440 * MINUTE
-"""Minutes that closed so long ago are not caught up with."""
+"""Minutes that closed longer ago than this are not rolled up any more."""
 
 
 class StatsRoller:
-    """`leads` says whether this worker is the one that keeps the numbers."""
+    """`leads` says whether this worker keeps the statistics."""
 
     def __init__(self, store: Store, leads: Callable[[], bool], clock: Clock) -> None:
         self._store = store
         self._leads = leads
         self._clock = clock
         self._seen: dict[int, rollup.Signs] = {}
-        """What the minutes looked like when they were rolled here."""
+        """Signs of the minutes when they were last rolled up here."""
         self._pruned_at = float("-inf")
         self._noted = -1
 
     async def run_once(self) -> float | None:
-        """Do what is due now; 0 if there is more of it."""
+        """Do what is due now; 0 if there is more."""
         if not self._leads():
             return None
         more = await self._count_errors()
@@ -57,7 +57,7 @@ class StatsRoller:
         return 0.0 if more else None
 
     async def _roll(self) -> bool:
-        """Roll what has closed since the last time, and what has changed since then; whether more is left."""
+        """Roll up the minutes that closed or changed since the last time; True if more are left."""
         now = await self._store.aread(Op(queries.clock, single=True))
         mark = before = await self._store.aread(Op(rollup.rolled_to, single=True))
         closed = (now - _SETTLING) // MINUTE * MINUTE
@@ -74,7 +74,7 @@ class StatsRoller:
         return until < closed
 
     async def _roll_minute(self, minute: int) -> None:
-        """Roll a minute, unless it is as it was when it was last rolled here."""
+        """Roll up a minute, unless it has not changed since it was last rolled up here."""
         signs, running = await self._store.aread(Op(lambda tx: rollup.signs_of(tx, minute), single=True))
         if self._seen.get(minute) == signs or (signs.is_empty and not running):
             return
@@ -108,7 +108,7 @@ class StatsRoller:
 
 
 def _around(store: Store, file: str | None) -> dict[str, int | None]:
-    """What this process sees of the store besides what the database says."""
+    """Measure the disk and the connection pool, which the database does not report."""
     pool_peak, pool_size = store.pool_peak() or (None, None)
     return {
         "wal_bytes": None if file is None else log_bytes(file),

@@ -1,4 +1,4 @@
-"""Ends the waits of suspended jobs whose time is over. The leader does it, and the others now and then."""
+"""Ends timed-out waits of suspended jobs. Run by the leader, and occasionally by other workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...storage.port import Op, Store
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-# What another worker holds is not waited for.
+# Rows that another worker has locked are skipped; retry them soon.
 _AGAIN: Final = 0.05
 
 
@@ -23,11 +23,11 @@ class TimeoutWaker:
         self._longest_rest = longest_rest
 
     async def run_once(self) -> float | None:
-        """End what is due; the seconds until it is worth looking again."""
+        """End the waits that are due; return the seconds until the next check."""
         rest = await self._rest()
         if rest is None or rest > 0:
             return rest
-        # Only now a write, which on SQLite takes the lock from those who have work for it.
+        # Only now a write, which on SQLite takes the lock from other writers.
         looked_at = await self._store.awrite(Op(waking.wake_due))
         return 0.0 if looked_at >= waking.PAGE else _AGAIN
 

@@ -1,6 +1,6 @@
-"""Calls a destination's function with a batch, and makes of its answer what became of each event.
+"""Calls a destination's function with a batch, and derives each event's result from its answer.
 
-One call for the whole batch comes first. Only where that is refused for good are its events sent one by one.
+One call for the whole batch comes first. Only if that fails permanently are its events sent one by one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..running.threads import ThreadPool
 logger: Final = logging.getLogger("holdfast.worker")
 
 Answer: TypeAlias = "Failure | Mapping[str, Failure]"
-"""What a call came to: a failure of all, or those events that were not taken, by job; none is success."""
+"""Result of a call: one failure for all, or the failures of rejected events by job; empty is success."""
 Known: TypeAlias = "list[tuple[OutboxEvent, Failure | None]]"
 
 _LONGEST_BODY: Final = 64 * 1024
 
 
 class Courier:
-    """For one destination. Make and use it on the loop's thread."""
+    """For one destination. Create and use it on the loop's thread."""
 
     def __init__(self, destination: Destination, clock: Clock) -> None:
         self._destination = destination
@@ -40,16 +40,16 @@ class Courier:
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many calls hang that no further one should be made."""
+        """True if so many calls hang that no further one should be made."""
         return self._threads.exhausted
 
     def close(self) -> None:
         self._threads.close()
 
     async def deliver(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, dict[str, Failure | None]]:
-        """What the first call came to, and the fate of each event by its job; None is delivered.
+        """Return the answer of the first call, and each event's failure by its job; None means delivered.
 
-        Whatever is certain is in `known` at once: this may be cancelled between two calls.
+        Results are added to `known` as soon as they are certain: this may be cancelled between two calls.
         """
         answer = await self._send(events)
         if not isinstance(answer, Failure):
@@ -87,8 +87,8 @@ class Courier:
             return _read(events, await self._destination.deliver(list(events)))  # type: ignore[misc]
         except (TimeoutError, asyncio.CancelledError):
             raise
-        except BaseException as error:  # an exit of the function must not end the worker
-            return self._outcome_rules(events, error)
+        except BaseException as error:  # SystemExit must not end the worker
+            return self._answer_from(events, error)
 
     async def _call(self, events: Sequence[OutboxEvent]) -> Answer:
         ticket = self._threads.submit(self._call_here, list(events))
@@ -100,13 +100,13 @@ class Courier:
         return answer
 
     def _call_here(self, events: list[OutboxEvent]) -> Answer:
-        """On the thread. An error is read there too: its body may come from the network."""
+        """Deliver on the thread. An error is read there too: its body may come from the network."""
         try:
             return _read(events, self._destination.deliver(events))  # type: ignore[misc]
         except BaseException as error:
-            return self._outcome_rules(events, error)
+            return self._answer_from(events, error)
 
-    def _outcome_rules(self, events: Sequence[OutboxEvent], error: BaseException) -> Answer:
+    def _answer_from(self, events: Sequence[OutboxEvent], error: BaseException) -> Answer:
         if isinstance(error, Rejected):
             try:
                 return _rejections(events, error)
@@ -117,7 +117,7 @@ class Courier:
     def _failure(self, error: BaseException) -> Failure:
         if isinstance(error, WrongAnswer):
             logger.error("destination %r: %s; nothing counts as delivered", self._destination.short, error)
-        # Looked at once: a body can be read once.
+        # Read only here: a body can be read once.
         answer = answer_of(error)
         if answer is None and not isinstance(error, (JobOutcome, WrongAnswer)):
             logger.warning("a delivery to %r failed", self._destination.short, exc_info=error)
@@ -125,7 +125,7 @@ class Courier:
 
 
 def failure_of(error: BaseException, answer: tuple[int, dict[str, str], bytes] | None, *, now: int) -> Failure:
-    """What an exception of a destination means. One that carries a server's `answer` is judged by that."""
+    """Return the failure for a destination's exception, classified by the server's `answer` if it carries one."""
     if answer is not None:
         # An exception is a failure, whatever status it carries.
         return answers.classify(*answer, now=now) or Failure(FailureClass.TRANSIENT, error_text(error))
@@ -138,7 +138,7 @@ def failure_of(error: BaseException, answer: tuple[int, dict[str, str], bytes] |
 
 
 def answer_of(error: BaseException) -> tuple[int, dict[str, str], bytes] | None:
-    """The status, headers and body that an exception carries: ours, or that of httpx, requests, aiohttp or urllib."""
+    """Return the status, headers and body of an exception: ours, or of httpx, requests, aiohttp or urllib."""
     if isinstance(error, DeliveryFailed):
         return error.status, _headers(error.headers), error.body
     response = getattr(error, "response", None)
@@ -158,7 +158,7 @@ def _headers(headers: Any) -> dict[str, str]:
 
 
 def _body(carrier: Any) -> bytes:
-    """As far as it can be had without waiting for long."""
+    """Return the body as far as it is available without a long wait."""
     try:
         content = getattr(carrier, "content", None)
         if isinstance(content, bytes):
@@ -166,7 +166,7 @@ def _body(carrier: Any) -> bytes:
         read = getattr(carrier, "read", None)
         found = read(_LONGEST_BODY) if callable(read) and getattr(carrier, "fp", None) is not None else b""
     except Exception:
-        # A response that was not read, or whose connection is gone: its status says enough.
+        # The response was not read, or its connection is closed: the status is enough.
         return b""
     return found if isinstance(found, bytes) else b""
 
@@ -180,13 +180,13 @@ def _read(events: Sequence[OutboxEvent], answer: object) -> Mapping[str, Failure
 
 
 def _rejections(events: Sequence[OutboxEvent], answer: Rejected) -> dict[str, Failure]:
-    """By job: tenants may have the same ids, and a batch has events of several."""
+    """Return the rejections by job: event ids are unique only per tenant, and a batch has events of several."""
     named: dict[str, set[str]] = {}
     for event in events:
         for name in (event.id, event.job):
             named.setdefault(name, set()).add(event.job)
-    if strangers := answer.reasons.keys() - named.keys():
-        raise WrongAnswer(f"it rejected {sorted(map(str, strangers))[:3]}, which the batch does not have")
+    if unknown := answer.reasons.keys() - named.keys():
+        raise WrongAnswer(f"it rejected {sorted(map(str, unknown))[:3]}, which the batch does not have")
     if shared := sorted(name for name in answer.reasons if len(named[name]) > 1):
         raise WrongAnswer(f"it rejected {shared[:3]}, which is ambiguous: name event.job instead")
     return {

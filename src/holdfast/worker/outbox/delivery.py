@@ -1,4 +1,4 @@
-"""From a batch of claimed entries to the outcome of each, and how the destination fares meanwhile."""
+"""Delivers a batch of claimed entries: the outcome of each entry, and the state of the destination."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Delivery:
         self.strikes = 0
         """Failures in a row that concern the whole destination."""
         self.parks = False
-        """Whether the last batch parked entries."""
+        """True if the last batch parked entries."""
         self._destination = destination
         self._clock = clock
         self._random = random
@@ -41,31 +41,31 @@ class Delivery:
 
     @property
     def rest(self) -> float:
-        """Seconds for which the destination is left in peace."""
+        """Seconds for which deliveries to the destination are paused."""
         return max(0.0, self._rests_until - self._clock.monotonic())
 
     def may_begin(self, under_way: int) -> bool:
-        """Whether another batch may be sent. After a failure one at a time tries whether the destination is back."""
+        """Return True if another batch may be sent. After a failure, batches are sent one at a time."""
         return not (self.rest or self._courier.exhausted or (self.strikes and under_way))
 
     async def make(self, jobs: Sequence[Claimed], known: Known) -> Outcomes:
-        """Deliver what can be delivered; the outcome of every entry. `known` fills up, for `cut_short`."""
+        """Deliver a batch; return the outcome of every entry. Fills `known`, for `cut_short`."""
         events, outcomes = self._sort(jobs)
         self.parks = False
         if events:
             answer, fates = await self._send(events, known)
             self._learn(answer, fates)
-            outcomes += self._outcome_rules([job for job in jobs if job.id in fates], fates)
+            outcomes += self._outcomes([job for job in jobs if job.id in fates], fates)
         return outcomes
 
     def cut_short(self, jobs: Sequence[Claimed], known: Known, others: Outcome) -> Outcomes:
-        """The outcome of every entry of a batch that was stopped: of those that were answered, their own."""
+        """Return the outcomes of a batch that was stopped: `others` for entries without an answer."""
         fates = {event.job: failure for event, failure in known}
-        answered = self._outcome_rules([job for job in jobs if job.id in fates], fates)
+        answered = self._outcomes([job for job in jobs if job.id in fates], fates)
         return [*answered, *((job, others) for job in jobs if job.id not in fates)]
 
     def give_up(self, work: asyncio.Task[Any]) -> None:
-        """Wait no longer for a delivery. It is kept until it has unwound."""
+        """Cancel a delivery without waiting for it. A reference is kept until it ends."""
         self._orphans.add(work)
         work.add_done_callback(self._orphans.discard)
         work.cancel()
@@ -74,7 +74,7 @@ class Delivery:
         self._courier.close()
 
     async def _send(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, Mapping[str, Failure | None]]:
-        # Apart, so that a function that cancels itself does not pass for a worker that stops.
+        # In a task of its own, so that a function that cancels itself is not mistaken for a worker that stops.
         work = asyncio.create_task(self._courier.deliver(events, known))
         try:
             await asyncio.wait((work,))
@@ -87,7 +87,7 @@ class Delivery:
         return failure, dict.fromkeys((event.job for event in events), failure)
 
     def _sort(self, jobs: Sequence[Claimed]) -> tuple[list[OutboxEvent], Outcomes]:
-        """The events to deliver, and the entries that are not: unreadable ones, and those that a gate holds back."""
+        """Return the events to deliver, and the outcomes of the other entries: unreadable, or held back by a gate."""
         events: list[OutboxEvent] = []
         others: Outcomes = []
         held: dict[tuple[str, str], Snoozed] = {}
@@ -108,7 +108,7 @@ class Delivery:
         return events, others
 
     def _waits(self, job: Claimed, event: OutboxEvent, held: dict[tuple[str, str], Snoozed]) -> Snoozed | None:
-        """How long an event is held back, by its gate or behind one of its key in `held`; entries come in order."""
+        """Return the delay of an event held back by its gate, or behind one of its key in `held`; jobs are in order."""
         key = (event.tenant, event.key) if self._destination.wants.ordered and event.key is not None else None
         if key is not None and key in held:
             return held[key]
@@ -127,26 +127,26 @@ class Delivery:
             logger.exception("the gate of %r failed for event %s; it waits", self._destination.short, event.id)
             return False
 
-    def _outcome_rules(self, jobs: Sequence[Claimed], fates: Mapping[str, Failure | None]) -> Outcomes:
+    def _outcomes(self, jobs: Sequence[Claimed], fates: Mapping[str, Failure | None]) -> Outcomes:
         policy, now = self._destination.policy, self._clock.now()
-        judged: Outcomes = []
+        decided: Outcomes = []
         cooled = False
         for job in jobs:
             failure = fates[job.id]
             if failure is None:
-                judged.append((job, _DELIVERED))
+                decided.append((job, _DELIVERED))
                 continue
             outcome = fate(failure, job, policy, now=now, u=self._random())
             if isinstance(outcome, Throttled):
-                # Whoever limits one batch limits the next: all relays rest, by the word of one entry.
+                # The limit would apply to the next batch too: one entry's outcome pauses all relays.
                 outcome = Throttled(outcome.delay, outcome.error, cools=not cooled)
                 cooled = True
             self.parks = self.parks or isinstance(outcome, Parked)
-            judged.append((job, outcome))
-        return judged
+            decided.append((job, outcome))
+        return decided
 
     def _learn(self, answer: Answer, fates: Mapping[str, Failure | None]) -> None:
-        """Leave the destination in peace for a while after failures in a row that concern all of it."""
+        """Pause deliveries after repeated failures that concern the whole destination."""
         shared = answer if isinstance(answer, Failure) else None
         if shared is None or any(failure is None for failure in fates.values()):
             self.strikes = 0
@@ -156,6 +156,6 @@ class Delivery:
                 rest = self._destination.policy.delay(1, self._random())
                 self._rests_until = self._clock.monotonic() + rest
                 logger.warning(
-                    "destination %r failed %d times in a row; it is left in peace for %g s",
+                    "destination %r failed %d times in a row; deliveries pause for %g s",
                     self._destination.short, self.strikes, rest,
                 )  # fmt: skip

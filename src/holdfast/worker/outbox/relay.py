@@ -1,7 +1,7 @@
-"""Delivers the events of one destination: claims a batch, has it delivered, records what became of each entry.
+"""Delivers the events of one destination: claims a batch, delivers it, records the outcome of each entry.
 
-What became of a batch and the claim of the next are one transaction. Several batches may be under way at once, and
-several workers at it: the claim gives an entry to one of them, and every record requires that it still has it.
+The outcomes of a batch and the claim of the next are one transaction. Several batches and several workers may deliver
+at once: the claim gives an entry to one of them, and every record requires that it still owns the entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...storage.ops.outbox.entries import Taken
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
 from ..claiming.claimer import Claimer
-from ..running.outcome import is_refusal, record_apart
+from ..running.outcome import is_refusal, record_one_by_one
 from .courier import Known
 from .delivery import Delivery
 
@@ -40,7 +40,7 @@ _PAUSE_AFTER_FAULT: Final = 60 * SECOND
 
 
 class Home(Protocol):
-    """What a relay asks of its worker."""
+    """The relay's interface to its worker."""
 
     id: str
     closing: bool
@@ -50,12 +50,12 @@ class Home(Protocol):
     claimer: Claimer
 
     def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
-        """Count runs that ended so."""
+        """Count runs that ended with that outcome."""
         ...
 
 
 class Batch:
-    """Entries in the hands of this worker."""
+    """Entries claimed by this worker."""
 
     __slots__ = ("found", "jobs", "owner", "stopped", "why")
 
@@ -83,51 +83,51 @@ class Relay:
         random: Callable[[], float],
         leads: Callable[[str], bool],
     ) -> None:
-        """`leads` says whether the worker leads in a role."""
+        """`leads` says whether the worker has a role."""
         self.destination: Final = destination
         self.queue: Final = destination.name
         plain = Route(self.queue)
         self.routes: Final = (plain, plain.requiring(f"task:{self.queue}"))
         self.delivery: Final = Delivery(destination, clock, random)
         self.parked = True
-        """Whether there may be parked entries that a success lets go."""
+        """True if there may be parked entries, which a success releases."""
         self.delivering: Final[set[Batch]] = set()
         self.held: Final[set[tuple[str, int]]] = set()
-        """Entries whose fate is not in the store yet, by id and epoch."""
+        """Entries whose outcome is not in the store yet, by id and epoch."""
         self._encoded = encode_routes([self.routes])
         self._store = store
         self._home = home
         self._clock = clock
         self._leads = leads
-        self._hungry = True
+        self._may_have_work = True
         self._wake = asyncio.Event()
         self._under_way = 0
         """Batches that are being claimed or delivered."""
 
     def request_claim(self) -> None:
-        """There may be something to deliver, or to stop for."""
-        self._hungry = True
+        """Check for entries to deliver, or for a stop."""
+        self._may_have_work = True
         self._wake.set()
 
     def stop(self, why: str) -> None:
-        """End what is under way: fenced, lost, or the grace of a shutdown is over."""
+        """Stop the batches under way: fenced, lost, or the grace period of a shutdown is over."""
         for batch in self.delivering:
             batch.stop(why)
         if why == "lost":
             self.held.clear()
 
     async def run(self) -> None:
-        """Deliver until the worker leaves."""
-        await asyncio.gather(*(self._fly() for _ in range(self.destination.flights)))
+        """Deliver until the worker stops."""
+        await asyncio.gather(*(self._run_loop() for _ in range(self.destination.flights)))
 
     async def run_once(self) -> list[Outcome] | None:
-        """One batch from its claim to its record; what became of it, None if there was nothing to claim."""
-        self._hungry = True
-        batch, finishes = await self._carry("", [], await self._request())
+        """Claim, deliver and record one batch; return its outcomes, None if there was nothing to claim."""
+        self._may_have_work = True
+        batch, finishes = await self._record_and_deliver("", [], await self._request())
         await self._turn(batch.owner, finishes, None)
         return [finish.outcome for finish in finishes] if batch.found else None
 
-    async def _fly(self) -> None:
+    async def _run_loop(self) -> None:
         owner, finishes = "", list[Finish]()
         while True:
             self._wake.clear()
@@ -137,13 +137,13 @@ class Relay:
                     return
                 await self._wake.wait()
                 continue
-            batch, finishes = await self._carry(owner, finishes, request)
+            batch, finishes = await self._record_and_deliver(owner, finishes, request)
             owner = batch.owner
 
-    async def _carry(
+    async def _record_and_deliver(
         self, owner: str, finishes: list[Finish], request: ClaimRequest | None
     ) -> tuple[Batch, list[Finish]]:
-        """Record one batch, claim the next and have it delivered."""
+        """Record one batch, claim the next and deliver it."""
         try:
             batch = await self._turn(owner, finishes, request)
             return batch, await self._deliver(batch) if batch.jobs else []
@@ -153,14 +153,14 @@ class Relay:
     # -- with the store
 
     async def _request(self) -> ClaimRequest | None:
-        """What to claim now; None if nothing."""
+        """Return the next claim; None if nothing should be claimed now."""
         home, wants = self._home, self.destination.wants
-        if home.closing or home.fenced or not self._hungry or not self.delivery.may_begin(self._under_way):
+        if home.closing or home.fenced or not self._may_have_work or not self.delivery.may_begin(self._under_way):
             return None
         if wants.exclusive and not self._leads(self.destination.role):
             return None
-        # Before the question: a ring that comes while it is asked is a new reason to ask again.
-        self._hungry = False
+        # Cleared before the claim: a wake-up that arrives during it asks for another one.
+        self._may_have_work = False
         if not await self._is_ready():
             return None
         self._under_way += 1
@@ -178,14 +178,14 @@ class Relay:
         if ready is None:
             return True
         try:
-            said = ready()
-            return bool(await said if inspect.isawaitable(said) else said)
+            answer = ready()
+            return bool(await answer if inspect.isawaitable(answer) else answer)
         except Exception:
-            logger.exception("whether destination %r is ready could not be told; it is not", self.destination.short)
+            logger.exception("ready() of destination %r failed; it counts as not ready", self.destination.short)
             return False
 
     async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> Batch:
-        """Record, and claim. While the store is away, what is to be recorded is kept and tried again."""
+        """Record and claim. If the store fails, the outcomes are kept and retried."""
         taken = Taken([], 0)
         trouble: Exception | None
         while finishes or request:
@@ -193,17 +193,17 @@ class Relay:
                 taken = await self._exchange(owner, finishes, request)
                 break
             except Exception as error:
-                self._hungry = True
+                self._may_have_work = True
                 if request and (taken := await self._recover(request)).found:
                     break
                 request, trouble = None, error
                 if finishes and is_refusal(error):
-                    finishes, trouble = await record_apart(finishes, partial(self._record, owner))
+                    finishes, trouble = await record_one_by_one(finishes, partial(self._record, owner))
                 if trouble is not None:
                     if not self._store.outage.covers(f"the outbox {self.queue}", trouble):
-                        logger.error("the store failed (%s); %d fates are kept and tried again", trouble, len(finishes))
+                        logger.error("the store failed (%s); %d outcomes are kept and retried", trouble, len(finishes))
                     await asyncio.sleep(_PAUSE_AFTER_ERROR)
-                # Those that were declared lost meanwhile are others' to decide on.
+                # Entries lost meanwhile belong to other workers.
                 finishes = [finish for finish in finishes if (finish.id, finish.epoch) in self.held]
         for finish in finishes:
             self.held.discard((finish.id, finish.epoch))
@@ -221,7 +221,7 @@ class Relay:
             may_lose_on_power_failure=not finishes,
         )
         claim = request.token if request else ""
-        # So that a beat does not hand back what it took while the answer is on its way.
+        # So that a heartbeat does not hand back its jobs before the answer arrives.
         self._home.claimer.in_flight.add(claim)
         try:
             taken = await self._store.awrite(op)
@@ -229,12 +229,12 @@ class Relay:
         finally:
             self._home.claimer.in_flight.discard(claim)
         if unpark is not None:
-            # Until a look finds more of them.
+            # Until a poll finds more of them.
             self.parked = False
         return taken
 
     async def _recover(self, request: ClaimRequest) -> Taken:
-        """The commit may have happened. What it took is read again, or handed back at the next beat."""
+        """Read the claim again: its commit may have happened. Otherwise the next heartbeat hands its jobs back."""
         try:
             jobs = await self._store.aread(Op(lambda tx: claims.claimed_under(tx, request.owner, request.token)))
         except StorageError:
@@ -251,7 +251,7 @@ class Relay:
     # -- with the destination
 
     async def _deliver(self, batch: Batch) -> list[Finish]:
-        """What becomes of each entry of a batch; nothing where they are others' by now."""
+        """Deliver a batch; return the outcome of each entry, none if they belong to other workers by now."""
         started = self._clock.monotonic()
         self.delivering.add(batch)
         try:
@@ -268,7 +268,7 @@ class Relay:
         if self.delivery.parks:
             self.parked = True
         if not self.delivery.strikes:
-            # Others may have waited for this one to try.
+            # Other loops may have waited for this attempt.
             self._wake.set()
         return [Finish(job.id, job.epoch, outcome) for job, outcome in outcomes]
 
@@ -286,10 +286,10 @@ class Relay:
             if not work.done():
                 self.delivery.give_up(work)
         if not work.done():
-            # What was answered is not sent again.
+            # Answered entries are not sent again.
             return self.delivery.cut_short(batch.jobs, known, Released(batch.why))
         try:
             return work.result()
         except Exception as error:
-            logger.exception("what became of a batch for %r could not be told", self.destination.short)
+            logger.exception("the outcome of a batch for %r is unknown", self.destination.short)
             return [(job, Retry(_PAUSE_AFTER_FAULT, error_text(error))) for job in batch.jobs]

@@ -1,4 +1,4 @@
-"""The relays of a worker: one for each destination that it serves, with one pair of ears for all."""
+"""The relays of a worker: one per destination that it serves, with one listener for all."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 _OVERDUE: Final = 0.01
 _LONGEST_SILENCE: Final = 60.0
-# A look takes the loop and the store from the claim that the same ring set off.
+# A poll would compete with the claim that the same wake-up started.
 _CLAIM_FIRST: Final = 0.01
-# Now and then for what ended elsewhere than in a relay.
-_LOOKS_UNTIL_MENDED: Final = 3
+# Repairs are for entries that ended elsewhere than in a relay.
+_POLLS_PER_REPAIR: Final = 3
 
 
 class Relays:
-    """What the floor knows as `aside`: jobs that this worker has, and that are not run one by one."""
+    """The runner's `aside`: jobs that this worker owns and that are not run one by one."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Relays:
         self._poll = settings.poll
         self._random = random
         self._rang = asyncio.Event()
-        self._looks = 0
+        self._polls = 0
         self.all: Final = tuple(
             Relay(destination, store, home, clock, random, leads)
             for destination in served_destinations(settings, tasks)
@@ -54,11 +54,11 @@ class Relays:
 
     @property
     def delivering(self) -> bool:
-        """Whether a batch is under way."""
+        """True while a batch is under way."""
         return any(relay.delivering for relay in self.all)
 
     def has(self, job_id: str, epoch: int) -> bool:
-        """Whether an entry is in the hands of a relay."""
+        """Return True if a relay holds that entry."""
         return any((job_id, epoch) in relay.held for relay in self.all)
 
     def stop(self, why: str) -> None:
@@ -66,14 +66,14 @@ class Relays:
             relay.stop(why)
 
     def request_claim(self) -> None:
-        """There may be something to deliver, or to stop for; and a look soon, for what comes due."""
+        """Check for entries to deliver, or for a stop, and poll soon for what becomes due."""
         for relay in self.all:
             relay.request_claim()
         self._rang.set()
 
     async def run(self) -> None:
-        """Deliver until the worker leaves."""
-        beside = [asyncio.create_task(work) for work in (self._hear(), self._watch())] if self.all else []
+        """Deliver until the worker stops."""
+        beside = [asyncio.create_task(work) for work in (self._listen(), self._watch())] if self.all else []
         try:
             await asyncio.gather(*(relay.run() for relay in self.all))
         finally:
@@ -86,14 +86,14 @@ class Relays:
             relay.delivery.close()
 
     async def drain(self) -> list[Outcome]:
-        """Deliver all that is due now, batch by batch; what became of it."""
+        """Deliver all that is due now, batch by batch; return the outcomes."""
         outcomes: list[Outcome] = []
         for relay in self.all:
             while (ended := await relay.run_once()) is not None:
                 outcomes += ended
         return outcomes
 
-    async def _hear(self) -> None:
+    async def _listen(self) -> None:
         listener = self._store.bell.listen([f"queue:{relay.queue}" for relay in self.all])
         try:
             while True:
@@ -103,13 +103,13 @@ class Relays:
             listener.close()
 
     async def _watch(self) -> None:
-        """Look around now and then, and soon after a ring: wake-ups are hints."""
+        """Poll at intervals, and soon after a wake-up: wake-ups are hints."""
         while True:
             try:
                 rest = await self.look()
             except Exception as error:
-                if not self._store.outage.covers("the look for outbox entries", error):
-                    logger.error("could not look for entries (%s: %s); trying again", type(error).__name__, error)
+                if not self._store.outage.covers("the poll for outbox entries", error):
+                    logger.error("could not poll for entries (%s: %s); trying again", type(error).__name__, error)
                 rest = self._poll
             try:
                 async with asyncio.timeout(rest):
@@ -120,20 +120,20 @@ class Relays:
             self._rang.clear()
 
     async def look(self) -> float:
-        """Feed the relays that have something to deliver; the longest wait until the next look, in seconds."""
+        """Wake the relays that have something to deliver; return the longest wait until the next poll, in seconds."""
         signs = await self._store.aread(Op(lambda tx: entries.look(tx, self._routes)))
         overdue = signs.next_due is not None and signs.next_due <= 0
         for relay in self.all:
             relay.parked = relay.parked or relay.queue in signs.parked
             if overdue or relay.queue in signs.claimable:
                 relay.request_claim()
-        self._looks += 1
-        if self._looks % _LOOKS_UNTIL_MENDED == 0:
-            await self.mend()
+        self._polls += 1
+        if self._polls % _POLLS_PER_REPAIR == 0:
+            await self.release_stalled()
         return self._patience(signs.next_due)
 
-    async def mend(self) -> None:
-        """Let go what waits for entries that have ended."""
+    async def release_stalled(self) -> None:
+        """Release entries that wait for others that have ended."""
         for relay in self.all:
             queue, n = relay.queue, relay.destination.wants.batch
             if relay.destination.wants.ordered and await self._store.aread(
@@ -150,5 +150,5 @@ class Relays:
 
 
 def roles_of(tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
-    """What a worker may lead in, so that one delivers for all."""
+    """Return the roles of destinations that only one worker delivers to."""
     return [task.role for task in tasks.values() if isinstance(task, Destination) and task.wants.exclusive]

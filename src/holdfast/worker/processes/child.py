@@ -31,22 +31,22 @@ T = TypeVar("T")
 
 
 class RunsInChild(Protocol):
-    """What the child asks of the object it finds: usually a task. It may also be `async def`."""
+    """The object that the child calls: usually a task. `run_in_child` may also be `async def`."""
 
     def run_in_child(
         self, header: dict[str, Any], payload: str, control: ChildControl
     ) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]]:
-        """Run the job and answer its outcome: `kind`, and a result text or an error."""
+        """Run the job and return its outcome: `kind`, and a result text or an error."""
         ...
 
 
 class ChildControl:
-    """How a run in the child learns that it should stop."""
+    """Lets the worker start and cancel a run in the child."""
 
     def __init__(self, serial: int) -> None:
         self.serial = serial
         self._event = threading.Event()
-        self._told = threading.Event()
+        self._answered = threading.Event()
         self._lock = threading.Lock()
         self._task: asyncio.Task[Any] | None = None
 
@@ -64,16 +64,16 @@ class ChildControl:
         return _runner().run(self._cancellable(coroutine), context=contextvars.copy_context())
 
     def may_begin(self) -> bool:
-        """Wait for the worker's word; False where it is that the run should stop."""
-        self._told.wait()
+        """Wait for the worker's answer; False if the run was cancelled."""
+        self._answered.wait()
         return not self.cancelled
 
     def begin(self) -> None:
         """Let the handler begin. Called on the listening thread."""
-        self._told.set()
+        self._answered.set()
 
     def watch(self, task: asyncio.Task[Any] | None) -> None:
-        """Let a cancel of the job reach that task from now on, or none."""
+        """Cancel that task when the job is cancelled, from now on; None for no task."""
         with self._lock:
             self._task = task
 
@@ -81,7 +81,7 @@ class ChildControl:
         """Ask the run to stop. Called on the listening thread."""
         with self._lock:
             self._event.set()
-            self._told.set()
+            self._answered.set()
             if self._task is not None:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
@@ -100,7 +100,7 @@ class ChildControl:
 
 
 class Child:
-    """Listens on a thread and works on the main one, where handlers may expect to be."""
+    """Listens on a thread and runs jobs on the main one, where handlers may expect to run."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -108,7 +108,7 @@ class Child:
         self._current: ChildControl | None = None
 
     def serve(self) -> None:
-        """Run jobs until the worker hangs up."""
+        """Run jobs until the worker closes the channel."""
         messages = self._messages()
         _greet(next(messages, None))
         threading.Thread(target=self._listen, args=(messages,), name="holdfast-orders", daemon=True).start()
@@ -120,10 +120,10 @@ class Child:
             self._channel.sendall(reply)
 
     def _perform(self, run: Run, control: ChildControl) -> bytes:
-        """Answer the framed outcome of one run. Whatever a handler raises is an outcome; the child goes on."""
+        """Return the framed outcome of one run. Any exception is an outcome; the child continues."""
         try:
             task = resolve(run.module, run.qualname)
-            # Starting this process and the import take their time: the run may have been cancelled meanwhile.
+            # Starting this process and the import take time: the run may have been cancelled meanwhile.
             self._channel.sendall(frame(Loaded(run.serial)))
             if not control.may_begin():
                 return frame(Outcome(run.serial, {"kind": "cancelled"}))
@@ -137,7 +137,7 @@ class Child:
     def _listen(self, messages: Iterator[Order]) -> None:
         for message in messages:
             if isinstance(message, Run):
-                # Made here rather than by the main thread, so that a cancel right behind it is not lost.
+                # Created here rather than by the main thread, so that a cancel right behind it is not lost.
                 self._current = ChildControl(message.serial)
                 self._runs.put((message, self._current))
             elif isinstance(message, Begin | Cancel):
@@ -156,7 +156,7 @@ class Child:
 
 
 def resolve(module: str, qualname: str) -> RunsInChild:
-    """The task object of that name. An import that fails does so with its own error."""
+    """Return the task object of that name. A failed import raises its own error."""
     found = functools.reduce(getattr, qualname.split("."), cast(Any, importlib.import_module(module)))
     if not hasattr(found, "run_in_child"):
         raise TypeError(f"{module}:{qualname} is not a task; a task with isolate='process' must keep its own name")
@@ -190,7 +190,7 @@ def _runner() -> asyncio.Runner:
 
 def _greet(hello: Order | None) -> None:
     if not isinstance(hello, Hello):
-        raise SystemExit("the worker hung up before its first word")
+        raise SystemExit("the worker closed the channel before its first message")
     sys.path[:] = hello.path
     os.environ.pop("PYTHONPATH", None)
     if hello.pythonpath is not None:
@@ -205,14 +205,14 @@ def _receive(channel: socket.socket) -> bytes:
 
 
 def _end_group() -> None:
-    """The worker is gone while a handler runs: end it, and all that it started."""
+    """End the handler and all processes that it started: the worker is gone."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def _leave_to_the_worker(signum: int, _: object) -> None:
-    """A handler that does nothing; "ignore" itself would be inherited by the programs that a job starts."""
+    """Do nothing; SIG_IGN would be inherited by the programs that a job starts."""
 
 
 def main(argv: list[str]) -> None:
@@ -224,7 +224,7 @@ def main(argv: list[str]) -> None:
     signal.signal(signal.SIGTERM, _leave_to_the_worker)
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a handler prints must be out before it is killed.
+        # A handler's output must be written before it is killed.
         sys.stdout.reconfigure(line_buffering=True)
     Child(channel).serve()
 

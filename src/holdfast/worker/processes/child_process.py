@@ -30,13 +30,13 @@ class ChildDied(Exception):
         self.signal = -returncode if returncode < 0 else None
         self.killed = killed
         self.begun = begun
-        """Whether the job had begun; if not, it is not to blame."""
+        """True if the job had begun; otherwise it did not cause the death."""
         end = f"exit code {returncode}" if self.signal is None else _signal_name(self.signal)
         super().__init__(f"the child process was killed ({end})" if killed else f"the child process died ({end})")
 
 
 class ChildTicket:
-    """One submitted job. `future` answers with its outcome, ChildDied, or OSError where no child could be started."""
+    """One submitted job. `future` gets its outcome, ChildDied, or OSError if no child could be started."""
 
     __slots__ = ("_child", "_frame", "_may_begin", "begun", "future", "serial")
 
@@ -50,7 +50,7 @@ class ChildTicket:
 
 
 class ChildProcess:
-    """Started at once. `on_free` comes after each job, `on_end` after its death, with a job that never began."""
+    """Starts at once. Calls `on_free` after each job, and `on_end` after its death, with a job that never began."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ChildProcess:
         self._ready = False
         self._killed = False
         self._doomed = False
-        """No further job may be given to it."""
+        """True if no further job may be given to it."""
         self._asking: asyncio.Task[None] | None = None
         self._guard = guard
         self._on_free = on_free
@@ -79,29 +79,29 @@ class ChildProcess:
         finally:
             theirs.close()
         guard.watch(self._process.pid)
-        self.link = Link(ours, self._hear, self._hang_up)
+        self.link = Link(ours, self._receive, self._hang_up)
         self.link.send(frame(Hello(list(sys.path), os.environ.get("PYTHONPATH"))))
-        watch_end(self._process, asyncio.get_running_loop(), self._bury)
+        watch_end(self._process, asyncio.get_running_loop(), self._on_exit)
 
     def give(self, ticket: ChildTicket) -> None:
-        """Have the child run a job. It has none now."""
+        """Run a job in the child, which must be idle."""
         self.ticket = ticket
         ticket._child = self
         self.link.send(ticket._frame)
 
     def kill(self) -> None:
-        """SIGKILL to the child and all that it started. Safe until it is buried: its number is still its own."""
+        """Send SIGKILL to the child and all that it started. Safe until it is reaped: its pid is not reused."""
         if not self.ended.is_set():
             self._killed = self._doomed = True
             kill_group(self._process.pid)
 
     def dismiss(self) -> None:
-        """End a child: an idle one by hanging up, a busy one at once."""
+        """End the child: an idle one by closing its channel, a busy one by SIGKILL."""
         if self.ticket is not None:
             self.kill()
         self.link.close()
 
-    def _hear(self, body: bytes) -> None:
+    def _receive(self, body: bytes) -> None:
         try:
             reply = replies.decode(body)
         except msgspec.MsgspecError as error:
@@ -129,18 +129,18 @@ class ChildProcess:
             self._on_free(self)
 
     def _hang_up(self) -> None:
-        # It is dying, or a handler has closed the channel: no outcome can come any more.
+        # The child is dying, or a handler has closed the channel: no outcome can arrive any more.
         self._doomed = True
         kill_group(self._process.pid)
 
-    def _bury(self) -> None:
+    def _on_exit(self) -> None:
         self._doomed = True
         if self._asking is not None:
             self._asking.cancel()
-        # An outcome that was said before death counts.
+        # An outcome sent before death counts.
         self.link.drain()
         self.link.close()
-        # Before the reaping: until then the group's number cannot be another's.
+        # Before reaping: until then the group's id is not reused.
         kill_group(self._process.pid)
         self._guard.forget(self._process.pid)
         returncode = self._process.wait()
@@ -148,7 +148,7 @@ class ChildProcess:
         self._on_end(self, self._lose(returncode))
 
     def _lose(self, returncode: int) -> ChildTicket | None:
-        """Fail the job that died with the child. One that a child died too early to begin is given back instead."""
+        """Fail the job that died with the child. A job that had not begun is returned instead."""
         ticket, self.ticket = self.ticket, None
         if ticket is None or ticket.future.done():
             return None
@@ -160,7 +160,7 @@ class ChildProcess:
 
 
 def _launch(python: str, channel: int) -> subprocess.Popen[bytes]:
-    # -P and our own path, in our own order: a child must not find other modules than the worker did.
+    # -P and our own path, in our own order: the child must import the worker's modules.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(  # noqa: S603 - our own program
         [python, "-P", "-m", "holdfast.worker.processes.child", str(channel), str(os.getpid())],
@@ -172,8 +172,8 @@ def _launch(python: str, channel: int) -> subprocess.Popen[bytes]:
     )
 
 
-def watch_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, bury: Callable[[], None]) -> None:
-    """Have `bury` called on the loop when the process has ended. It is not reaped before, where the system can."""
+def watch_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
+    """Call `on_exit` on the loop when the process has ended. On Linux it is not reaped before."""
 
     def wait() -> None:
         try:
@@ -182,9 +182,9 @@ def watch_end(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop,
             else:
                 process.wait()
         except ChildProcessError:
-            pass  # Somebody else reaped it, or SIGCHLD is ignored here: dead all the same.
+            pass  # Other code reaped it, or SIGCHLD is ignored: it is dead in any case.
         try:
-            loop.call_soon_threadsafe(bury)
+            loop.call_soon_threadsafe(on_exit)
         except RuntimeError:
             process.wait()
 

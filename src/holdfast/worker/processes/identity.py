@@ -1,6 +1,6 @@
-"""Which process is this, and is that one gone? A name for a process that the kernel never gives twice.
+"""Process identity: a key for a process that is never reused, and a check whether that process is gone.
 
-Only a clear answer counts: where /proc, the boot or the namespace leave a doubt, nobody is gone.
+Only a certain answer counts: if /proc, the boot or the namespace leave a doubt, the process is not gone.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _DEAD_STATES: Final = frozenset("ZXx")
 
 
 def process_key() -> str:
-    """The boot, the namespaces, the pid and the start ticks of this process; "" where the system does not tell."""
+    """Return the boot, namespaces, pid and start ticks of this process; "" where the system does not report them."""
     scope = _scope()
     stat = _stat("self") if scope else None
-    # A /proc of another pid namespace counts other pids than ours, and would name strangers.
+    # A /proc of another pid namespace has other pids than ours, and would name other processes.
     if stat is None or stat[0] != os.getpid():
         return ""
     return f"{scope}:{stat[0]}:{stat[2]}"
 
 
 def is_gone(key: str) -> bool:
-    """True only if `key` was made on this boot, in this namespace, and its process exists no more."""
+    """Return True only if `key` is from this boot and namespace, and its process no longer exists."""
     scope, _, rest = key.rpartition(":")
     scope, _, pid = scope.rpartition(":")
     mine = process_key()
@@ -46,7 +46,7 @@ def _scope() -> str:
 
 
 def _time_namespace() -> int:
-    # Start ticks are told in the reader's own time namespace, so they compare within one only.
+    # Start ticks are relative to the reader's time namespace, so they compare only within one.
     try:
         return (_PROC / "self/ns/time").stat().st_ino
     except OSError:
@@ -54,19 +54,19 @@ def _time_namespace() -> int:
 
 
 def _stat(pid: str) -> tuple[int, str, int] | None:
-    """Pid, state and start ticks."""
+    """Return pid, state and start ticks."""
     try:
         text = (_PROC / pid / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The second field is the program's name in brackets, which may itself hold blanks and brackets.
+    # The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     return int(head.split(" ", 1)[0]), fields[0], int(fields[19])
 
 
 def _no_such_process(pid: int) -> bool:
-    # Mounted with hidepid, /proc hides the living processes of other users; the kernel's answer to a signal does not.
+    # With hidepid, /proc hides other users' live processes; the kernel's answer to a signal does not.
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

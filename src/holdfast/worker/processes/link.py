@@ -1,6 +1,6 @@
 """The worker's end of the channel to a child: a non-blocking socket on the event loop.
 
-Not an asyncio transport, because what a dead child still said must be read at the moment its death is known.
+Not an asyncio transport, because the last messages of a dead child must be read at the moment its death is known.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _CHUNK: Final = 262_144
 
 
 class Link:
-    """Sends frames and hands the bodies that arrive to `on_body`; `on_end` comes once, when nothing more can arrive.
+    """Sends frames and passes received bodies to `on_body`; calls `on_end` once, when nothing more can arrive.
 
-    A body that `on_body` refuses by a ValueError ends the link.
+    A ValueError from `on_body` ends the link.
     """
 
     def __init__(self, channel: socket.socket, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class Link:
         self._loop.add_reader(channel, self._read)
 
     def send(self, frame: bytes) -> None:
-        """Send now what the socket takes, and the rest when it can. A dead child is noticed by its reader."""
+        """Send now what the socket accepts, and the rest when it can. The reader notices a dead child."""
         if not self._open:
             return
         idle = not self._unsent
@@ -42,12 +42,12 @@ class Link:
             self._loop.add_writer(self._channel, self._write)
 
     def drain(self) -> None:
-        """Take in all that has arrived."""
+        """Read all that has arrived."""
         while self._open and self._read():
             pass
 
     def close(self) -> None:
-        """Hang up. The child sees the end of its orders."""
+        """Close the channel. The child reads the end of its input."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._channel)

@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: JSON messages, each behind its length in four bytes."""
+"""Messages between a worker and its child processes: JSON, each preceded by its length in four bytes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The first word to a child: where the worker finds its modules."""
+    """First message to a child: the worker's module path."""
 
     path: list[str]
     pythonpath: str | None
-    """The worker's own variable, which the child puts back for the programs that it starts."""
+    """The worker's own variable, which the child restores for the programs that it starts."""
 
 
 class Run(msgspec.Struct, frozen=True, tag="run"):
@@ -30,7 +30,7 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """Ask the run `serial` to stop, if it still goes on."""
+    """Ask the run `serial` to stop, if it has not ended."""
 
     serial: int
 
@@ -46,19 +46,19 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):
-    """The run `serial` begins: from here on a death of the child is its doing."""
+    """The run `serial` begins: from here on it is blamed if the child dies."""
 
     serial: int
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """The task of the run `serial` is imported, and its handler waits for the word to begin."""
+    """The task of the run `serial` is imported, and its handler waits for `Begin`."""
 
     serial: int
 
 
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
-    """How the run `serial` ended."""
+    """Outcome of the run `serial`."""
 
     serial: int
     outcome: dict[str, Any]
@@ -71,7 +71,7 @@ replies: Final[msgspec.json.Decoder[Reply]] = msgspec.json.Decoder(Reply)
 
 
 def frame(message: msgspec.Struct) -> bytes:
-    """The bytes of one message."""
+    """Encode one message."""
     body = _encoder.encode(message)
     if len(body) > LARGEST:
         raise ValueError(f"a message of {len(body):,} bytes is over the limit of {LARGEST:,}")
@@ -79,7 +79,7 @@ def frame(message: msgspec.Struct) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into the bodies of messages."""
+    """Splits a stream of bytes into the bodies of messages."""
 
     __slots__ = ("_buffer",)
 
@@ -87,7 +87,7 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies that `data` completes. ValueError where the stream is no longer one of messages."""
+        """Yield the bodies that `data` completes. ValueError if the stream is not one of messages."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= 4:

@@ -1,7 +1,7 @@
-"""Kills what a dead worker left behind: run as a program of its own, it outlives a worker that was killed outright.
+"""Kills the processes that a dead worker left behind. As a program of its own it survives a killed worker.
 
-The kernel ends our children with us, but not the programs that they started. A guard is told the process groups of
-the children on its standard input, and kills those that are left when that input ends.
+The kernel kills our children with us, but not the programs that they started. A guard reads the process groups of
+the children from its standard input, and kills those that are left when that input ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = logging.getLogger("holdfast.worker")
 
 
 class Guard:
-    """The worker's hold on its guard. A guard that died is replaced at the next change."""
+    """Controls the guard process. A guard that died is replaced at the next change."""
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -27,21 +27,21 @@ class Guard:
     def watch(self, group: int) -> None:
         """Kill this group if the worker dies."""
         self._groups.add(group)
-        self._say(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """Call it before the group's leader is reaped: afterwards its number may belong to a stranger."""
+        """Stop watching a group. Call it before the group's leader is reaped: afterwards its id may be reused."""
         self._groups.discard(group)
-        self._say(f"-{group}\n")
+        self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """End the guard; groups that are still watched are killed."""
+        """End the guard, which kills the groups still watched."""
         process, self._process = self._process, None
         if process is not None:
             process.communicate()
 
-    def _say(self, line: str) -> None:
-        if self._process is not None and _tell(self._process, line):
+    def _send(self, line: str) -> None:
+        if self._process is not None and _write(self._process, line):
             return
         try:
             self._process = self._start()
@@ -51,10 +51,10 @@ class Guard:
                 "no guard started (%s): programs started by isolated jobs may outlive a killed worker", error
             )
         else:
-            _tell(self._process, "".join(f"+{group}\n" for group in self._groups))
+            _write(self._process, "".join(f"+{group}\n" for group in self._groups))
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # Isolated and without site: up in 15 ms, and nothing that a user installed can stop it.
+        # Isolated and without site: starts in 15 ms, and no installed package can break it.
         command = [self._python, "-I", "-S", __file__]
         return subprocess.Popen(  # noqa: S603 - our own program
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, bufsize=0
@@ -62,7 +62,7 @@ class Guard:
 
 
 def main(lines: Iterable[str]) -> None:
-    """Keep account of the groups, and kill those that are left at the end."""
+    """Track the groups, and kill those that are left when the input ends."""
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     groups: set[int] = set()
@@ -73,15 +73,15 @@ def main(lines: Iterable[str]) -> None:
 
 
 def kill_group(group: int) -> None:
-    """SIGKILL to every process of a group, if there is any."""
+    """Send SIGKILL to every process of a group, if there is any."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        # Nobody is left; some systems answer "not permitted" for a group of zombies.
+        # No process is left; some systems answer "not permitted" for a group of zombies.
         return
 
 
-def _tell(process: subprocess.Popen[bytes], line: str) -> bool:
+def _write(process: subprocess.Popen[bytes], line: str) -> bool:
     if process.stdin is None:
         return False
     try:

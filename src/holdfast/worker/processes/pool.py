@@ -1,7 +1,7 @@
-"""Runs jobs in child processes that can be killed for real and harm nobody else when they die.
+"""Runs jobs in child processes, which can be killed and whose death affects no other job.
 
-Children are started afresh, never forked, reused for job after job, and never outlive this process: the kernel kills
-them with it, they end when their channel does, and a guard kills what they started.
+Children are started as new programs, never forked, reused for further jobs, and never outlive this process: the kernel
+kills them with it, they end when their channel closes, and a guard kills what they started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ChildDied", "ChildPool", "ChildTicket", "importable"]
 
 
 class ChildPool:
-    """Up to `size` children, started when needed. Use it on the loop's thread, which must live as long as they."""
+    """Up to `size` children, started when needed. Use it on the loop's thread, which must outlive them."""
 
     def __init__(self, size: int, *, python: str = sys.executable) -> None:
         if size < 1:
@@ -40,7 +40,7 @@ class ChildPool:
     ) -> ChildTicket:
         """Run a job by the task `module:qualname` in a child. Cancelling its future stops nothing; `kill` does.
 
-        `may_begin` is asked when all is ready for the handler; where it says no, the outcome is `cancelled`.
+        `may_begin` is called when the handler is ready to start; if it returns False, the outcome is `cancelled`.
         """
         if self._closed:
             raise RuntimeError("the pool of child processes is closed")
@@ -51,7 +51,7 @@ class ChildPool:
         return ticket
 
     def cancel(self, ticket: ChildTicket) -> None:
-        """Ask a job to stop: its handler sees the flag, an async one is cancelled. One that waits is not run."""
+        """Ask a job to stop: its handler sees the flag, an async one is cancelled. A waiting job is not run."""
         if ticket._child is not None:
             ticket._child.link.send(frame(Cancel(ticket.serial)))
         else:
@@ -121,17 +121,17 @@ class ChildPool:
             self._idle.append(child)
             self._assign()
 
-    def _forget(self, child: ChildProcess, innocent: ChildTicket | None) -> None:
+    def _forget(self, child: ChildProcess, unbegun: ChildTicket | None) -> None:
         self._children.discard(child)
         if child in self._idle:
             self._idle.remove(child)
-        if innocent is not None and not self._closed:
-            self._waiting.appendleft(innocent)
+        if unbegun is not None and not self._closed:
+            self._waiting.appendleft(unbegun)
         self._assign()
 
 
 def importable(module: str, qualname: str) -> bool:
-    """Whether a child could import that: not from a program run as `__main__`, not from inside a function."""
+    """Return True if a child can import that: not from a program run as `__main__`, not from inside a function."""
     if module == "__main__" or "<" in qualname or not qualname:
         return False
     loaded = sys.modules.get(module)

@@ -1,7 +1,7 @@
-"""Runs N worker processes: starts them, restarts the fallen, passes signals on, and takes them down with itself.
+"""Runs N worker processes: starts them, restarts crashed ones, forwards signals, and stops them when it stops.
 
-It knows neither the store nor the tasks. A worker that ends with a code other than 0 has not said goodbye, and
-`on_lost` is told its identity, so that its jobs can be rescued at once.
+It uses neither the store nor the tasks. For a worker that ends with a code other than 0, `on_lost` is called with its
+id, so that its jobs can be rescued at once.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger("holdfast.worker")
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 HEALTHY_AFTER: Final = 60.0
-# One stop often arrives twice at once: from a terminal to the whole group and again from what forwards it.
+# One stop often arrives twice: from the terminal to the whole group, and again from a process that forwards it.
 ONE_STOP: Final = 0.25
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(slots=True)
 class Slot:
-    """One of the N places: a worker that runs, or the time of the next try."""
+    """One of the N places: a running worker, or the time of the next start."""
 
     number: int
     due: float
@@ -44,9 +44,9 @@ class Slot:
 
 
 class Supervisor:
-    """Starts `count` processes of `argv`. `run` serves the command line; `step` is one turn of it.
+    """Starts `count` processes of `argv`. `run` is for the command line; `step` is one iteration of it.
 
-    `stop_after` is the time in seconds that the workers get to stop before they are killed; None leaves it to them.
+    `stop_after`: seconds that the workers get to stop before they are killed; None is without limit.
     """
 
     def __init__(
@@ -68,23 +68,23 @@ class Supervisor:
         self._clock = clock
         self.slots: Final = tuple(Slot(number, clock.monotonic()) for number in range(1, count + 1))
         self._stopping = False
-        self._told_at: float | None = None
+        self._stopped_at: float | None = None
         self._kill_at: float | None = None
         self._exit_code = 0
-        self._tellers: list[threading.Thread] = []
+        self._reporters: list[threading.Thread] = []
 
     def run(self) -> int:
-        """Supervise until every worker has stopped. 0 if all stopped well. For the main thread: it takes signals."""
+        """Supervise until every worker has stopped; return 0 if all stopped cleanly. Main thread only, for signals."""
         with Signals((*_STOP_SIGNALS, signal.SIGCHLD)) as signals:
             while (pause := self.step()) is not None:
                 if set(signals.wait(pause)) & set(_STOP_SIGNALS):
-                    self._told_to_stop()
-        for teller in self._tellers:
-            teller.join(5.0)
+                    self._on_stop_signal()
+        for reporter in self._reporters:
+            reporter.join(5.0)
         return self._exit_code
 
     def step(self) -> float | None:
-        """Bury the dead and start what is due. The seconds to wait at most, or None when all is over."""
+        """Reap ended workers and start those due; return the longest wait in seconds, None when all have ended."""
         for slot in self.slots:
             self._reap(slot)
         now = self._clock.monotonic()
@@ -96,7 +96,7 @@ class Supervisor:
         return min([60.0, *(slot.due - now for slot in self.slots if slot.process is None)])
 
     def stop(self) -> None:
-        """The first time: ask the workers to stop. The second time: kill them."""
+        """Ask the workers to stop; the second time, kill them."""
         now = self._clock.monotonic()
         if self._stopping:
             logger.warning("second signal: killing the workers; their jobs will be rescued")
@@ -110,10 +110,10 @@ class Supervisor:
             if slot.process is not None:
                 slot.process.terminate()
 
-    def _told_to_stop(self) -> None:
+    def _on_stop_signal(self) -> None:
         now = self._clock.monotonic()
-        if self._told_at is None or now - self._told_at > ONE_STOP:
-            self._told_at = now
+        if self._stopped_at is None or now - self._stopped_at > ONE_STOP:
+            self._stopped_at = now
             self.stop()
 
     def _step_down(self, now: float) -> float | None:
@@ -146,7 +146,7 @@ class Supervisor:
 
     def _launch(self, worker_id: str) -> subprocess.Popen[bytes]:
         extra = {WORKER_ID_VARIABLE: worker_id, SUPERVISOR_VARIABLE: str(os.getpid())}
-        # A session of its own: Ctrl-C in a terminal must reach a worker once, from us, and not twice.
+        # A session of its own: Ctrl-C in a terminal must reach a worker only once, from us.
         return subprocess.Popen(  # noqa: S603 - the command line of this very program
             self._argv, env={**self._env, **extra}, stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -157,9 +157,9 @@ class Supervisor:
             return
         slot.process = None
         if code != 0:
-            self._tell_lost(slot.worker_id)
+            self._report_lost(slot.worker_id)
         if self._stopping:
-            # By SIGTERM: it was asked to stop before it could listen, and had nothing to lose.
+            # SIGTERM: the stop came before its handler was installed, when it had no jobs yet.
             self._exit_code = self._exit_code or int(code not in {0, -signal.SIGTERM})
             logger.info("worker process %d %s", slot.number, describe_exit(code))
         else:
@@ -172,11 +172,11 @@ class Supervisor:
         slot.due = now + pause
         logger.warning("worker process %d %s; the next is started in %.1f s", slot.number, what, pause)
 
-    def _tell_lost(self, worker_id: str) -> None:
+    def _report_lost(self, worker_id: str) -> None:
         # On a thread: a store that is down must delay neither signals nor restarts.
-        teller = threading.Thread(target=self._lost, args=(worker_id,), name="holdfast-lost", daemon=True)
-        self._tellers = [*(thread for thread in self._tellers if thread.is_alive()), teller]
-        teller.start()
+        reporter = threading.Thread(target=self._lost, args=(worker_id,), name="holdfast-lost", daemon=True)
+        self._reporters = [*(thread for thread in self._reporters if thread.is_alive()), reporter]
+        reporter.start()
 
     def _lost(self, worker_id: str) -> None:
         try:
@@ -186,12 +186,12 @@ class Supervisor:
 
 
 def pause_before(failures: int) -> float:
-    """Seconds before the next start, after so many failures in a row."""
+    """Return the seconds before the next start, after `failures` in a row."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
 
 
 def describe_exit(code: int) -> str:
-    """In words: "ended with exit code 1", "was killed by SIGKILL"."""
+    """Describe an exit code: "ended with exit code 1", "was killed by SIGKILL"."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -1,6 +1,6 @@
-"""Before a handler starts: its job's quota lets it in, and what it asks of budgets is set aside, or it does not start.
+"""Admission before a handler starts: check the job's quota and reserve its budgets, or do not start it.
 
-A job that is refused holds no slot and loses no attempt. Where the store cannot say, nobody is admitted.
+A refused job holds no slot and uses no attempt. If the store fails, no job is admitted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SOON: Final = SECOND // 20
 
 
 class _Stored(Reads, Writes, Protocol):
-    """A store that may be awaited."""
+    """A store with async reads and writes."""
 
 
 class AdmissionCheck:
-    """Asks the store on behalf of a job that is about to start."""
+    """Asks the store whether a job may start."""
 
     def __init__(self, store: _Stored, random: Callable[[], float], outage: Outage | None = None) -> None:
         self._store = store
@@ -42,11 +42,11 @@ class AdmissionCheck:
         self._outage = outage
 
     async def admit(self, run: Run) -> Outcome | None:
-        """None if it may start; otherwise what becomes of it instead."""
+        """Return None if the run may start; otherwise its outcome."""
         return await self.admit_job(run.owner, run.job)
 
     async def admit_job(self, owner: str, job: Claimed) -> Outcome | None:
-        """The same for a job in the hands of whichever worker."""
+        """Admit a job of any worker; see `admit`."""
         limits = JobLimits.decode(job.limits or "{}")
         who = Runner(owner, job.id, job.epoch)
         wishes, shares_quota = wishes_of(job), not limits.own_quota
@@ -60,12 +60,12 @@ class AdmissionCheck:
         return None if answer is None else self._refused(answer)
 
     async def refusal(self, run: Run) -> str | None:
-        """Say why the handler of a claimed job must not begin: cancel or lost. None if it may, or the store is away."""
+        """Return why a claimed job's handler must not begin: cancel or lost. None if it may, or the store fails."""
         op = Op(lambda tx: workers.stop_reason(tx, run.job.id, run.job.epoch), single=True)
         try:
             return await self._store.aread(op)
         except StorageError as error:
-            if self._outage is None or not self._outage.covers(f"the look for a cancel of job {run.job.id}", error):
+            if self._outage is None or not self._outage.covers(f"the cancel check of job {run.job.id}", error):
                 logger.warning("job %s starts without a check for its cancel (%s)", run.job.id, error)
             return None
 
@@ -74,12 +74,12 @@ class AdmissionCheck:
             case Exhausted():
                 return Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer)), began=False)
             case RateExceeded() | ConcurrencyExceeded():
-                # Another job came in between the claim and now. The next claim parks this one behind the quota.
+                # Another job was admitted since the claim. The next claim parks this one behind the quota.
                 return Snoozed(round(_SOON * (1 + self._random())), QUOTA)
             case _:
-                raise AssertionError(f"{answer} is no refusal")
+                raise AssertionError(f"{answer} is not a refusal")
 
 
 def is_limited(job: Claimed) -> bool:
-    """Whether a job must be admitted: a glance, because most jobs need not."""
+    """Return True if a job must be admitted; cheap, because most jobs need not be."""
     return job.limits is not None and ('"reserve"' in job.limits or '"quota"' in job.limits)

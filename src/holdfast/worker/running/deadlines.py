@@ -1,6 +1,6 @@
-"""One thread that keeps every deadline of the worker, so that no job needs a timer of its own.
+"""One thread for every deadline of the worker, so that no job needs a timer of its own.
 
-It runs beside the event loop, so that the lease is watched even while a handler blocks the loop.
+It is not the event loop's thread, so the lease is checked even while a handler blocks the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORTH_SWEEPING: Final = 1_000
 
 
 class Deadline:
-    """A call to be made. Forget it by the timekeeper once it is pointless: it may hold much."""
+    """A pending call. Remove it with `forget` once it is not needed: it may keep large objects alive."""
 
     __slots__ = ("call", "due")
 
@@ -30,7 +30,7 @@ class Deadline:
 
 
 class DeadlineTimer:
-    """Calls functions at their time, from its own thread."""
+    """Calls functions at their deadlines, on its own thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,7 +42,7 @@ class DeadlineTimer:
         self._closed = False
 
     def after(self, seconds: float, call: Callable[[], None]) -> Deadline:
-        """Call `call` so many seconds from now; it must not block, and must bear being called too late."""
+        """Call `call` after `seconds`; it must not block, and must tolerate being called late."""
         due = self._clock.monotonic() + seconds
         deadline = Deadline(call, due)
         with self._changed:
@@ -54,24 +54,24 @@ class DeadlineTimer:
         return deadline
 
     def left(self, deadline: Deadline) -> float:
-        """Seconds until then; none if it has passed."""
+        """Return the seconds until the deadline; 0 if it has passed."""
         return max(0.0, deadline.due - self._clock.monotonic())
 
     def forget(self, deadline: Deadline) -> None:
-        """The call is not needed any more."""
+        """Drop a deadline whose call is not needed any more."""
         with self._changed:
             if deadline.call is None:
                 return
             deadline.call = None
             self._forgotten += 1
-            # Far deadlines of short jobs would pile up; swept when they are most of the heap, the cost stays constant.
+            # Far deadlines of short jobs would pile up; removed when they are most of the heap, at constant cost each.
             if self._forgotten > max(_WORTH_SWEEPING, len(self._heap) // 2):
                 self._heap = [entry for entry in self._heap if entry[2].call is not None]
                 heapq.heapify(self._heap)
                 self._forgotten = 0
 
     def run_once(self) -> float | None:
-        """Call what is due; seconds until the next deadline, None if there is none."""
+        """Make the calls that are due; return the seconds until the next deadline, None if there is none."""
         due: list[Callable[[], None]] = []
         with self._changed:
             now = self._clock.monotonic()
@@ -82,7 +82,7 @@ class DeadlineTimer:
             try:
                 call()
             except Exception:
-                logger.exception("a deadline could not be kept; the others are")
+                logger.exception("the call of a deadline failed; the others continue")
         return rest
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class DeadlineTimer:
         while not self._closed:
             self.run_once()
             with self._changed:
-                # Looked at again under the lock: a deadline may have come in between.
+                # Checked again under the lock: a deadline may have been added meanwhile.
                 if not self._closed:
                     self._pause()
 

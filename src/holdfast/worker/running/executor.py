@@ -1,6 +1,6 @@
-"""Runs one job in the way its task asks for: as a coroutine, on a thread, or in a process of its own.
+"""Runs one job as its task asks for: as a coroutine, on a thread, or in a process of its own.
 
-Nothing that a handler does may escape from here: exceptions, exits and undecodable payloads become outcomes.
+Exceptions, exits and undecodable payloads become outcomes; none escapes from here.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ logger: Final = logging.getLogger("holdfast.worker")
 _MODULES: Final = sys.modules
 
 Finished: TypeAlias = "Callable[[Run, Outcome | None], None]"
-"""Told once per run. None: there is nothing to record, the job is somebody else's."""
+"""Called once per run. None: there is nothing to record, the job belongs to another worker."""
 
 
 class Executor:
-    """Starts handlers. Make and use it on the loop's thread; `finished` is called there, once per run."""
+    """Starts handlers. Create and use it on the loop's thread; `finished` is called there, once per run."""
 
     def __init__(
         self,
@@ -58,18 +58,18 @@ class Executor:
         doorkeeper: AdmissionCheck,
         is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_leased`: whether the worker's lease holds, by its own clock."""
+        """`is_leased` says whether the worker's lease is valid by its own clock."""
         self._app = app
         self._is_leased = is_leased
         self._inputs = inputs
-        self._doorkeeper = doorkeeper
+        self._admission = doorkeeper
         self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
         self._finished = finished
         self._middleware = tuple(middleware)
         self._begins_on_loop = is_async(self._middleware[0]) if self._middleware else None
-        """Whether runs begin as coroutines; None: as their tasks do."""
+        """True if runs begin as coroutines; None: as their tasks do."""
         self._loop = asyncio.get_running_loop()
         self._abandoned: set[asyncio.Task[Any]] = set()
 
@@ -83,7 +83,7 @@ class Executor:
     async def _complete(self, run: Run) -> None:
         try:
             run.job = await self._inputs.fill(run.job, run.task.signature.limit)
-            refused = await self._doorkeeper.admit(run) if is_limited(run.job) else None
+            refused = await self._admission.admit(run) if is_limited(run.job) else None
         except asyncio.CancelledError:
             self._end(run, self._outcome_rules.stopped)
         except Exception as error:
@@ -96,13 +96,13 @@ class Executor:
 
     def _start(self, run: Run) -> None:
         try:
-            apart = runs_apart(run)
-            if not apart and (run.task.is_async if self._begins_on_loop is None else self._begins_on_loop):
+            isolated = is_isolated(run)
+            if not isolated and (run.task.is_async if self._begins_on_loop is None else self._begins_on_loop):
                 # Not `asyncio.create_task`: it names every task, in two more calls.
                 self._keep(run, self._loop.create_task(self._conclude(run)))
             elif self._is_too_late(run):
                 return
-            elif apart:
+            elif isolated:
                 self._start_child(run).future.add_done_callback(partial(self._ended, run))
             else:
                 self._start_thread(run, partial(self._call, run)).future.add_done_callback(partial(self._ended, run))
@@ -110,7 +110,7 @@ class Executor:
             self._end(run, self._outcome_rules.raised, error)
 
     def _is_too_late(self, run: Run) -> bool:
-        """Whether the worker stood still since the claim: others may have the job by now, and may have ended it."""
+        """End the run and return True if the lease has expired since the claim: another worker may have the job."""
         if self._is_leased():
             return False
         run.stop.request("fenced")
@@ -118,32 +118,32 @@ class Executor:
         return True
 
     def give_up(self, run: Run) -> None:
-        """Stop waiting for a handler that was told to end and did not."""
+        """Stop waiting for a handler that did not end when asked."""
         run.abandon()
         if (task := run.stop.task) is not None:
-            # Until now its run kept it; a task that nobody keeps may vanish in the middle of its work.
+            # Until now its run referred to it; a task without a reference may be garbage-collected while it runs.
             self._abandoned.add(task)
             task.add_done_callback(self._abandoned.discard)
         if run.stop.outlet is not None and run.stop.outlet.is_closed:
-            # It has ended, and only its last words do not get to the store.
+            # The handler has ended; only the rest of its stream does not reach the store.
             run.stop.outlet.abandon()
         else:
             self._end(run, self._outcome_rules.stopped)
 
     def _end(self, run: Run, outcome_rules: Callable[..., Outcome | None], *what: Any) -> None:
-        """Whatever happens here, the run ends: a run without an end would hold its slot for ever."""
+        """End the run, whatever is raised here: otherwise it would hold its slot for ever."""
         try:
             outcome = outcome_rules(run, *what)
         except Exception as error:
-            logger.exception("what became of job %s (%s) could not be told", run.job.id, run.job.task)
+            logger.exception("the outcome of job %s (%s) could not be determined", run.job.id, run.job.task)
             outcome = Failed("unrecordable", error_text(error))
         if run.stop.outlet is None:
             self._finished(run, outcome)
         else:
-            self._hear_out(run, outcome)
+            self._finish_stream(run, outcome)
 
-    def _hear_out(self, run: Run, outcome: Outcome | None) -> None:
-        """What the run said comes into its stream before its outcome: that closes it."""
+    def _finish_stream(self, run: Run, outcome: Outcome | None) -> None:
+        """Store the run's stream before its outcome, which closes the stream."""
         outlet: Outlet = run.stop.outlet
         if outlet.is_closed:
             return
@@ -162,13 +162,13 @@ class Executor:
         self._finished(run, outcome)
 
     def _ended(self, run: Run, future: asyncio.Future[Any]) -> None:
-        """A thread or a child is done with its run."""
+        """Handle the end of a run on a thread or in a child."""
         if future.cancelled():
             self._end(run, self._outcome_rules.stopped)
         elif (error := future.exception()) is not None:
             self._end(run, self._outcome_rules.raised, error)
-        elif runs_apart(run):
-            self._end(run, self._outcome_rules.answered, _heard(run, future.result()))
+        elif is_isolated(run):
+            self._end(run, self._outcome_rules.answered, _note_loaded(run, future.result()))
         else:
             self._end(run, self._outcome_rules.returned, future.result())
 
@@ -179,12 +179,12 @@ class Executor:
         run.stop.task = task
 
     def _cancel(self, run: Run, task: asyncio.Task[None]) -> None:
-        # Only now: a callback for each task, which hardly ever has something to do, took 1.3 µs a job.
+        # Added only here: a callback on every task, hardly ever needed, took 1.3 µs a job.
         task.add_done_callback(partial(self._ended_unbegun, run))
         task.cancel()
 
     def _ended_unbegun(self, run: Run, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step ends without a line of its coroutine having run."""
+        """End the run of a task that was cancelled before its first step: its coroutine has not run at all."""
         if task.cancelled():
             self._end(run, self._outcome_rules.stopped)
 
@@ -211,7 +211,7 @@ class Executor:
             close_stale_async_connections()
 
     def _prepare(self, run: Run) -> None:
-        """Tell the context of a run, which its threads and tasks inherit, whose it is."""
+        """Set the context variables of a run, which its threads and tasks inherit."""
         current_run.set(CurrentRun(self._app, run.job, partial(self._context, run)))
         work_for(self._app, run.job.tenant, run.job.id)
         if wanted := run.task.task_options.capture:
@@ -223,7 +223,7 @@ class Executor:
         return await run.task.fn(*args, **kwargs)
 
     def _wrapped(self, run: Run) -> Callable[[], Any]:
-        """The handler inside the middleware, of the colour of the outermost layer."""
+        """Return the handler wrapped in the middleware, async if the outermost layer is."""
         handler = partial(self._call_here if run.task.is_async else self._call_there, run)
         submit, watch = partial(self._submit, run), partial(self._watch, run)
         crossing = Crossing(lambda: self._loop, run.stop, submit=submit, watch=watch)
@@ -238,7 +238,7 @@ class Executor:
             run.abandon = abandon
 
     def _watch(self, run: Run, task: asyncio.Task[Any] | None) -> None:
-        """A cancel reaches that task from now on; None: the run is on its thread, which is only asked to end."""
+        """Cancel that task when the run is cancelled; None: the run is on its thread, which is only asked to end."""
         run.interrupt = _nothing if task is None else task.cancel
         run.stop.task = task or run.stop.task
 
@@ -250,7 +250,7 @@ class Executor:
         return ticket
 
     def _call(self, run: Run) -> Any:
-        """On the thread: decode, call, and leave the result to the loop."""
+        """Decode and call on the thread; the loop handles the result."""
         try:
             self._prepare(run)
             return self._wrapped(run)() if self._middleware else self._call_there(run)
@@ -278,7 +278,7 @@ class Executor:
         module, qualname = run.task.address
         header = msgspec.to_builtins(info_of(run))
         if self._middleware:
-            # The child finds the same layers by their names, and the job that they ask for.
+            # The child finds the layers by their names, and needs the job that they ask for.
             header["middleware"] = names_of(self._middleware)
             header["claimed"] = msgspec.to_builtins(msgspec.structs.replace(run.job, payload=""))
         ticket = self._children.submit(module, qualname, header, run.job.payload, partial(self._may_begin, run))
@@ -287,19 +287,19 @@ class Executor:
         return ticket
 
     async def _may_begin(self, run: Run) -> bool:
-        """Look once more: the job may have been cancelled, or lost, while its process was started."""
-        if run.stop.reason is None and (reason := await self._doorkeeper.refusal(run)) is not None:
+        """Check again: the job may have been cancelled, or lost, while its process was starting."""
+        if run.stop.reason is None and (reason := await self._admission.refusal(run)) is not None:
             run.stop.request(reason)
         return run.stop.reason is None
 
 
-def runs_apart(run: Run) -> bool:
-    """A suspect runs in a process of its own where that can be, so that only it dies of what it does."""
+def is_isolated(run: Run) -> bool:
+    """Return True if the run gets a process of its own. Suspects do where possible, so that a crash ends only them."""
     return run.task.task_options.isolate == "process" or (bool(run.job.suspect) and is_importable(run.task))
 
 
 def is_importable(task: Task[Any, Any]) -> bool:
-    """Whether a child process could find the task and the middleware around it; in `__main__` it could not."""
+    """Return True if a child process can import the task and its middleware; not from `__main__`."""
     layers = names_of(getattr(task.app, "_middleware", ()))
     return importable(*task.address) and not any(name.startswith("__main__:") for name in layers)
 
@@ -321,10 +321,10 @@ def info_of(run: Run) -> JobInfo:
     )
 
 
-def _heard(run: Run, answer: Any) -> Any:
-    """A child's answer; what it says is loaded there is kept for the end of the run."""
-    if isinstance(answer, dict) and (said := answer.get("loaded")) is not None:
-        run.stop.loaded = tuple(said)
+def _note_loaded(run: Run, answer: Any) -> Any:
+    """Keep the affinities that a child reports as loaded for the end of the run; return its answer."""
+    if isinstance(answer, dict) and (loaded := answer.get("loaded")) is not None:
+        run.stop.loaded = tuple(loaded)
     return answer
 
 
@@ -340,4 +340,4 @@ def _end_current() -> None:
 
 
 def _nothing() -> None:
-    """For what cannot be interrupted."""
+    """Do nothing, for runs that cannot be interrupted."""

@@ -1,4 +1,4 @@
-"""Puts the results that a job was promised into its arguments, just before it runs."""
+"""Fills the results of other jobs into a job's arguments, just before it runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...storage.port import Op, Reads
 from ...values.codec import VALUE_LIMIT
 from ...values.references import MissingInput, decode_inputs, fill
 
-# At first so few that even the largest results are no burden; then as many as what was read promises to fit.
+# A small first page in case results are large; then as many as fit at the average size so far.
 _FIRST: Final = 64
 _MOST: Final = 4_000
 
 
 class UnfitInputs(Exception):
-    """The results cannot be had, or are too much. `kind` is why the job fails."""
+    """The results are missing or too large. `kind` is why the job fails."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
@@ -34,7 +34,7 @@ class Inputs:
         self._store = store
 
     async def fill(self, job: Claimed, limit: int = VALUE_LIMIT) -> Claimed:
-        """The job with its arguments complete. UnfitInputs where they cannot be, or take more than `limit` bytes."""
+        """Return the job with complete arguments. UnfitInputs if results are missing or exceed `limit` bytes."""
         if is_reference(job.payload):
             job = msgspec.structs.replace(job, payload=await self._load(job.payload))
         if job.inputs is None:
@@ -48,7 +48,7 @@ class Inputs:
         return msgspec.structs.replace(job, payload=payload)
 
     async def _results(self, ids: Sequence[str], limit: int) -> dict[str, str]:
-        """Those of the jobs that succeeded, as JSON."""
+        """Return the results of the jobs that succeeded, as JSON."""
         found: dict[str, str] = {}
         size, done, page = 0, 0, _FIRST
         while done < len(ids):
@@ -60,7 +60,7 @@ class Inputs:
                 raise UnfitInputs("inputs_too_large", _TOO_LARGE.format(size=size, jobs=len(found), limit=limit))
             done += len(some)
             page = min(_MOST, max(_FIRST, (limit - size) * done // max(size, 1)))
-        # Only now: what does not fit is not read.
+        # Only now: results that do not fit are not read.
         return {job_id: await self._load(column) for job_id, column in found.items()}
 
     async def _load(self, column: str) -> str:

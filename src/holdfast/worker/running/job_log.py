@@ -1,4 +1,4 @@
-"""One line in the log for each run that ends: what became of it, how long it took, and how long it had waited."""
+"""One log line for each run that ends: its outcome, how long it took, and how long it had waited."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LONGEST: Final = 200
 
 
 def report(run: Run, outcome: Outcome, seconds: float, clock: Clock) -> None:
-    """Log one run that took so many seconds."""
+    """Log one run that took `seconds`."""
     level = _level(run, outcome)
     if not logger.isEnabledFor(level):
         return
     job = run.job
     waited = max(0.0, (clock.now() - job.rank) / SECOND - seconds)
     error = run.error if isinstance(run.error, BaseException) else None
-    # The traceback may have secrets of the arguments in it; the stored error was redacted already.
+    # The traceback may contain secrets from the arguments; the stored error was redacted already.
     with nullcontext() if error is None else hiding(job.payload):
         logger.log(
             level,
@@ -59,7 +59,7 @@ _WHAT: Final[dict[type, str]] = {
 
 
 def _level(run: Run, outcome: Outcome) -> int:
-    """A warning for each job that failed for good, and for what nobody asked for."""
+    """Return the level: warning for failed jobs and for retries after unexpected errors."""
     if isinstance(outcome, Failed):
         return logging.WARNING
     if run.error is None or isinstance(run.error, StorageError) or not isinstance(outcome, Retry):
@@ -68,7 +68,7 @@ def _level(run: Run, outcome: Outcome) -> int:
 
 
 def _is_worth_a_traceback(error: BaseException | None) -> bool:
-    """Those of an outage say nothing about the job."""
+    """Return False for an outage of the store, whose traceback says nothing about the job."""
     return error is not None and (not isinstance(error, StorageError) or logger.isEnabledFor(logging.DEBUG))
 
 
@@ -91,7 +91,7 @@ def _rest(run: Run, outcome: Outcome) -> str:
 
 
 def _brief(error: str) -> str:
-    """The type and the first words of a stored error."""
+    """Return the type and the beginning of the message of a stored error."""
     try:
         known = msgspec.json.decode(error, type=dict[str, str])
     except msgspec.DecodeError:
@@ -100,11 +100,11 @@ def _brief(error: str) -> str:
 
 
 def _count(run: Run) -> str:
-    """Such as `1 of 5`; jobs without a limit have no second number."""
+    """Return the attempt, such as `1 of 5`; without the second number if there is no limit."""
     most = run.job.max_attempts
     return f"{run.job.attempt} of {most}" if most > 0 else f"attempt {run.job.attempt}"
 
 
 def _frames(run: Run) -> str:
-    """Where it failed in its child process."""
+    """Return the traceback from the child process."""
     return f"\n{run.error}" if run.error and isinstance(run.error, str) else ""

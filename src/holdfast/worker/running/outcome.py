@@ -1,4 +1,4 @@
-"""Makes an outcome of what happened to a run."""
+"""Derives the outcome of a run from how it ended."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ logger: Final = logging.getLogger("holdfast.worker")
 
 
 class UndecodableJob(Exception):
-    """The stored arguments do not fit the task any more, or were never right; see __cause__."""
+    """The stored arguments do not match the task; see __cause__."""
 
 
 class OutcomeRules:
-    """Knows the clock and the dice that the rules need."""
+    """Applies the rules with a clock and a random source."""
 
     def __init__(self, clock: Clock, random: Callable[[], float]) -> None:
         self._clock = clock
         self._random = random
 
     def returned(self, run: Run, value: Any) -> Outcome | None:
-        """The handler came to its end: a late cancel does not undo that."""
+        """Return the outcome of a handler that returned; a late cancel does not change it."""
         if run.stop.outcome is not None:
             return self._paused(run)
         try:
@@ -49,7 +49,7 @@ class OutcomeRules:
             return Failed("bad_result", error_text(error))
 
     def raised(self, run: Run, error: BaseException) -> Outcome | None:
-        """An exception left the handler, of whatever kind."""
+        """Return the outcome of a handler that raised, of any kind of exception."""
         if run.stop.outcome is not None:
             return self._paused(run)
         if isinstance(error, ChildDied):
@@ -64,11 +64,11 @@ class OutcomeRules:
             failure = classify(error, run.task.task_options.no_retry_on)
             if not isinstance(error, JobOutcome):
                 run.error = error
-                _tell_capture(run, error)
+                _log_captured(run, error)
         return self._decided(run, failure)
 
     def stopped(self, run: Run) -> Outcome | None:
-        """The run ended because it was told to. None: the job is somebody else's, there is nothing to say."""
+        """Return the outcome of a run that was stopped. None: the job belongs to another worker, nothing to record."""
         if run.stop.outcome is not None:
             return self._paused(run)
         match run.stop.reason:
@@ -88,7 +88,7 @@ class OutcomeRules:
                 return self._decided(run, Failure(FailureClass.TRANSIENT, text))
 
     def died(self, run: Run, death: ChildDied) -> Outcome | None:
-        """The run's own process ended under it."""
+        """Return the outcome of a run whose own process died."""
         if death.killed and run.stop.reason is not None:
             return self.stopped(run)
         if not death.begun:
@@ -97,7 +97,7 @@ class OutcomeRules:
         return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))
 
     def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:  # noqa: C901 (one line per answer)
-        """What a child process said about its run."""
+        """Return the outcome that a child process reported."""
         match answer["kind"]:
             case "done":
                 return Done(answer["result"])
@@ -127,7 +127,7 @@ class OutcomeRules:
         return self._decided(run, failure)
 
     def _undecodable(self, run: Run, error: str, unknown: Sequence[str]) -> Outcome:
-        """Leave a job with arguments that this code does not have to workers with newer code, while it has attempts."""
+        """Retry a job with arguments unknown to this code, for workers with newer code, while it has attempts."""
         outcome = self._decided(run, Failure(FailureClass.TRANSIENT, error)) if unknown else None
         if not isinstance(outcome, Retry):
             return Failed("undecodable", error)
@@ -135,7 +135,7 @@ class OutcomeRules:
         return outcome
 
     def _paused(self, run: Run) -> Outcome | None:
-        """It was suspended, or went astray, before its handler ended: what that did since does not count."""
+        """Return the outcome set while the handler ran (suspended or failed): what it did since does not count."""
         return None if run.stop.reason == "lost" else run.stop.outcome
 
     def _decided(self, run: Run, failure: Failure | Snoozed | Cancelled) -> Outcome:
@@ -145,18 +145,18 @@ class OutcomeRules:
         return decide(failure, run.job, policy, now=self._clock.now(), u=self._random())
 
 
-def _tell_capture(run: Run, error: BaseException) -> None:
-    """Log the error while the run's logs still go into its stream: the worker's own line comes after its end."""
+def _log_captured(run: Run, error: BaseException) -> None:
+    """Log the error while the run's logs still go into its stream; the worker's own line comes after it ends."""
     if "logs" in run.task.task_options.capture:
-        said = {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
-        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=said)
+        fields = {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
+        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=fields)
 
 
 def _hidden(run: Run, failure: Failure) -> Failure:
-    """Without the secrets among the run's arguments, which its process did not look for."""
-    told = msgspec.json.decode(failure.error)
+    """Return the failure without the secrets of the run's arguments, which its process does not redact."""
+    error = msgspec.json.decode(failure.error)
     with hiding(run.job.payload):
-        return replace(failure, error=error_json(told["type"], told["message"], told.get("traceback")))
+        return replace(failure, error=error_json(error["type"], error["message"], error.get("traceback")))
 
 
 def _described(error: dict[str, str]) -> dict[str, str]:
@@ -167,28 +167,28 @@ _UNRECORDABLE: Final = "unrecordable"
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the store took exception to a value, rather than being away, full or busy."""
+    """Return True if the store rejected a value, rather than being down, full or busy."""
     return not isinstance(error, HoldfastError) or isinstance(error, InvalidInput) or type(error) is StorageError
 
 
-async def record_apart(
+async def record_one_by_one(
     finishes: Sequence[Finish], record: Callable[[Finish], Awaitable[object]]
 ) -> tuple[list[Finish], Exception | None]:
-    """The store refuses something in a batch: record each apart, so that only that one job suffers.
+    """Record the outcomes of a refused batch one by one, so that only the refused job fails.
 
-    What is still to be recorded, and the error that is no refusal, where one ended this.
+    Return the outcomes still to be recorded, and the error other than a refusal that stopped this, if any.
     """
     kept: list[Finish] = []
     for at, finish in enumerate(finishes):
         try:
             await record(finish)
         except Exception as error:
-            if not is_refusal(error) or _is_last_word(finish):
+            if not is_refusal(error) or _is_unrecordable(finish):
                 return [*kept, *finishes[at:]], error
             logger.error("the outcome of job %s cannot be stored (%s); it fails instead", finish.id, error)
             kept.append(Finish(finish.id, finish.epoch, Failed(_UNRECORDABLE, error_text(error))))
     return kept, None
 
 
-def _is_last_word(finish: Finish) -> bool:
+def _is_unrecordable(finish: Finish) -> bool:
     return isinstance(finish.outcome, Failed) and finish.outcome.kind == _UNRECORDABLE

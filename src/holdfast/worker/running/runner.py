@@ -1,4 +1,4 @@
-"""Where jobs run: slots, handlers, their deadlines, and what becomes of those that must end."""
+"""Runs claimed jobs: slots, handlers, their deadlines, and stopping those that must end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ..claiming.target import Capacity
 from ..lease import FENCE_GRACE
 from ..settings import WorkerSettings
 from .deadlines import Deadline, DeadlineTimer
-from .executor import Executor, is_importable, runs_apart
+from .executor import Executor, is_importable, is_isolated
 from .job_log import logger as jobs_log
 from .job_log import report
 from .runs import Run, Runs
@@ -48,7 +48,7 @@ from .threads import ThreadPool
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-# Nothing that a handler could still do would count: its process is killed without being asked.
+# Nothing that the handler still does would count: its process is killed without being asked.
 _AT_ONCE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 _NOT_OURS: Final = frozenset({"lost", "fenced"})
 
@@ -63,7 +63,7 @@ _ENDS: Final[Mapping[type, str]] = {
 
 
 class Aside(Protocol):
-    """Jobs that this worker has, and that are not run one by one."""
+    """Jobs that this worker owns and that are not run one by one."""
 
     def has(self, job_id: str, epoch: int) -> bool: ...
 
@@ -89,10 +89,10 @@ class JobRunner:
         self.fenced = False
         self.standing = ActiveLimits()
         self.shares: dict[str, int] = {}
-        """Queues of which this worker may run only so many jobs."""
+        """Jobs that this worker may run at once, for queues with a total."""
         self.defaults: Final = QueueDefaults()
         self.suspects_wait = False
-        """Whether suspects exist that only an idle worker may take."""
+        """True if suspects wait that only an idle worker may take."""
         self._settings = settings
         self._tasks = tasks
         self._routes = routes
@@ -100,10 +100,10 @@ class JobRunner:
         self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        # A delivery of a webhook runs no code of the user's: it cannot be the one that took a worker down.
+        # A webhook delivery runs no user code: it cannot have crashed a worker.
         self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
-        self._strangers: set[tuple[str, int]] = set()
+        self._unknown: set[tuple[str, int]] = set()
         self.affinities: Final = LoadedAffinities(settings, clock)
         self.claimer: Claimer
         self.executor: Executor
@@ -114,7 +114,7 @@ class JobRunner:
     # -- claiming
 
     def room(self) -> Capacity | None:
-        """How many jobs fit now. Suspects: a few, each in a process of its own, or one to an idle worker alone."""
+        """Return the capacity now. Suspects: a few, each in a process of its own, or one on an idle worker."""
         free = self._settings.concurrency - len(self.runs)
         if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
             return None
@@ -129,7 +129,7 @@ class JobRunner:
         return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
 
     def _routing(self) -> Routing | None:
-        """What a claim must know where routes have an affinity or name this worker; seldom so."""
+        """Return the claim's routing data; None unless routes have an affinity or name this worker."""
         routes = self._routes
         if not routes.affinities and not routes.own:
             return None
@@ -139,19 +139,19 @@ class JobRunner:
         self.affinities.others_wait = they_do
 
     def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
-        """The routes that may be claimed from; None if every queue's share is used up."""
+        """Return the routes to claim from; None if every queue's share is used up."""
         if not self.shares:
             return self._routes.current(), ()
         return self._routes.beside(Counter(run.job.queue for run in self.runs), self.shares, free)
 
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
-        """Start what was claimed."""
+        """Start the claimed jobs."""
         taken_at = self._clock.monotonic()
         tasks = {name: self._tasks.get(name) for name in {job.task for job in jobs}}
         for job in jobs:
             task = tasks[job.task]
             if self.closing or self.fenced:
-                # The claim was under way when the stop came.
+                # The claim was under way when the worker was stopped.
                 reason = "shutdown" if self.closing else "fenced"
                 self.claimer.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
             elif job.time_left is not None and job.time_left <= 0:
@@ -164,7 +164,7 @@ class JobRunner:
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)
-        # It was claimed as the only one: nothing may join it, or a loss would be blamed on it.
+        # It runs alone: it would be blamed if another job crashed the worker.
         self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
         self._limit(run)
         if (affinity := self._routes.affinities.get(run.job.route)) is not None:
@@ -172,7 +172,7 @@ class JobRunner:
         self.executor.start(run)
 
     def _reroute(self, job: Claimed) -> None:
-        """Nobody here knows the task: only workers that do get it from now on."""
+        """Send a job whose task is unknown here to workers that have the task."""
         logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
         route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
         limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, self._clock.now())
@@ -181,7 +181,7 @@ class JobRunner:
     # -- ending
 
     def finished(self, run: Run, outcome: Outcome | None) -> None:
-        """A handler has ended. Whoever speaks second is not heard."""
+        """Handle the end of a handler. Only the first report counts."""
         if not self.runs.remove(run):
             return
         self._alone = False
@@ -197,29 +197,29 @@ class JobRunner:
         else:
             self.claimer.wake.set()
         if run.stop.loaded is not None:
-            self.affinities.told(run.stop.loaded)
+            self.affinities.set_loaded(run.stop.loaded)
         if self.affinities.ended(run.job.id, run.job.epoch):
             self.claimer.request_claim()
         if run.job.suspect:
-            # Suspects come a few at a time, so the claim that brought this one says nothing about the next.
+            # Only a few suspects are claimed at a time, so there may be more.
             self.claimer.request_claim()
         if not self.runs:
             self.on_idle()
 
     def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
-        """Count runs that ended so."""
+        """Count runs that ended with that outcome."""
         self.tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
 
     def stop_run(self, run: Run, reason: str) -> None:
-        """Tell a handler to end, and give it up if it has not after the grace."""
+        """Ask a handler to end, and give it up if it has not after the grace period."""
         if run not in self.runs:
             return
         if run.stop.requested:
             if reason in _NOT_OURS:
-                self._hasten(run)
+                self._shorten_grace(run)
             return
         run.stop.request(reason)
-        if reason in _AT_ONCE and runs_apart(run):
+        if reason in _AT_ONCE and is_isolated(run):
             run.abandon()
         else:
             run.interrupt()
@@ -227,13 +227,13 @@ class JobRunner:
             self._deadlines.forget(run.deadline)
         grace = self._settings.cancel_grace
         if reason == "fenced":
-            # What is fenced must have ended when the lease does.
+            # Fenced runs must end before the lease does.
             grace = min(grace, self._settings.lease * FENCE_GRACE)
         run.deadline = self._later(grace, lambda: self._give_up(run))
 
-    def _hasten(self, run: Run) -> None:
-        """It was told to end before, for a reason that stays; now its job is not ours for as long as its grace."""
-        if runs_apart(run):
+    def _shorten_grace(self, run: Run) -> None:
+        """Shorten the grace period of a run already asked to end: its job may belong to another worker before that."""
+        if is_isolated(run):
             run.abandon()
         grace = self._settings.lease * FENCE_GRACE
         if run.deadline is not None:
@@ -250,9 +250,9 @@ class JobRunner:
     def _give_up(self, run: Run) -> None:
         if run in self.runs:
             logger.log(
-                # A stop of the worker is in order, whatever the handler does.
+                # Normal when the worker stops.
                 logging.WARNING if run.stop.reason == "shutdown" else logging.ERROR,
-                "job %s (%s) did not end within %g s of being told to (%s); its slot is given up",
+                "job %s (%s) did not end within %g s of being asked to (%s); its slot is given up",
                 run.job.id, run.job.task, self._settings.cancel_grace, run.stop.reason,
             )  # fmt: skip
             self.executor.give_up(run)
@@ -271,13 +271,13 @@ class JobRunner:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
 
-    # -- what the store says
+    # -- what the store reports
 
     def stop_lost_and_cancelled(self, owned: Sequence[Owned], asked_at: float) -> None:
-        """Stop what is no longer ours or was cancelled."""
+        """Stop runs that this worker no longer owns or that were cancelled."""
         mine = {(item.id, item.epoch) for item in owned}
         for run in self.runs:
-            # A run taken after the question was asked may be missing from the answer.
+            # A run claimed after the query started may be missing from its result.
             if run.taken_at < asked_at and (run.job.id, run.job.epoch) not in mine:
                 self.stop_run(run, "lost")
         for item in owned:
@@ -285,16 +285,16 @@ class JobRunner:
                 self.stop_run(known, "cancel")
 
     def reconcile(self, owned: Sequence[Owned], asked_at: float) -> None:
-        """The same, and hand back what we do not know."""
+        """Stop lost and cancelled runs, and hand back owned jobs that are unknown here."""
         self.stop_lost_and_cancelled(owned, asked_at)
-        strangers = set()
+        unknown = set()
         for item in owned:
             if self.runs.get(item.id, item.epoch) or (self.aside is not None and self.aside.has(item.id, item.epoch)):
                 continue
             if item.claim not in self.claimer.in_flight and not self.claimer.is_recording(item.id, item.epoch):
-                strangers.add((item.id, item.epoch))
-        # Twice unknown: at the first look its outcome may have been recorded since the question was asked.
-        for job_id, epoch in strangers & self._strangers:
+                unknown.add((item.id, item.epoch))
+        # Unknown twice: the first time its outcome may have been recorded since the query started.
+        for job_id, epoch in unknown & self._unknown:
             logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
             self.claimer.submit(Finish(job_id, epoch, Released("orphan", began=False)))
-        self._strangers = strangers
+        self._unknown = unknown

@@ -12,7 +12,7 @@ from .deadlines import Deadline
 
 
 class Run:
-    """One job in one handler. `stop` says why it should end; `interrupt` makes it end, as far as that can be."""
+    """One job in one handler. `stop` says why it should end; `interrupt` ends it, as far as possible."""
 
     __slots__ = ("abandon", "claim", "deadline", "error", "interrupt", "job", "owner", "stop", "taken_at", "task")
 
@@ -24,17 +24,17 @@ class Run:
         self.owner = owner
         self.stop = Stop()
         self.deadline: Deadline | None = None
-        """When it is told to end, or given up."""
+        """Deadline at which it is asked to end, or given up."""
         self.error: BaseException | str | None = None
-        """What left the handler, unless it did so on purpose; of a child process as text."""
+        """Exception raised by the handler, unless intended as an outcome; text from a child process."""
         self.interrupt: Callable[[], object] = _nothing
-        """Ask the handler to end: cancel its coroutine, tell its child."""
+        """Ask the handler to end: cancel its coroutine, send a cancel to its child."""
         self.abandon: Callable[[], object] = _nothing
         """Give it up: kill its process, replace its thread."""
 
 
 class Runs:
-    """The running jobs by id and epoch: a job may come back under a new epoch while its old handler still unwinds."""
+    """Running jobs by id and epoch: a job may return under a new epoch while its old handler is still ending."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[str, int], Run] = {}
@@ -45,11 +45,11 @@ class Runs:
         self.suspects += run.job.suspect
 
     def remove(self, run: Run) -> bool:
-        """Forget a run; False if it was forgotten before, and whatever it says now comes too late."""
+        """Forget a run; False if it was forgotten before: its report comes too late."""
         if self._running.pop((run.job.id, run.job.epoch), None) is None:
             return False
         self.suspects -= run.job.suspect
-        # They lead back to the run. Ten objects of each job were left to the garbage collector, a seventh of all time.
+        # They refer back to the run. Ten objects of each job were left to the garbage collector: a seventh of all time.
         run.interrupt = run.abandon = _nothing
         return True
 
@@ -67,4 +67,4 @@ class Runs:
 
 
 def _nothing() -> None:
-    """For a run that has no handler yet."""
+    """Do nothing, for a run that has no handler yet."""

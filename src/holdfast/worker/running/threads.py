@@ -1,8 +1,8 @@
-"""Runs blocking callables on threads for the event loop, and lives with those that never return.
+"""Runs blocking callables on threads for the event loop, and tolerates those that never return.
 
 A thread cannot be stopped. A call that is given up keeps its thread as a zombie; the pool replaces up to
 `max_zombies` of them, and is exhausted beyond that: its owner should drain and restart the process.
-All counting happens on the loop's own thread, so nothing here needs a lock.
+All counting happens on the loop's thread, so nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSE_WITHOUT_THREADS: Final = 1.0
 
 
 class ThreadTicket:
-    """One submitted call. `future` answers on the loop; cancelling it skips the call only if it has not begun."""
+    """One submitted call. `future` completes on the loop; cancelling it skips the call only if it has not begun."""
 
     __slots__ = ("_abandoned", "_args", "_context", "_error", "_fn", "_over", "_result", "_zombie", "future", "started")
 
@@ -63,7 +63,7 @@ class ThreadTicket:
 
 
 class ThreadPool:
-    """Up to `size` threads, made when needed. Make it, submit and close on the loop's thread."""
+    """Up to `size` threads, started when needed. Create it, submit and close on the loop's thread."""
 
     def __init__(self, size: int, *, max_zombies: int = 8, name: str = "holdfast-thread") -> None:
         if size < 1 or max_zombies < 0:
@@ -72,7 +72,7 @@ class ThreadPool:
         self._max_zombies = max_zombies
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._line = _Line()
+        self._queue = _TicketQueue()
         self._mail = _Mailbox(self._loop, self._receive)
         self._open = 0
         """Calls that wait or run, without those given up."""
@@ -81,38 +81,38 @@ class ThreadPool:
         self._zombies = 0
         self._made = 0
         self._is_short = False
-        """Whether the machine refused a thread, and is asked again soon."""
+        """True if the system refused a thread; retried soon."""
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], *args: Any) -> ThreadTicket:
-        """Run `fn(*args)` on a thread, in a copy of the caller's context. RuntimeError where no thread can be had."""
+        """Run `fn(*args)` on a thread, in a copy of the caller's context. RuntimeError if no thread can be started."""
         if self._closed:
             raise RuntimeError("the thread pool is closed")
         ticket = ThreadTicket(self._loop.create_future(), fn, args)
         if self._open >= self._threads < self._capacity:
             self._add_thread_or_queue()
         self._open += 1
-        self._line.add(ticket)
+        self._queue.add(ticket)
         return ticket
 
     def abandon(self, ticket: ThreadTicket) -> bool:
-        """Give a call up and cancel its future. True if it runs on as a zombie, False if it never will or is done."""
+        """Give a call up and cancel its future. True if it keeps running as a zombie, False if not begun or done."""
         if ticket._abandoned or ticket._over:
             return ticket._zombie
         ticket._abandoned = True
         ticket.future.cancel()
         if ticket.started:
-            self._bury(ticket)
+            self._make_zombie(ticket)
         return ticket._zombie
 
     @property
     def zombies(self) -> int:
-        """Threads that run a call nobody waits for."""
+        """Threads whose call was given up and still runs."""
         return self._zombies
 
     @property
     def exhausted(self) -> bool:
-        """Whether more threads are lost than the pool may replace: drain and restart."""
+        """True if more threads hang than the pool may replace: drain and restart."""
         return self._zombies > self._max_zombies
 
     @property
@@ -121,12 +121,12 @@ class ThreadPool:
         return self._threads
 
     def close(self) -> None:
-        """Refuse new calls, cancel those that have not begun, let the idle threads end. Does not wait."""
+        """Refuse new calls, cancel those that have not begun, end the idle threads. Does not wait."""
         self._closed = True
-        while (ticket := self._line.take()) is not None:
+        while (ticket := self._queue.take()) is not None:
             ticket.future.cancel()
         for _ in range(self._threads):
-            self._line.dismiss()
+            self._queue.dismiss()
         self._threads = 0
 
     @property
@@ -134,11 +134,11 @@ class ThreadPool:
         return self._size - max(0, self._zombies - self._max_zombies)
 
     def _add_thread(self) -> None:
-        # Daemons: the interpreter must be able to end while a call hangs.
+        # Daemon threads: the interpreter must be able to exit while a call hangs.
         threading.Thread(
-            target=_serve, args=(self._line, self._mail), name=f"{self._name}-{self._made + 1}", daemon=True
+            target=_serve, args=(self._queue, self._mail), name=f"{self._name}-{self._made + 1}", daemon=True
         ).start()
-        # Counted only now: a machine that is out of threads refuses to start one.
+        # Counted only now: starting a thread may fail.
         self._threads += 1
         self._made += 1
 
@@ -151,7 +151,7 @@ class ThreadPool:
             self._add_later(error)
 
     def _add_missing(self) -> None:
-        """Make the threads that open calls wait for; those that cannot be had now, soon."""
+        """Start the threads that open calls wait for; retry soon those that cannot be started."""
         try:
             while self._open > self._threads < self._capacity and not self._closed:
                 self._add_thread()
@@ -168,7 +168,7 @@ class ThreadPool:
         self._is_short = False
         self._add_missing()
 
-    def _bury(self, ticket: ThreadTicket) -> None:
+    def _make_zombie(self, ticket: ThreadTicket) -> None:
         ticket._zombie = True
         self._zombies += 1
         self._open -= 1
@@ -184,20 +184,20 @@ class ThreadPool:
         ticket._settle()
 
     def _revive(self, ticket: ThreadTicket) -> None:
-        """A zombie came back: its thread serves again, and is sent away where it was replaced."""
+        """Take a zombie's thread back after its call returned, or end it if it was replaced."""
         ticket._zombie = False
         self._zombies -= 1
         if self._closed or self._threads >= self._capacity:
-            self._line.dismiss()
+            self._queue.dismiss()
         else:
             self._threads += 1
 
 
-class _Line:
-    """Tickets that wait for a thread. One sleeper at a time is called, and it calls the next before it runs its own.
+class _TicketQueue:
+    """Tickets that wait for a thread. One thread is woken at a time, and wakes the next before it runs its ticket.
 
-    So where calls are short, a few threads do them all, and the others sleep on. To wake one for each ticket, most of
-    which find nothing left to do, took half of the time of short calls.
+    So if calls are short, a few threads run them all and the others stay asleep. Waking one for each ticket, most of
+    which found nothing to do, took half of the time of short calls.
     """
 
     __slots__ = ("_calls", "_is_calling", "_tickets")
@@ -212,25 +212,25 @@ class _Line:
         self._call()
 
     def take(self) -> ThreadTicket | None:
-        """The oldest, on any thread; None where there is none."""
+        """Take the oldest ticket, on any thread; None if there is none."""
         try:
             return self._tickets.popleft()
         except IndexError:
             return None
 
     def dismiss(self) -> None:
-        """Send one thread away."""
+        """End one thread."""
         self._calls.put(False)
 
     def await_call(self) -> bool:
-        """Sleep until called; False if sent away."""
+        """Sleep until woken; False if the thread should end."""
         called = self._calls.get()
-        # Lowered before the line is looked at: a ticket whose bringer still saw it raised is in the line already.
+        # Cleared before the queue is read: a ticket added while it was set is in the queue already.
         self._is_calling = False
         return called
 
-    def take_turn(self) -> ThreadTicket | None:
-        """The oldest; whoever takes it sees to it that somebody comes for the next."""
+    def take_and_call(self) -> ThreadTicket | None:
+        """Take the oldest ticket, and wake a thread for the next."""
         ticket = self.take()
         if self._tickets:
             self._call()
@@ -243,7 +243,7 @@ class _Line:
 
 
 class _Mailbox:
-    """Brings finished tickets to the loop, many by one wake-up, since each wake-up is a write to a socket."""
+    """Passes finished tickets to the loop, many per wake-up, since each wake-up is a write to a socket."""
 
     __slots__ = ("_done", "_loop", "_posted", "_receive")
 
@@ -254,7 +254,7 @@ class _Mailbox:
         self._posted = False
 
     def post(self, ticket: ThreadTicket) -> bool:
-        """Called on any thread. False where the loop is closed."""
+        """Pass a ticket to the loop, from any thread. False if the loop is closed."""
         self._done.append(ticket)
         if self._posted:
             return True
@@ -266,16 +266,16 @@ class _Mailbox:
         return True
 
     def _deliver(self) -> None:
-        # Lowered before the box is emptied: a post that still saw it raised is in the box already.
+        # Cleared before the deque is emptied: a ticket posted while it was set is in the deque already.
         self._posted = False
         done = self._done
         while done:
             self._receive(done.popleft())
 
 
-def _serve(line: _Line, mail: _Mailbox) -> None:
-    while line.await_call():
-        while (ticket := line.take_turn()) is not None:
+def _serve(queue: _TicketQueue, mail: _Mailbox) -> None:
+    while queue.await_call():
+        while (ticket := queue.take_and_call()) is not None:
             ticket._run()
             if not mail.post(ticket):
                 return

@@ -1,7 +1,7 @@
-"""A thread that notices when the event loop stands still, and names the code that holds it.
+"""A thread that notices when the event loop is blocked, and logs the code that blocks it.
 
-A loop that has not moved for long is dead whatever the worker's heartbeat says; then the process must end.
-Code that holds the interpreter's own lock stops this thread too: such a worker loses its lease instead.
+A loop blocked for long counts as dead although the heartbeat continues; then the process must end.
+Code that holds the GIL stops this thread too: such a worker loses its lease instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger("holdfast.worker")
 
 
 class Watchdog:
-    """Posts a beat to the loop and looks whether it was answered. Make it on the loop's own thread.
+    """Posts a call to the loop and checks whether it was made. Create it on the loop's thread.
 
     `warn_after` and `give_up_after` are seconds; `on_dead` is called once, on the watchdog's thread.
     """
@@ -52,15 +52,15 @@ class Watchdog:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Watch on a thread of its own, until `stop`."""
+        """Start watching on a thread of its own, until `stop`."""
         threading.Thread(target=self._watch, name="holdfast-watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """End the watch. Does not wait."""
+        """Stop watching. Does not wait."""
         self._stopping.set()
 
     def check_once(self) -> float:
-        """Look once. The seconds for which the loop has not answered."""
+        """Check once; return the seconds for which the loop has not answered."""
         with self._lock:
             stalled = self._count()
             warn = stalled >= self._warn_after and not self._warned
@@ -68,13 +68,13 @@ class Watchdog:
             self._warned = self._warned or warn
             self._gave_up = self._gave_up or dead
         if warn:
-            self._name_the_culprit(stalled)
+            self._warn_blocked(stalled)
         if dead:
             self._give_up(stalled)
         return stalled
 
     def _watch(self) -> None:
-        # A closed loop answers no more, not even what it was asked before: nothing is left to watch.
+        # A closed loop makes no more calls: nothing is left to watch.
         while not self._stopping.wait(self._period) and not self._loop.is_closed():
             self.check_once()
 
@@ -86,13 +86,13 @@ class Watchdog:
             self._stalled = 0.0
             self._ask()
         else:
-            # A process that was stopped as a whole (SIGSTOP, a frozen container) slept through this check as well:
-            # time in which nobody looked says nothing about the loop.
+            # If the whole process was stopped (SIGSTOP, a frozen container), this check did not run either:
+            # that time says nothing about the loop.
             self._stalled += min(passed, 4 * self._period)
         return self._stalled
 
     def _ask(self) -> None:
-        with contextlib.suppress(RuntimeError):  # Closed since the watch looked.
+        with contextlib.suppress(RuntimeError):  # Closed since the check.
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
@@ -104,7 +104,7 @@ class Watchdog:
         if warned:
             logger.warning("the event loop moves again; it stood still for %.1f s", stalled)
 
-    def _name_the_culprit(self, stalled: float) -> None:
+    def _warn_blocked(self, stalled: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)
         logger.warning(
             "the event loop has not moved for %.1f s: it is held by %s. All jobs of this worker wait for it; "
