@@ -1,4 +1,4 @@
-"""Record how runs ended. Every write requires the caller's ownership; zero rows is an answer, not an error."""
+"""Record how runs ended. Every write requires the caller's ownership; zero rows is a result, not an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _id: Final = attrgetter("id")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of each outcome, and the lanes that the ended runs counted in."""
+    """The result of each outcome, and the lanes that the ended runs counted in."""
 
     verdicts: list[Verdict]
     freed: list[str]
@@ -57,15 +57,15 @@ class Record:
 
 
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict]:
-    """Record each outcome if `owner` still holds that job under that epoch. Answers come in order."""
+    """Record each outcome if `owner` still holds that job under that epoch. Results come in order."""
     done = await record(tx, owner, finishes)
     await release(tx, done.freed)
     return done.verdicts
 
 
 async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collection[str] = ()) -> Record:
-    """The same, with the slots in lanes left to the caller to give back. `cooled` are queues that were throttled."""
-    # One lock order for everybody: jobs by id.
+    """Record outcomes, and leave it to the caller to release the slots in lanes. `cooled` are throttled queues."""
+    # Every transaction locks jobs in the order of their ids.
     ordered = sorted(finishes, key=_id)
     done = [item for item in ordered if type(item.outcome) is Done]
     rest = ordered if not done else [item for item in ordered if type(item.outcome) is not Done]
@@ -117,13 +117,13 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
              and isinstance(item.outcome, Parked) and item.outcome.reason in (BUDGET_EXHAUSTED, QUOTA)],
     )  # fmt: skip
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
-        # It can be claimed at once, or comes due sooner than the workers meant to look again.
+        # It can be claimed at once, or comes due before the workers would poll again.
         tx.ring(f"queue:{queue}")
     return rows
 
 
 def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str, int]:
-    """Queues that were throttled, each with the delay that was asked for first."""
+    """Return the queues that were throttled, each with the first delay that was requested."""
     delays: dict[str, int] = {}
     for item, row in zip(finishes, rows, strict=True):
         if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
@@ -132,7 +132,7 @@ def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str,
 
 
 async def _tell(tx: Tx, linked: Sequence[str]) -> None:
-    """Let those know who wait for these jobs, if they have ended."""
+    """Notify the jobs and flows that wait for these jobs, if they have ended."""
     if linked:
         await dependency_resolution.resolve(tx, linked)
 
@@ -154,7 +154,7 @@ async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row |
 
 
 async def _verdict(tx: Tx, item: Finish, changed: Row | None) -> Verdict:
-    """One that changed nothing was repeated after an unknown commit, or is no longer the caller's."""
+    """Classify an outcome that changed nothing: repeated after an unknown commit, or no longer the caller's job."""
     if changed:
         return Recorded(changed[0])
     row = await tx.one(sql.finish_verdict, id=item.id)
@@ -176,7 +176,7 @@ def _attempt(item: Finish, row: Row) -> Params:
 
 
 def _is_told(outcome: Outcome) -> bool:
-    """Whether the history has a row for it: a pause in the middle of a run does not end the attempt."""
+    """Return whether the outcome gets a row in the history: a pause in the middle of a run does not end the attempt."""
     return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason in _NOT_TOLD)
 
 
@@ -197,10 +197,10 @@ def _history(outcome: Outcome) -> tuple[str, str | None]:
 
 
 def _change(item: Finish) -> Params:
-    """The columns that an outcome sets.
+    """Return the columns that an outcome sets.
 
-    A refund gives the attempt back that the claim counted. A run that came to an outcome of its own clears the
-    suspicion on the job and the losses before; one that was lost or handed back (None) leaves them.
+    A refund gives back the attempt that the claim counted. A run with an outcome of its own clears the
+    suspicion on the job and its losses; one that was lost or handed back (None) leaves them.
     """
     change: dict[str, Value] = {
         "id": item.id, "epoch": item.epoch, "state": "ready", "reason": None, "delay": 0, "refund": 0, "crash": 0,
@@ -212,7 +212,7 @@ def _change(item: Finish) -> Params:
 
 
 def _never_began(outcome: Outcome) -> bool:
-    """Whether no handler was started: as far as others can see, the job was not taken."""
+    """Return whether no handler was started: for others, the job was not claimed."""
     match outcome:
         case Snoozed(reason=reason):
             return reason in _NOT_LET_IN
