@@ -1,4 +1,4 @@
-"""Who listens in this process. A ring while nobody waits is kept as a permit for the next wait."""
+"""Listeners of this process. A wake-up that comes while none waits is kept as a permit for the next wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Listener:
-    """One party's ear: `wait` from a thread, `await_ring` from a task. Each consumes the permit a ring leaves."""
+    """One subscriber: `wait` from a thread, `await_ring` from a task. Each consumes the permit of a wake-up."""
 
     def __init__(self, topics: Collection[str], forget: Callable[[Listener], None]) -> None:
         self.topics = frozenset(topics)
@@ -19,7 +19,7 @@ class Listener:
         self.renew()
 
     def renew(self) -> None:
-        """After fork: the lock may be held and the sleepers sleep in the parent."""
+        """Renew after a fork: the lock may be held, and the waiting threads exist only in the parent."""
         # Re-entrant, because a signal handler may ring while its thread is about to wait.
         self._lock = threading.RLock()
         self._sleepers: list[Callable[[], Any]] = []
@@ -43,11 +43,11 @@ class Listener:
             try:
                 loop.call_soon_threadsafe(_settle, woken)
             except RuntimeError:
-                return  # the loop is closed: nobody awaits any more
+                return  # the loop is closed: no task awaits any more
 
         if self._take_or_leave_word(wake):
             return True
-        # Not `asyncio.wait`: it takes two more turns of the loop to come back.
+        # Not `asyncio.wait`: it takes two more iterations of the loop to return.
         alarm = loop.call_later(max(0.0, timeout), _settle, woken)
         try:
             await woken
@@ -65,7 +65,7 @@ class Listener:
 
     def close(self) -> None:
         self._forget(self)
-        self.ring()  # whoever waits on it goes home
+        self.ring()  # end its waits
 
     def _take_or_leave_word(self, wake: Callable[[], Any]) -> bool:
         with self._lock:
@@ -87,14 +87,14 @@ class Listener:
 
 
 class Listeners:
-    """Every ear of this process on one store."""
+    """Every listener of this process on one store."""
 
     def __init__(self) -> None:
         self._ears: tuple[Listener, ...] = ()
         self._lock = threading.RLock()
 
     def renew(self) -> None:
-        """After fork."""
+        """Renew after a fork."""
         self._lock = threading.RLock()
         for ear in self._ears:
             ear.renew()

@@ -1,4 +1,4 @@
-"""One line in the log when the store fails and one when it works again, for all parts of a process together."""
+"""One log line when the store fails and one when it works again, for all parts of a process together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AFTERMATH: Final = 5.0
 
 
 class Outage:
-    """Of one store. The parts that use it report to it, on any thread; what it covers they need not log."""
+    """Outages of one store. Its users report failures from any thread, and need not log those that it covers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Outage:
         self._failures = 0
 
     def covers(self, part: str, error: BaseException) -> bool:
-        """Note a failure of that part; False where the store is not to blame, and the caller should log it."""
+        """Record a failure of that part; False where the store is not to blame, and the caller should log it."""
         if not isinstance(error, _OF_THE_STORE):
             return False
         with self._lock:
@@ -46,12 +46,12 @@ class Outage:
         return True
 
     def passed(self) -> None:
-        """Note that a write succeeded."""
+        """Record that a write succeeded."""
         if self._since is not None and (ended := self._end()) is not None:
             logger.warning("the store is back after %.1f s; %d calls failed meanwhile", *ended)
 
     def _end(self) -> tuple[float, int] | None:
-        """How long it lasted and how many calls failed; None where nothing was told of it."""
+        """Return how long it lasted and how many calls failed; None where it was not logged."""
         with self._lock:
             since, told, now = self._since, self._told, SYSTEM_CLOCK.monotonic()
             self._since, self._told = None, False

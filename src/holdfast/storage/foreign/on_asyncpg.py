@@ -1,4 +1,4 @@
-"""An operation inside a lent asyncpg transaction."""
+"""An operation inside a borrowed asyncpg transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AsyncpgTx(Lasting):
-    """asyncpg's own placeholders and positional arguments."""
+    """Uses asyncpg's own placeholders and positional arguments."""
 
     __slots__ = ("_connection", "_now", "topics")
 
@@ -32,7 +32,7 @@ class AsyncpgTx(Lasting):
 
     @property
     def files(self) -> None:
-        """Large values are in the database itself."""
+        """None: large values are in the database itself."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         rows = await self._fetch(statement, params)
@@ -72,7 +72,7 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places
         raise not_in_transaction("postgres", 'enter "async with connection.transaction():"')
     tx = AsyncpgTx(connection, reading(clock))
     try:
-        # In words: connection.transaction() refuses a transaction that was begun in words.
+        # As plain SQL: connection.transaction() refuses a transaction that was begun by plain SQL.
         await connection.execute("savepoint holdfast")
         try:
             if not places.is_checked(connection):

@@ -1,4 +1,4 @@
-"""An operation inside a lent psycopg transaction, blocking or awaiting."""
+"""An operation inside a borrowed psycopg transaction, blocking or async."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LentTx(Lasting, PgTx):
 
 
 class LentAsyncTx(Lasting, PgAsyncTx):
-    """The caller's transaction on an awaiting connection."""
+    """The caller's transaction on an async connection."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         row = await super().one(statement, **params)
@@ -50,7 +50,7 @@ class LentAsyncTx(Lasting, PgAsyncTx):
 def run_on_psycopg(
     connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
 ) -> tuple[T, set[str]]:
-    """The answer, and the topics that it rang."""
+    """Return the result, and the topics to notify."""
     _require_transaction(connection)
     # The caller's own cursor class and row factory may be anything.
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
@@ -83,7 +83,7 @@ def run_on_psycopg(
 async def arun_on_psycopg(
     connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
 ) -> T:
-    """The awaiting twin of `run_on_psycopg`."""
+    """The async version of `run_on_psycopg`."""
     _require_transaction(connection)
     cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
     cursor.adapters.register_dumper(int, Int8Dumper)
@@ -113,7 +113,7 @@ async def arun_on_psycopg(
 
 
 def _savepoint(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], is_checked: bool) -> LiteralString:
-    """Ask in the same round trip where an unknown connection writes; a pipeline takes one statement at a time."""
+    """Check in the same round trip where an unknown connection writes; a pipeline takes one statement at a time."""
     in_pipeline = connection.pgconn.pipeline_status != PipelineStatus.OFF
     return _SAVEPOINT if is_checked or in_pipeline else f"{_SAVEPOINT}; {SELECT_PLACE}"
 

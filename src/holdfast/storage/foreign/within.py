@@ -1,6 +1,6 @@
-"""Run an operation on a lent connection of any kind.
+"""Run an operation on a borrowed connection of any kind.
 
-What knows Postgres is imported on its first use: psycopg may be missing.
+Code for Postgres is imported on its first use: psycopg may be missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the store that was asked knows: which database it is, its clock, its bell."""
+    """The store's side: its database, its clock, its wake-ups."""
 
     backend: str
     clock: Clock | None
@@ -32,13 +32,13 @@ class Host:
     notify: bool = False
     """Whether to wake other processes by NOTIFY inside the caller's transaction."""
     run_on_sqlite: Callable[[sqlite3.Connection, Op[Any]], tuple[Any, set[str]]] | None = None
-    """How a SQLite store runs an operation in a transaction open on a lent driver's connection."""
+    """Runs an operation in a transaction that is open on a borrowed SQLite connection."""
     places: LentPlaces | None = None
-    """Where lent connections to Postgres write."""
+    """Checks where borrowed connections to Postgres write."""
 
 
 def run_within(host: Host, connection: object, op: Op[T]) -> T:
-    """Run in the caller's transaction. TypeError for connections that must be awaited."""
+    """Run in the caller's transaction. TypeError for async connections."""
     kind = kind_of(connection)
     if kind in AWAITING:
         raise TypeError(f"a {kind.value} must be awaited: use aenqueue(), or the awaiting twin of what you called")
@@ -53,7 +53,7 @@ def run_within(host: Host, connection: object, op: Op[T]) -> T:
 
 
 async def arun_within(host: Host, connection: object, op: Op[T]) -> T:
-    """Run in the caller's transaction, awaiting where its connection needs it."""
+    """Run in the caller's transaction, blocking or async."""
     kind = kind_of(connection)
     if kind not in AWAITING:
         return run_within(host, connection, op)
@@ -92,7 +92,7 @@ def _places(host: Host) -> LentPlaces:
 
 
 async def _on_aiosqlite(host: Host, lent: BorrowedConnection, op: Op[T]) -> T:
-    # On the connection's own thread, in one go: a hop for each statement would cost more than the statements.
+    # On the connection's own thread, in one go: a switch for each statement would cost more than the statements.
     call: Any = partial(_on_sqlite, host, lent.driver._conn, op, lent.begun)
     answer, _ = await lent.driver._execute(call)
     result: T = answer
@@ -100,7 +100,7 @@ async def _on_aiosqlite(host: Host, lent: BorrowedConnection, op: Op[T]) -> T:
 
 
 def _announce_after_commit(host: Host, lent: BorrowedConnection, topics: set[str]) -> None:
-    # Without a hook, Postgres has it in the transaction, and on SQLite the commit itself shows in the WAL.
+    # Without a hook, Postgres sends NOTIFY in the transaction, and on SQLite the commit itself shows in the WAL.
     if topics and lent.on_commit is not None:
         lent.on_commit(partial(host.announce, topics))
 

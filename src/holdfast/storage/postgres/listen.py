@@ -1,4 +1,4 @@
-"""Hears NOTIFY for this process: one connection in one thread, begun by the first who listens."""
+"""Receives NOTIFY for this process: one connection in one thread, started by the first listener."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("holdfast.bell")
 
 
 class ListenThread:
-    """Calls `heard(payload, sender's backend pid)`, or `heard(None, 0)` when something may have been missed."""
+    """Calls `heard(payload, sender's backend pid)`, or `heard(None, 0)` when a notification may have been missed."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ListenThread:
         ear.register(wake, select.POLLIN)
         while not self._closed.is_set():
             if not ear.poll(_CHECK_SECONDS * 1000):
-                # A dead peer is silent; asking it something is what finds out.
+                # A dead peer is silent; only a query finds out.
                 with self._deadlines.limited(connection):
                     connection.execute("select 1")
             connection.pgconn.consume_input()

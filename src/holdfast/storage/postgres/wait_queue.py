@@ -1,4 +1,4 @@
-"""Who waits to be merged: one line for each kind of operation, served in turn. Pure; its owner keeps it from races."""
+"""Operations that wait to be merged: one queue for each kind, served in turn. Not thread-safe; its owner locks it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ W = TypeVar("W", bound=Waiting)
 
 
 class WaitQueue(Generic[W]):
-    """Operations in the order of their coming, by kind."""
+    """Operations in the order of arrival, by kind."""
 
     def __init__(self) -> None:
         self._by_kind: OrderedDict[Callable[..., Any], deque[W]] = OrderedDict()
@@ -49,7 +49,7 @@ class WaitQueue(Generic[W]):
     def take_into(self, batch: list[W]) -> None:
         """Move the next ones there: of one kind, at most MAX_ITEMS items unless a single call brings more.
 
-        Each is there before it leaves its line: whoever is interrupted in the middle loses none.
+        Each is there before it leaves its queue: an interrupt in between loses none.
         """
         if not self._by_kind:
             return
@@ -60,14 +60,14 @@ class WaitQueue(Generic[W]):
             items += len(waiting.op.items)
             batch.append(waiting)
             line.popleft()
-            # Not before: who is taken is in no line, and does not look there when it leaves.
+            # Set last: a taken operation has left its queue, and is not searched for there.
             waiting.taken = True
         self._by_kind.move_to_end(kind)
         if not line:
             del self._by_kind[kind]
 
     def remove(self, waiting: W) -> None:
-        """Forget one that nobody has taken."""
+        """Remove an operation that was not taken."""
         line = self._by_kind.get(waiting.op.run)
         if line is None or waiting not in line:
             return

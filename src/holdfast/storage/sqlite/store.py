@@ -1,4 +1,4 @@
-"""A SQLite database, opened: one writer shared by a combining lock, readers apart, wake-ups, checkpoints.
+"""A SQLite database, opened: one writer behind a group commit, separate readers, wake-ups, checkpoints.
 
 The file is opened on first use, and again after a fork. A fresh or older schema is brought up to date then; a newer
 one may be read but not written.
@@ -112,7 +112,7 @@ class SqliteStore:
         return self._combiner.waiting
 
     def pool_peak(self) -> None:
-        """There is no pool: one connection writes."""
+        """Return None: there is no pool, one connection writes."""
 
     @timed
     def write(self, op: Op[T]) -> T:
@@ -157,7 +157,7 @@ class SqliteStore:
         return await arun_within(self._host, connection, op)
 
     def connect(self) -> Connection:
-        """A connection of the caller's own, for this thread, with the settings that this file needs."""
+        """Return a connection of the caller's own, for this thread, with the settings that this file needs."""
         self._session()
         self._watch.expect_strangers()
         return self._lent.make()
@@ -187,8 +187,8 @@ class SqliteStore:
             session.close()
 
     def before_fork(self) -> None:
-        """Close the file. SQLite notes its locks on a file in memory: a child that inherits the notes believes that
-        it holds what it does not hold, or waits for ever for what nobody holds."""
+        """Close the file. SQLite keeps its locks on a file in memory: a child that inherits these records believes that
+        it holds what it does not hold, or waits for ever for a lock that no process holds."""
         self._lent_at_fork = self._lent.any_open()
         try:
             self._while_away.enter_context(self._combiner.exclusive())
@@ -200,11 +200,11 @@ class SqliteStore:
 
     def after_fork_in_parent(self) -> None:
         self._while_away.close()
-        # What strangers committed meanwhile is not known to be new.
+        # Commits of other processes since then are not known to be new.
         self._bell.ring_all()
 
     def renew_after_fork(self) -> None:
-        """What the parent opened is neither used nor closed here."""
+        """Drop what the parent opened: it is neither used nor closed here."""
         self._opening = threading.Lock()
         self._while_away = ExitStack()
         self._lent = BorrowedConnection(self._settings.location, durable=self._settings.durable)
@@ -220,8 +220,8 @@ class SqliteStore:
         elif self._current is None:
             self._inspect()
         answer, topics = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
-        # The caller's commit is seen by the watches, here and elsewhere, as a stranger's would be; a rollback rings
-        # nobody.
+        # The watches see the caller's commit, here and in other processes, like one of another process; a rollback
+        # notifies no one.
         self._watch.expect_strangers()
         if topics:
             self._notices.announce_lent()
@@ -234,9 +234,9 @@ class SqliteStore:
             self._inspected = True
 
     def _check_lent_schema(self, cursor: sqlite3.Cursor) -> None:
-        """Before the store itself has opened the file, its schema is made in the caller's own transaction.
+        """Create the schema in the caller's own transaction, where the store itself has not opened the file yet.
 
-        To open the file may take the lock that this very transaction holds.
+        Opening the file may need the lock that this very transaction holds.
         """
         session = self._current
         if session is not None and session.approves(cursor):
@@ -274,7 +274,7 @@ class SqliteStore:
             raise self_locked(path) from None
 
     def _session(self) -> Session:
-        """The session, opened if need be. A file that is not in WAL mode yet is waited for."""
+        """Return the session, opened if need be. Waits for a file that is not in WAL mode yet."""
         if self._current is not None:
             return self._current
         try:
@@ -284,7 +284,7 @@ class SqliteStore:
         return self._open(PATIENCE)
 
     async def _aopen(self) -> Session:
-        """Off the loop where others must be waited for: the transaction in the way may be that of another task."""
+        """Open off the loop where it may have to wait: the blocking transaction may be that of another task."""
         with suppress(StorageBusy):
             return self._open(0)
         with suppress(StorageBusy):
@@ -293,7 +293,7 @@ class SqliteStore:
         return await asyncio.to_thread(self._open, PATIENCE)
 
     def _open_without_waiting(self) -> None:
-        """The caller's transaction needs no session, only the later ones are faster and wake this process with it."""
+        """Open a session if that needs no waiting: this call works without one, but later ones are faster with it."""
         if time.monotonic() < self._try_again_at:
             return
         try:
@@ -335,7 +335,7 @@ class SqliteStore:
             )
 
     def _require_file(self) -> None:
-        """An empty store in the place of one that is gone would hide that, and take its log with it."""
+        """Refuse a missing file: an empty store in its place would hide the loss, and take its log with it."""
         self._refuse_if_inherited()
         path = self._settings.location.path
         if self._had_file and path is not None and not os.path.exists(path):
@@ -369,9 +369,9 @@ class SqliteStore:
         self._changes += changes
 
     def _notify_listeners(self) -> None:
-        """The leader's last act: tell the checkpointer and those who wait for topics.
+        """Notify the checkpointer and the listeners of topics: the leader's last act.
 
-        After the callers: each thread that is woken takes the interpreter for a while, 0.3 ms of an idle worker's
+        After the callers: each woken thread takes the interpreter for a while, which cost 0.3 ms of an idle worker's
         delay when they came first.
         """
         session = self._current
@@ -391,10 +391,10 @@ class SqliteStore:
         try:
             return session.writer.strangers_wrote()
         except sqlite3.Error:
-            return True  # whoever wakes finds out; those whose work is committed must not be told that it failed
+            return True  # the woken threads find out; callers whose work is committed must not get an error
 
     def _hear_others(self) -> bool:
-        """Pass on what other processes have topics; whether there was something."""
+        """Wake listeners of topics that other processes notified; return whether there were any."""
         slots = self._notices.changed() or set()
         if LENT in slots:
             self._watch.expect_strangers()
@@ -402,12 +402,12 @@ class SqliteStore:
         return bool(slots)
 
     def _announce(self, topics: Collection[str]) -> None:
-        """Ring, here and elsewhere, after a transaction that its caller has committed."""
+        """Notify listeners, here and in other processes, after a committed transaction."""
         self._bell.ring(topics)
         self._notices.ring(topics)
 
     def _look(self) -> bool:
-        """Ring if others have topics or, where that may be without a ring, committed; whether they have."""
+        """Wake listeners if other processes notified topics or, where it matters, committed; return whether they did."""
         session = self._session()
         heard = self._hear_others()
         if not self._watch.expects_strangers:

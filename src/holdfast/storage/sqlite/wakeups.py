@@ -1,6 +1,6 @@
 """Wake-ups: within the process at once, from other processes through a watch on the notices and, for a while, the log.
 
-What others commit on connections of their own carries no topic, so it rings for all.
+Commits on connections of others carry no topic, so they wake all listeners.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .watch import Watch
 
 
 class SqliteBell:
-    """The process's listeners. The watch looks out for strangers while one of them waits."""
+    """The process's listeners. The watch checks for commits of others while one of them waits."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -26,7 +26,7 @@ class SqliteBell:
 
     @property
     def heard(self) -> bool:
-        """Does anybody listen?"""
+        """Return whether there are listeners."""
         return bool(self._ears)
 
     def listen(self, topics: Collection[str]) -> WatchfulEar:
@@ -36,7 +36,7 @@ class SqliteBell:
         self._ears.ring(topics)
 
     def ring_slots(self, slots: Collection[int]) -> None:
-        """Ring what other processes have topics."""
+        """Wake the listeners of topics that other processes notified."""
         self._ears.ring_if(lambda topic: slot_of(topic) in slots)
 
     def ring_all(self) -> None:
@@ -44,7 +44,7 @@ class SqliteBell:
 
 
 class WatchfulEar:
-    """An ear that has the watch look out while it waits."""
+    """A listener that keeps the watch active while it waits."""
 
     def __init__(self, ear: Listener, watch: Watch) -> None:
         self._ear = ear

@@ -1,4 +1,4 @@
-"""What people do to flows: cancel, retry what failed, run a part again."""
+"""Operator actions on flows: cancel, retry what failed, run a part again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCOPES: Final = {CancelPolicy.FLOW_ONLY: 0, CancelPolicy.CANCEL_PENDING: 1, Can
 
 
 async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cancelled", actor: str = "") -> FlowCancel:
-    """Cancel a flow as far as `policy` goes; what is unknown goes least far. Repeated, the first cancel is told.
+    """Cancel a flow as far as `policy` goes; an unknown one cancels least. Repeated, it returns the first cancel.
 
     A large flow is cancelled in pages: by `cancel_page`, or by any worker.
     """
@@ -37,7 +37,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
         return FlowCancel(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
     if flow.finished_at is not None:
         raise FlowEnded(f"flow {flow_id} has ended ({flow.state}); there is nothing left to cancel")
-    # Before that of every member that it reaches, by which these are known.
+    # Earlier than the cancel of every member that it reaches; `cancelled_members` finds them by this.
     at = await clock(tx)
     ended, upto = await _cancel_members(tx, flow_id, "", chosen, reason)
     row = await tx.one(sql.cancel_flow, id=flow_id, policy=str(chosen), reason=reason, at=at, upto=upto)
@@ -49,7 +49,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
 
 
 async def cancel_page(tx: Tx, flow_id: str) -> bool:
-    """Carry a cancel on by one page; whether there may be more."""
+    """Cancel the next page of members; return whether there may be more."""
     row = await tx.one(sql.cancel_place, id=flow_id)
     if row is None or row[2] is None:
         return False
@@ -61,19 +61,19 @@ async def cancel_page(tx: Tx, flow_id: str) -> bool:
 
 
 async def cancelled_members(tx: Tx, flow_id: str, at: int) -> tuple[str, ...]:
-    """The members that a cancel of that time reached."""
+    """Return the members that a cancel of that time reached."""
     return tuple(row[0] for row in await tx.all(sql.cancelled_members, flow=flow_id, at=at))
 
 
 async def cancelling(tx: Tx, n: int = 20) -> list[str]:
-    """Flows whose cancel has not reached all their members."""
+    """Return flows whose cancel has not reached all their members."""
     return [id for (id,) in await tx.all(sql.cancelling_flows, n=n)]
 
 
 async def retry_flow(tx: Tx, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
-    """Run the failed part again: members that failed, expired or were cancelled, and what was skipped for their sake.
+    """Retry the failed part: members that failed, expired or were cancelled, and those skipped because of them.
 
-    The ids of the members that run again. A flow that had ended goes on.
+    Returns the ids of the members that run again. An ended flow is reopened.
     """
     found = await flow_graph(tx, flow_id)
     _require_settled(found.flow)
@@ -160,7 +160,7 @@ def _told(job_id: str, join: Join) -> dict[str, object]:
 async def _cancel_members(
     tx: Tx, flow_id: str, after: str, policy: CancelPolicy, reason: str
 ) -> tuple[list[str], str | None]:
-    """Of the next page of members those that this ended, and where to go on; None where there are no more."""
+    """Cancel the next page of members; return those that this ended, and where to continue (None at the end)."""
     page = await tx.all(sql.page_of_members, flow=flow_id, after=after, n=PAGE)
     ids = as_list(id for id, _ in page)
     ended = await tx.all(sql.cancel_members, ids=ids, scope=_SCOPES[policy], reason=reason) if page else []
@@ -171,14 +171,14 @@ async def _cancel_members(
 
 async def _after_cancel(tx: Tx, flow_id: str, ended: Sequence[str]) -> None:
     await dependency_resolution.resolve_cancelled(tx, ended)
-    # Where it had no members, or none that was alive, nothing else ends it.
+    # Where it had no live members, nothing else ends it.
     await end_if_over(tx, flow_id)
     tx.ring("finished")
     tx.ring(HOPS)
 
 
 async def _replay(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> list[str]:
-    """Start a new generation of these; those that could be."""
+    """Start a new generation of these; return those for which that was possible."""
     if not ids:
         return []
     await tx.one(sql.lock_members, ids=as_list(ids))

@@ -44,11 +44,11 @@ class ClaimRequest:
     alone: bool = False
     standing: ActiveLimits = _NONE
     parts: tuple[tuple[str, int], ...] = ()
-    """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
+    """The same routes in order, in parts with a maximum each: for queues of which the worker may run only some jobs."""
     routing: Routing | None = None
     """None unless one of the routes has an affinity or names the worker."""
     beyond: str | None = None
-    """The same routes without what was probably taken before. What is lacking then is sought in all of them."""
+    """The same routes without jobs that were probably claimed before. If too few are found, all routes are searched."""
 
     @property
     def is_simple(self) -> bool:
@@ -65,11 +65,11 @@ class Turn:
     verdicts: list[Verdict]
     claimed: list[Claimed]
     parked: int = 0
-    """Jobs that were next in line but over a limit; there may be others behind them."""
+    """Jobs that were next in order but over a limit; there may be others behind them."""
     others_wait: bool = False
-    """Whether jobs of affinities wait for which the worker has no place now."""
+    """Whether there are jobs of affinities for which the worker has no slot now."""
     met_limits: bool = False
-    """Whether jobs with limits were finished, claimed or parked, so that others may have come back to their places."""
+    """Whether jobs with limits were finished, claimed or parked, so that others may have become claimable."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:

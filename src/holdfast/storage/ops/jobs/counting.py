@@ -16,7 +16,7 @@ from ...port import Tx
 from ...statements import sql
 
 FEW: Final = 20_000
-"""Up to so many finished jobs are counted each time."""
+"""Up to this many finished jobs are counted each time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ from ...statements import Statement, sql
 _LAST: Final = "\U0010ffff"
 _STRETCH: Final = 1_000
 _LEAST: Final = 250
-"""What is read of a queue at least: each read has its price."""
+"""Rows to read from a queue at least: each read has a fixed cost."""
 _LOOSE: Final = ("reason", "created_after", "created_before", "finished_after", "finished_before", "older_than")
-"""What the pools check, row by row, without an index."""
+"""Conditions that the pools check, row by row, without an index."""
 _INSIDE: Final = ("affinity", "tag", "text", "created_by", "priority", "min_attempts")
-"""What they do not check."""
+"""Conditions that they do not check."""
 _OF_ENDS: Final = (
     "state", "states", "queue", "finished_after", "finished_before", "older_than", "order", "before", "limit",
 )  # fmt: skip
-"""What the index of ended jobs answers."""
+"""Conditions that the index of ended jobs answers."""
 _POOLS: Final[dict[str | None, Sequence[Statement]]] = {
     None: (sql.find_ready, sql.find_running, sql.find_waiting, sql.find_ended),
     "ready": (sql.find_ready,),

@@ -25,12 +25,12 @@ from .queries import clock
 BATCH: Final = 200
 """Rows that one transaction deletes at most."""
 PAGE: Final = 2_000
-"""Rows that are looked at in one step."""
+"""Rows that are read in one step."""
 _PAGES_AT_ONCE: Final = 128
 _SPARE_PAGES: Final = 2_048
 _SPARE_SHARE: Final = 0.25
 _COUNTS_WITHIN: Final = 180 * SECOND
-"""Minutes are rolled within so long of their beginning, if by anybody."""
+"""Minutes are rolled within this time of their beginning, if at all."""
 
 
 async def retention(tx: Tx, base: Retention) -> Retention:

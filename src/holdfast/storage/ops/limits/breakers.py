@@ -125,7 +125,7 @@ async def list_breakers(tx: Tx) -> list[Breaker]:
 
 
 async def _inherited(tx: Tx, scope: str) -> Breaker | None:
-    """Return a tenant's breaker, created with its first job; None where there is none to inherit from."""
+    """Return a tenant's breaker, created with its first job; None where it has none to inherit from."""
     followed = breaker_it_follows(scope)
     if followed is None:
         return None

@@ -25,7 +25,7 @@ from . import breakers, quotas, rates
 from .parking import unpark
 
 UNUSED_FOR: Final = 3600 * SECOND
-"""How long a fairness lane is kept after its last rank. One that is made again starts at the head of the queue."""
+"""How long a fairness lane is kept after its last rank. A recreated one starts at the head of the queue."""
 
 # Python's part of a claim with keys, by `json` and dataclasses: 10.4 µs a job; by msgspec: 3.7.
 _encode = msgspec.json.Encoder().encode
@@ -35,7 +35,7 @@ _decode_holds = msgspec.json.Decoder(list[str]).decode
 async def balance(
     tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: ActiveLimits, closed: Collection[str] = ()
 ) -> tuple[list[Claimed], int]:
-    """Free the slots of finished jobs, take those of claimed ones; return the jobs that may start, and how many may not.
+    """Free the slots of finished jobs, take those of claimed ones; return the jobs that may start, and how many do not.
 
     `freed` are the `holds` of jobs that have just left the running state, `closed` the breakers found closed.
     """

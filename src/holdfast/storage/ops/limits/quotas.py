@@ -21,7 +21,7 @@ from .parking import park_alike, unpark
 PAGE: Final = 500
 _MANY: Final = 10_000
 HELD: Final = 3_600 * SECOND
-"""How long an admission without a job and without a window counts as active, where nobody releases it."""
+"""How long an admission without a job and without a window counts as active, if it is not released."""
 
 
 async def ensure(
@@ -91,7 +91,7 @@ async def _key(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> str | 
 
 
 async def remove(tx: Tx, tenant: str, name: str) -> bool:
-    """Delete a quota; False if there was none. Jobs that wait for it resume, and fail at their start."""
+    """Delete a quota; False if there was none. Jobs that wait for it resume, and get QuotaNotFound at their start."""
     key = key_of(tenant, name)
     await tx.one(sql.lock_quota, key=key)
     if await tx.one(sql.delete_quota, key=key) is None:
@@ -130,7 +130,7 @@ class Rooms:
 async def lock_rooms(tx: Tx, asking: Sequence[Candidate], emptier: Collection[str]) -> Rooms:
     """Lock the quotas of claimed jobs, and those that runs have just left and other jobs wait for.
 
-    One that does not exist is left out: its jobs fail when they start.
+    One that does not exist is left out: its jobs get QuotaNotFound when they start.
     """
     named = {(one.job.tenant, one.quota or "", one.shares_quota) for one in asking}
     keys = {(tenant, name, shares): await _key(tx, tenant, name, shares=shares) for tenant, name, shares in named}
@@ -216,7 +216,7 @@ async def _unpark(tx: Tx, room: QuotaRoom) -> int:
 
 
 async def _room(tx: Tx, key: str, jobs: Sequence[str] = ()) -> QuotaRoom:
-    """Return the room of a quota; unlimited where it was deleted: its jobs fail when they start."""
+    """Return the room of a quota; unlimited where it was deleted: its jobs get QuotaNotFound when they start."""
     row = await tx.one(sql.get_quota, key=key)
     if row is None:
         return QuotaRoom(quota_lane(key), None, None)

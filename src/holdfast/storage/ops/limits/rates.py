@@ -18,7 +18,7 @@ _RECOVERY: Final = 120 * SECOND
 _LONGEST_COOL_DOWN: Final = 900 * SECOND
 """Repeated throttles make a window no longer than this, unless a longer one is asked for."""
 _READY_AT_ONCE: Final = 100
-"""Buckets of keys that one claim looks at."""
+"""Buckets of keys that one claim reads."""
 _PRUNED_AT_ONCE: Final = 500
 
 

@@ -21,11 +21,11 @@ class Routing:
 
     hold: Hold
     affinities: Mapping[int, str]
-    """Of its routes, those with an affinity, by number."""
+    """The worker's routes with an affinity, by number."""
     own: frozenset[int]
-    """Those that only workers of its name serve."""
+    """Routes that only workers of its name serve."""
     known: tuple[str, ...]
-    """What the store knows to be loaded there."""
+    """Affinities that the store has recorded as loaded there."""
 
 
 class Choices:

@@ -15,7 +15,7 @@ from .routes import find_route, special_routes
 
 
 async def stranded(tx: Tx) -> list[Stranded]:
-    """Return stranded jobs by route, each with its first job and what is missing; queues with a total even without jobs."""
+    """Return stranded jobs by route, each with the first job and what is missing; queues with a total always."""
     waiting, configured = await tx.all(sql.waiting_routes), await totals(tx)
     if not waiting and not configured:
         return []

@@ -20,7 +20,7 @@ _PAGE: Final = 1_000
 _PRUNE_PAGE: Final = 500
 
 Change = Callable[[Schedule], ScheduleSpec]
-"""What becomes of a schedule's definition. It is called with the row as it is when it is changed."""
+"""Returns the new definition of a schedule. It is called with the row as it is when it is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
 
 
 def _consistent(kept: dict[str, Any], schedule: Schedule) -> dict[str, Any]:
-    """Assign an expression and an interval to one owner: they exclude each other."""
+    """Keep an expression and an interval together: they exclude each other, so one owner has both."""
     if kept.keys() & {"expression", "every"}:
         kept |= {"expression": schedule.expression, "every": schedule.every}
     return kept
