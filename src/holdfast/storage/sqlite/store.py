@@ -407,7 +407,7 @@ class SqliteStore:
         self._notices.ring(topics)
 
     def _look(self) -> bool:
-        """Wake listeners if other processes notified topics or, where it matters, committed; return whether they did."""
+        """Wake listeners if other processes notified topics or, where it matters, committed; return whether so."""
         session = self._session()
         heard = self._hear_others()
         if not self._watch.expects_strangers:
