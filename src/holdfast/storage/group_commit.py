@@ -60,7 +60,7 @@ class Combiner(Generic[W]):
         self._pending: deque[Waiter[W]] = deque()
         self._flight: list[Waiter[W]] = []
         self._crowd = 0
-        self._hiring = threading.Lock()
+        self._starting = threading.Lock()
         self._helper: SimpleQueue[bool] | None = None
         self._summoned = False
 
@@ -136,7 +136,7 @@ class Combiner(Generic[W]):
         self._closed = True
         with self.exclusive():
             self._lead()
-        with self._hiring:
+        with self._starting:
             helper, self._helper = self._helper, None
         if helper is not None:
             helper.put(False)
@@ -226,13 +226,13 @@ class Combiner(Generic[W]):
         self._summoned = True
         try:
             # Under the lock: a call that `close` overtakes would never be processed.
-            with self._hiring:
-                (self._helper or self._hire()).put(True)
+            with self._starting:
+                (self._helper or self._start_helper()).put(True)
         except BaseException:
             self._summoned = False
             raise
 
-    def _hire(self) -> SimpleQueue[bool]:
+    def _start_helper(self) -> SimpleQueue[bool]:
         calls: SimpleQueue[bool] = SimpleQueue()
         start_daemon("holdfast-writer", _help, weakref.ref(self), calls)
         weakref.finalize(self, calls.put, False).atexit = False
@@ -277,7 +277,7 @@ def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:
         try:
             who._drain()
         except BaseException:
-            _log.exception("an operation ended a commit; its batch failed, the next one goes on")
+            _log.exception("an operation aborted a commit; its batch failed, later ones continue")
             if who._pending:
                 calls.put(True)
         del who

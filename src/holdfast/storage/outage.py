@@ -22,7 +22,7 @@ class Outage:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._since: float | None = None
-        self._told = False
+        self._logged = False
         self._ended = float("-inf")
         self._failures = 0
 
@@ -35,11 +35,11 @@ class Outage:
             if self._since is None:
                 self._since, self._failures = now, 0
             self._failures += 1
-            tell = not self._told and now - self._ended >= _AFTERMATH
-            self._told = self._told or tell
-        if tell:
+            log = not self._logged and now - self._ended >= _AFTERMATH
+            self._logged = self._logged or log
+        if log:
             logger.warning(
-                "the store cannot be used (%s: %s); running jobs go on, and all is tried again until it can",
+                "the store cannot be used (%s: %s); running jobs continue, and calls are retried until it can",
                 type(error).__name__, error,
             )  # fmt: skip
         logger.debug("%s failed without the store: %s: %s", part, type(error).__name__, error)
@@ -53,9 +53,9 @@ class Outage:
     def _end(self) -> tuple[float, int] | None:
         """Return how long it lasted and how many calls failed; None where it was not logged."""
         with self._lock:
-            since, told, now = self._since, self._told, SYSTEM_CLOCK.monotonic()
-            self._since, self._told = None, False
-            if since is None or not told:
+            since, logged, now = self._since, self._logged, SYSTEM_CLOCK.monotonic()
+            self._since, self._logged = None, False
+            if since is None or not logged:
                 return None
             self._ended = now
             return now - since, self._failures

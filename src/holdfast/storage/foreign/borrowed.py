@@ -94,7 +94,7 @@ def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
 
 
 def not_in_transaction(backend: str, advice: str) -> NotInTransaction:
-    message = f"the connection is not in a transaction, so a rollback could not undo this; {advice}, or lend none"
+    message = f"the connection is not in a transaction, so a rollback could not undo this; {advice}, or pass none"
     return NotInTransaction(message, backend=backend)
 
 

@@ -46,7 +46,7 @@ def kind_of(connection: object) -> Kind:
     if (kind := find_kind(connection)) is not None:
         return kind
     known = ", ".join(kind.value for kind in Kind)
-    raise TypeError(f"connection= is a {full_name(connection)}; lend one of: {known}")
+    raise TypeError(f"connection= is a {full_name(connection)}; pass one of: {known}")
 
 
 def find_kind(thing: object) -> Kind | None:

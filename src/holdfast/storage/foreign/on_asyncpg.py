@@ -11,7 +11,7 @@ from ..lists import copied, in_order, named, parameters
 from ..port import Op, Params, Row, Value
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
-from ..postgres.place import SELECT_PLACE, LentPlaces, Place
+from ..postgres.place import SELECT_PLACE, BorrowedPlaces, Place
 from ..postgres.runner import reading
 from ..postgres.wakeups import CHANNEL
 from ..statements import Statement
@@ -67,7 +67,7 @@ class AsyncpgTx(Lasting):
         return [tuple(record) for record in await self._connection.fetch(text, *(values[name] for name in names))]
 
 
-async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool) -> T:
+async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places: BorrowedPlaces, *, notify: bool) -> T:
     if not connection.is_in_transaction():
         raise not_in_transaction("postgres", 'enter "async with connection.transaction():"')
     tx = AsyncpgTx(connection, reading(clock))
@@ -93,7 +93,7 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places
     return answer
 
 
-async def _check_place(connection: Any, places: LentPlaces) -> None:
+async def _check_place(connection: Any, places: BorrowedPlaces) -> None:
     found = Place(*await connection.fetchrow(SELECT_PLACE))
     if not places.accept(connection, found):
         await asyncio.to_thread(places.require, connection, found)

@@ -31,25 +31,25 @@ _Facts = tuple[Any, ...]
 
 async def succeeded(tx: Tx, owner: str, finishes: Sequence[Finish], rows: Sequence[Row | None]) -> None:
     """Record the successes among these; each row is what was stored of its job."""
-    told: dict[str, list[_Facts]] = {}
+    by_queue: dict[str, list[_Facts]] = {}
     for finish, row in zip(finishes, rows, strict=True):
         if row is not None:
             _, queue, task, tenant, attempts, tags, flow, *_ = row
-            told.setdefault(_ASKED if tags and asks_for_ends(tags) else queue, []).append(
+            by_queue.setdefault(_ASKED if tags and asks_for_ends(tags) else queue, []).append(
                 (finish.id, task, queue, tenant, "running", "succeeded", attempts, finish.epoch, owner, tags, flow)
             )
-    await _put(tx, told, "outcomes")
+    await _put(tx, by_queue, "outcomes")
 
 
 async def started(tx: Tx, owner: str, jobs: Sequence[Claimed]) -> None:
     """Record jobs that start to run."""
-    told: dict[str, list[_Facts]] = {}
+    by_queue: dict[str, list[_Facts]] = {}
     for job in jobs:
-        told.setdefault(_ASKED if job.tags and asks_for_all(job.tags) else job.queue, []).append(
+        by_queue.setdefault(_ASKED if job.tags and asks_for_all(job.tags) else job.queue, []).append(
             (job.id, job.task, job.queue, job.tenant, "ready", "running", job.attempt, job.epoch, owner, job.tags,
              job.flow)
         )  # fmt: skip
-    await _put(tx, told, "all")
+    await _put(tx, by_queue, "all")
 
 
 async def copied(tx: Tx, ids: Sequence[str]) -> None:
@@ -78,8 +78,8 @@ async def stages(tx: Tx, job_id: str, run: str, stages: Sequence[str]) -> None:
 
 async def hear_or_ignore(tx: Tx) -> None:
     """Set whether new jobs are recorded at all, after a queue's setting changed."""
-    loud = await tx.one(sql.any_loud_queue)
-    await tx.one(sql.hear_new_jobs if loud else sql.ignore_new_jobs)
+    verbose = await tx.one(sql.any_loud_queue)
+    await tx.one(sql.hear_new_jobs if verbose else sql.ignore_new_jobs)
 
 
 async def read(tx: Tx, after: int, n: int) -> Page:
@@ -130,22 +130,24 @@ async def prune(tx: Tx, keep: int) -> int:
     return upto
 
 
-async def _put(tx: Tx, told: Mapping[str, Sequence[_Facts]], level: str) -> None:
+async def _put(tx: Tx, by_queue: Mapping[str, Sequence[_Facts]], level: str) -> None:
     """Write one row with the events of all these queues, as far as their settings record them."""
-    if not told:
+    if not by_queue:
         return
-    if (asked := told.get(_ASKED)) is not None:
+    if (asked := by_queue.get(_ASKED)) is not None:
         await tx.one(sql.put_events, queue=_ASKED, body=_encode(asked).decode(), level="outcomes")
-        told = {queue: facts for queue, facts in told.items() if queue != _ASKED}
-    if not told:
+        by_queue = {queue: facts for queue, facts in by_queue.items() if queue != _ASKED}
+    if not by_queue:
         pass
-    elif len(told) == 1:
+    elif len(by_queue) == 1:
         # The most common case: the statement itself reads the queue's setting.
-        ((queue, facts),) = told.items()
+        ((queue, facts),) = by_queue.items()
         await tx.one(sql.put_events, queue=queue, body=_encode(facts).decode(), level=level)
     else:
         levels = {row[0]: row[1] for row in await tx.all(sql.queues_that_tell_otherwise)}
-        facts = [one for queue in told if levels.get(queue, "outcomes") in ("all", level) for one in told[queue]]
+        facts = [
+            one for queue in by_queue if levels.get(queue, "outcomes") in ("all", level) for one in by_queue[queue]
+        ]
         if facts:
             await tx.one(sql.put_events, queue="", body=_encode(facts).decode(), level="outcomes")
     tx.ring(TOPIC)

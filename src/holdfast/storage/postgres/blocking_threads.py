@@ -18,8 +18,8 @@ from .pool import closed_error, exhausted_error
 
 T = TypeVar("T")
 
-_Errand: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
-_Hand: TypeAlias = "SimpleQueue[_Errand | None]"
+_Call: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
+_Inbox: TypeAlias = "SimpleQueue[_Call | None]"
 
 
 class BlockingThreads:
@@ -29,60 +29,60 @@ class BlockingThreads:
         self._loop = loop
         self._size = size
         self._patience = patience
-        self._made: Final[list[_Hand]] = []
+        self._made: Final[list[_Inbox]] = []
         # The last that became free is used first: its thread and its connection are warm.
-        self._free: list[_Hand] = []
-        self._waiting: deque[asyncio.Future[_Hand]] = deque()
+        self._free: list[_Inbox] = []
+        self._waiting: deque[asyncio.Future[_Inbox]] = deque()
         self._closed = False
         # A call queued after the stop marker would never be answered.
         self._closing = threading.Lock()
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what `call` returns or raises on a thread. If the caller is cancelled, it still runs to its end."""
-        hand = self._free.pop() if self._free else await self._another()
+        inbox = self._free.pop() if self._free else await self._another()
         answer: asyncio.Future[T] = self._loop.create_future()
         with self._closing:
             if self._closed:
                 raise closed_error()
-            hand.put((call, answer))
+            inbox.put((call, answer))
         return await answer
 
     def close(self) -> None:
         """Stop each thread after its current call. From any thread."""
         with self._closing:
             self._closed = True
-            for hand in self._made:
-                hand.put(None)
+            for inbox in self._made:
+                inbox.put(None)
 
-    async def _another(self) -> _Hand:
+    async def _another(self) -> _Inbox:
         if self._closed:
             raise closed_error()
         if len(self._made) < self._size:
-            return self._hire()
-        turn: asyncio.Future[_Hand] = self._loop.create_future()
-        self._waiting.append(turn)
+            return self._start_thread()
+        slot: asyncio.Future[_Inbox] = self._loop.create_future()
+        self._waiting.append(slot)
         try:
             async with asyncio.timeout(self._patience):
-                return await turn
+                return await slot
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self._pass_on(turn.result())  # it came too late for this caller
+            if slot.done() and not slot.cancelled():
+                self._pass_on(slot.result())  # it came too late for this caller
             if isinstance(error, TimeoutError):
                 raise exhausted_error(self._size) from None
             raise
 
-    def _hire(self) -> _Hand:
-        hand: _Hand = SimpleQueue()
+    def _start_thread(self) -> _Inbox:
+        inbox: _Inbox = SimpleQueue()
         with self._closing:
             if self._closed:
                 raise closed_error()
-            start_daemon("holdfast-store", self._serve, hand)
-            self._made.append(hand)
-        return hand
+            start_daemon("holdfast-store", self._serve, inbox)
+            self._made.append(inbox)
+        return inbox
 
-    def _serve(self, hand: _Hand) -> None:
-        while errand := hand.get():
-            call, answer = errand
+    def _serve(self, inbox: _Inbox) -> None:
+        while item := inbox.get():
+            call, answer = item
             value: Any = None
             error: BaseException | None = None
             try:
@@ -90,14 +90,14 @@ class BlockingThreads:
             except BaseException as raised:
                 error = raised
             try:
-                self._loop.call_soon_threadsafe(self._back, hand, answer, value, error)
+                self._loop.call_soon_threadsafe(self._finish, inbox, answer, value, error)
             except RuntimeError:
                 return  # the loop is closed: no task awaits any more
-            del errand, call, answer, value, error
+            del item, call, answer, value, error
 
-    def _back(self, hand: _Hand, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    def _finish(self, inbox: _Inbox, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         """Answer the call and free its thread. Runs on the loop's thread."""
-        self._pass_on(hand)
+        self._pass_on(inbox)
         if answer.done():
             return  # cancelled
         if error is None:
@@ -105,10 +105,10 @@ class BlockingThreads:
         else:
             answer.set_exception(error)
 
-    def _pass_on(self, hand: _Hand) -> None:
+    def _pass_on(self, inbox: _Inbox) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(hand)
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(inbox)
                 return
-        self._free.append(hand)
+        self._free.append(inbox)

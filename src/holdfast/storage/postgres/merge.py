@@ -54,12 +54,12 @@ class Merger:
         self._limit = limit
         # The leaders, not their number: a count that is off by one after an interrupt stays off.
         self._leaders: set[_Ticket] = set()
-        self._lines: WaitQueue[_Ticket] = WaitQueue()
+        self._queue: WaitQueue[_Ticket] = WaitQueue()
         self._mutex = threading.Lock()
 
     @property
     def waiting(self) -> int:
-        return len(self._lines)
+        return len(self._queue)
 
     def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _Ticket(op, time.monotonic() + self._limit)
@@ -75,8 +75,8 @@ class Merger:
 
     def _take_batch(self, ticket: _Ticket) -> None:
         with self._mutex:
-            if not ticket.taken and ticket not in self._lines:
-                self._lines.add(ticket)
+            if not ticket.taken and ticket not in self._queue:
+                self._queue.add(ticket)
             if len(self._leaders) < self._depth:
                 self._leaders.add(ticket)
 
@@ -105,7 +105,7 @@ class Merger:
             batch: list[_Ticket] = []
             try:
                 with self._mutex:
-                    self._lines.take_into(batch)
+                    self._queue.take_into(batch)
                 self._run(batch)
             finally:
                 unknown = OutcomeUnknown("the thread that wrote this was interrupted; look before repeating the call")
@@ -132,17 +132,17 @@ class Merger:
 
     def _hand_over(self, ticket: _Ticket) -> None:
         with self._mutex:
-            heir = next((other for other in self._lines if other not in self._leaders), None)
-            if heir is not None:
-                self._leaders.add(heir)
-                heir.woken.set()
+            successor = next((other for other in self._queue if other not in self._leaders), None)
+            if successor is not None:
+                self._leaders.add(successor)
+                successor.woken.set()
             # Last: until here `_leave` can still hand over again.
             self._leaders.discard(ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
         if not ticket.taken:
             with self._mutex:
-                self._lines.remove(ticket)
+                self._queue.remove(ticket)
         if ticket in self._leaders:
             self._hand_over(ticket)
 
@@ -164,17 +164,17 @@ class AsyncMerger:
         self._write = write
         self._depth = depth
         self._limit = limit
-        self._lines: WaitQueue[_AsyncTicket] = WaitQueue()
+        self._queue: WaitQueue[_AsyncTicket] = WaitQueue()
         self._leading = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> int:
-        return len(self._lines)
+        return len(self._queue)
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future(), time.monotonic() + self._limit)
-        self._lines.add(ticket)
+        self._queue.add(ticket)
         if self._leading < self._depth:
             # It starts at the loop's next iteration, when the callers that are ready now have joined the queue too.
             self._leading += 1
@@ -185,18 +185,18 @@ class AsyncMerger:
             return await ticket.future
         finally:
             if not ticket.taken:
-                self._lines.remove(ticket)
+                self._queue.remove(ticket)
 
     async def _lead(self) -> None:
         batch: list[_AsyncTicket] = []
         try:
-            while self._lines:
+            while self._queue:
                 batch = []
-                self._lines.take_into(batch)
+                self._queue.take_into(batch)
                 await self._run(self._in_time(batch))
         except BaseException:
             # The loop is being shut down: no other leader follows.
-            for ticket in [*batch, *self._lines]:
+            for ticket in [*batch, *self._queue]:
                 ticket.future.cancel()
             raise
         finally:

@@ -26,7 +26,7 @@ from .deadlines import Deadlines
 _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.02
 _IDLE_SECONDS: Final = 30.0
-_LAST_WORDS: Final = 1.0
+_FLUSH_SECONDS: Final = 1.0
 # A payload may have 7,999 bytes.
 _MAX_PAYLOAD: Final = 7_500
 _log = logging.getLogger("holdfast.bell")
@@ -60,11 +60,11 @@ class NotifyThread:
             self._changed.wait_for(self._is_idle, timeout)
 
     def close(self) -> None:
-        self.flush(_LAST_WORDS)
+        self.flush(_FLUSH_SECONDS)
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._running, _LAST_WORDS)
+            self._changed.wait_for(lambda: not self._running, _FLUSH_SECONDS)
 
     def _begin(self) -> None:
         try:
@@ -84,13 +84,13 @@ class NotifyThread:
             while not self._ends():
                 self._send_until_quiet()
         except BaseException:
-            self._ends(come_what_may=True)
+            self._ends(always=True)
             raise
 
-    def _ends(self, *, come_what_may: bool = False) -> bool:
+    def _ends(self, *, always: bool = False) -> bool:
         """End the thread; False where topics came while the connection was closed. Later ones start another thread."""
         with self._changed:
-            if self._topics and not (come_what_may or self._closed.is_set()):
+            if self._topics and not (always or self._closed.is_set()):
                 return False
             self._running = self._sending = False
             self._changed.notify_all()
@@ -151,7 +151,7 @@ def _flush_at_exit(thread: NotifyThread) -> None:
     def flush() -> None:
         # A forked child has neither the thread nor its unsent topics, and the lock may be in any state.
         if (alive := reference()) is not None and os.getpid() == process:
-            alive.flush(_LAST_WORDS)
+            alive.flush(_FLUSH_SECONDS)
 
     atexit.register(flush)
     # Only for an object that is collected before the program ends: at exit it would unregister what is about to run.

@@ -38,7 +38,7 @@ async def _place_of(tx: Tx) -> Place:
 PLACE: Final = Op(_place_of, single=True)
 
 
-class LentPlaces:
+class BorrowedPlaces:
     """Checks once for each borrowed connection that it writes where its store does. `read` asks the store."""
 
     def __init__(self, read: Callable[[], Place]) -> None:
@@ -65,11 +65,13 @@ class LentPlaces:
 
 def _explain(found: Place, own: Place) -> str:
     if (found.database, found.schema) == (own.database, own.schema):
-        lent, mine = f"database {found.database!r} of another server", f"{own.database!r} of its own"
+        theirs, mine = f"database {found.database!r} of another server", f"{own.database!r} of its own"
     else:
-        lent = f"database {found.database!r}, schema {found.schema!r}"
+        theirs = f"database {found.database!r}, schema {found.schema!r}"
         mine = f"database {own.database!r}, schema {own.schema!r}"
-    return f"the lent connection writes to {lent}, and the app's store is {mine}; lend a connection to the app's store"
+    return (
+        f"the given connection writes to {theirs}, and the app's store is {mine}; pass a connection to the app's store"
+    )
 
 
 def _lasting(driver: Any) -> Any:

@@ -28,7 +28,7 @@ class Pool:
         self._size = size
         self._patience = patience
         self._idle: list[Connection] = []
-        self._lent: set[Connection] = set()
+        self._in_use: set[Connection] = set()
         self._fresh: set[Connection] = set()
         self._opening = 0
         self._peak = 0
@@ -56,7 +56,7 @@ class Pool:
     def give(self, connection: Connection, *, broken: bool = False) -> None:
         """Return a connection to the pool, or close it where it cannot be used again."""
         with self._mutex:
-            self._lent.discard(connection)
+            self._in_use.discard(connection)
             keep = not (broken or self._closed) and connection in self._fresh and is_idle(connection)
             if keep:
                 self._idle.append(connection)
@@ -69,7 +69,7 @@ class Pool:
     def take_peak(self) -> int:
         """Return the most connections that were in use at once since the last call."""
         with self._mutex:
-            peak, self._peak = self._peak, len(self._lent)
+            peak, self._peak = self._peak, len(self._in_use)
             return peak
 
     def drop(self) -> None:
@@ -95,10 +95,10 @@ class Pool:
                     raise closed_error()
                 if self._idle:
                     connection = self._idle.pop()
-                    self._lent.add(connection)
-                    self._peak = max(self._peak, len(self._lent))
+                    self._in_use.add(connection)
+                    self._peak = max(self._peak, len(self._in_use))
                     return connection
-                if len(self._lent) + self._opening < self._size:
+                if len(self._in_use) + self._opening < self._size:
                     self._opening += 1
                     return None
                 if not self._changed.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
@@ -120,9 +120,9 @@ class Pool:
             with self._mutex:
                 self._opening -= 1
                 if connection is not None:
-                    self._lent.add(connection)
+                    self._in_use.add(connection)
                     self._fresh.add(connection)
-                    self._peak = max(self._peak, len(self._lent))
+                    self._peak = max(self._peak, len(self._in_use))
                 else:
                     self._changed.notify()
 
@@ -134,9 +134,9 @@ def is_idle(connection: Connection) -> bool:
 def is_quiet(connection: Connection) -> bool:
     """Return False where bytes wait on an idle connection: nothing was sent, so the server has ended it."""
     try:
-        ear = select.poll()
-        ear.register(connection.pgconn.socket, select.POLLIN)
-        return not ear.poll(0)
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        return not poll.poll(0)
     except OSError:
         return False
 

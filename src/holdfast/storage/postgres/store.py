@@ -27,7 +27,7 @@ from .connect import Connection, address
 from .deadlines import Deadlines
 from .describe import describe
 from .merge import AsyncMerger, Merger
-from .place import PLACE, LentPlaces
+from .place import PLACE, BorrowedPlaces
 from .pool import Pool, closed_error
 from .runner import READ, WRITE, Bounds, Done, Runner
 from .wakeups import PgBell
@@ -87,7 +87,7 @@ class PostgresStore:
             self._clock,
             self._bell.announce,
             notify,
-            places=LentPlaces(lambda: self._runner.run(PLACE, READ).answer),
+            places=BorrowedPlaces(lambda: self._runner.run(PLACE, READ).answer),
         )
         self._open()
         forking.renew_after_fork(self)
@@ -225,8 +225,8 @@ class PostgresStore:
             raise closed_error()
         pool = Pool(self._address, self._pool_size, self._bounds.patience)
         runner = Runner(pool, self._deadlines, self._clock, self._bounds)
-        hands = BlockingThreads(loop, self._pool_size, self._bounds.patience)
-        lane = _Lane(pool, runner, hands, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
+        threads = BlockingThreads(loop, self._pool_size, self._bounds.patience)
+        lane = _Lane(pool, runner, threads, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
         with self._mutex:
             for other in [other for other in self._lanes if other.is_closed()]:
                 self._lanes.pop(other).close()
@@ -249,12 +249,12 @@ class _Lane:
 
     pool: Pool
     runner: Runner
-    hands: BlockingThreads
+    threads: BlockingThreads
     merger: AsyncMerger
 
     def run(self, call: Callable[[Runner], T]) -> Awaitable[T]:
-        return self.hands.run(lambda: call(self.runner))
+        return self.threads.run(lambda: call(self.runner))
 
     def close(self) -> None:
-        self.hands.close()
+        self.threads.close()
         self.pool.close()

@@ -32,11 +32,11 @@ class WaitQueue(Generic[W]):
         self._by_kind: OrderedDict[Callable[..., Any], deque[W]] = OrderedDict()
 
     def __iter__(self) -> Iterator[W]:
-        for line in self._by_kind.values():
-            yield from line
+        for queue in self._by_kind.values():
+            yield from queue
 
     def __len__(self) -> int:
-        return sum(len(line) for line in list(self._by_kind.values()))
+        return sum(len(queue) for queue in list(self._by_kind.values()))
 
     def __contains__(self, waiting: W) -> bool:
         return waiting in self._by_kind.get(waiting.op.run, ())
@@ -53,24 +53,24 @@ class WaitQueue(Generic[W]):
         """
         if not self._by_kind:
             return
-        kind, line = next(iter(self._by_kind.items()))
+        kind, queue = next(iter(self._by_kind.items()))
         items = 0
-        while line and (not items or items + len(line[0].op.items) <= MAX_ITEMS):
-            waiting = line[0]
+        while queue and (not items or items + len(queue[0].op.items) <= MAX_ITEMS):
+            waiting = queue[0]
             items += len(waiting.op.items)
             batch.append(waiting)
-            line.popleft()
+            queue.popleft()
             # Set last: a taken operation has left its queue, and is not searched for there.
             waiting.taken = True
         self._by_kind.move_to_end(kind)
-        if not line:
+        if not queue:
             del self._by_kind[kind]
 
     def remove(self, waiting: W) -> None:
         """Remove an operation that was not taken."""
-        line = self._by_kind.get(waiting.op.run)
-        if line is None or waiting not in line:
+        queue = self._by_kind.get(waiting.op.run)
+        if queue is None or waiting not in queue:
             return
-        line.remove(waiting)
-        if not line:
+        queue.remove(waiting)
+        if not queue:
             del self._by_kind[waiting.op.run]

@@ -27,29 +27,29 @@ class PgBell:
         self._listen_address = listen_address
         self._notify = notify
         self._deadlines = deadlines
-        self._ears = Listeners()
+        self._listeners = Listeners()
         self.renew()
 
     def renew(self) -> None:
         """Create new threads for a forked child, which has none of its parent's."""
-        self._ears.renew()
+        self._listeners.renew()
         self._notifier = self._listener = None
         if self._notify:
             self._notifier = NotifyThread(self._address, CHANNEL, self._deadlines)
-            self._listener = ListenThread(self._listen_address, CHANNEL, self._heard, self._deadlines)
+            self._listener = ListenThread(self._listen_address, CHANNEL, self._on_notify, self._deadlines)
 
     def listen(self, topics: Collection[str]) -> Listener:
-        ear = self._ears.listen(topics)
+        listener = self._listeners.listen(topics)
         if self._listener is not None:
             self._listener.ensure_running()
-        return ear
+        return listener
 
     def ring(self, topics: Collection[str]) -> None:
-        self._ears.ring(topics)
+        self._listeners.ring(topics)
 
     def announce(self, topics: Collection[str]) -> None:
         """Wake the listeners of this process now, and those of others by the next NOTIFY."""
-        self._ears.ring(topics)
+        self._listeners.ring(topics)
         if self._notifier is not None:
             self._notifier.send(topics)
 
@@ -68,9 +68,9 @@ class PgBell:
         """Return what a forked child must not touch."""
         return self._notifier, self._listener
 
-    def _heard(self, payload: str | None, sender: int) -> None:
+    def _on_notify(self, payload: str | None, sender: int) -> None:
         if payload is None:
-            self._ears.ring_all()
+            self._listeners.ring_all()
         elif self._notifier is None or sender != self._notifier.backend_pid:
             # Topics that this process sent itself have woken its listeners already.
-            self._ears.ring(payload.split("\n"))
+            self._listeners.ring(payload.split("\n"))

@@ -130,7 +130,7 @@ def _at(text: str, *, read_only: bool = False) -> Location:
         path = os.path.realpath(text)
         return Location(f"file:{quote(path)}", path, read_only)
     except UnicodeEncodeError:
-        raise ConfigError(f"{text!a} is no path: it holds a lone surrogate") from None
+        raise ConfigError(f"{text!a} is not a path: it holds a lone surrogate") from None
 
 
 def _check_directory(directory: str) -> None:

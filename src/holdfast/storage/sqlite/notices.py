@@ -21,7 +21,7 @@ from zlib import crc32
 
 from ..forking import renew_after_fork
 
-LENT: Final = 0
+BORROWED: Final = 0
 """The slot for transactions that their callers commit."""
 _SLOTS: Final = 128
 _WIDTH: Final = 8
@@ -66,9 +66,9 @@ class Notices:
         """Notify other processes of topics. For this process, the file then counts as unchanged."""
         self._write(map(slot_of, topics))
 
-    def announce_lent(self) -> None:
+    def announce_borrowed(self) -> None:
         """Notify other processes of an open transaction whose commit notifies no one."""
-        self._write((LENT,))
+        self._write((BORROWED,))
 
     def changed(self) -> set[int] | None:
         """Return the slots that other processes have changed since the last call; None where there is no file."""

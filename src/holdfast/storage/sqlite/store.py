@@ -36,7 +36,7 @@ from .failures import translated
 from .files import files_of
 from .holder import caller_holds_lock
 from .location import inspect, locate
-from .notices import LENT, Notices
+from .notices import BORROWED, Notices
 from .session import Session, Settings
 from .wakeups import SqliteBell
 from .watch import Watch
@@ -76,7 +76,7 @@ class SqliteStore:
         )
         path = self._settings.location.path
         self._current: Session | None = None
-        self._rung: set[str] = set()
+        self._topics: set[str] = set()
         self._changes = 0
         self._had_file = False
         self._inspected = False
@@ -88,7 +88,7 @@ class SqliteStore:
         self._closed = False
         self.outage: Final = Outage()
         self.timings: Final = Timings()
-        self._lent = BorrowedConnection(self._settings.location, durable=durable)
+        self._borrowed = BorrowedConnection(self._settings.location, durable=durable)
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._notify_listeners)
         self._notices = Notices(path)
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
@@ -160,7 +160,7 @@ class SqliteStore:
         """Return a connection of the caller's own, for this thread, with the settings that this file needs."""
         self._session()
         self._watch.expect_strangers()
-        return self._lent.make()
+        return self._borrowed.make()
 
     def migrate(self) -> list[str]:
         with self._combiner.exclusive():
@@ -189,7 +189,7 @@ class SqliteStore:
     def before_fork(self) -> None:
         """Close the file. SQLite keeps its locks on a file in memory: a child that inherits these records believes that
         it holds what it does not hold, or waits for ever for a lock that no process holds."""
-        self._lent_at_fork = self._lent.any_open()
+        self._lent_at_fork = self._borrowed.any_open()
         try:
             self._while_away.enter_context(self._combiner.exclusive())
         except RuntimeError:
@@ -207,7 +207,7 @@ class SqliteStore:
         """Drop what the parent opened: it is neither used nor closed here."""
         self._opening = threading.Lock()
         self._while_away = ExitStack()
-        self._lent = BorrowedConnection(self._settings.location, durable=self._settings.durable)
+        self._borrowed = BorrowedConnection(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
         held = self._lent_at_fork or (session is not None and self._settings.location.path is not None)
         self._inherited = self._inherited or held
@@ -219,12 +219,12 @@ class SqliteStore:
             self._session()
         elif self._current is None:
             self._inspect()
-        answer, topics = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
+        answer, topics = self._borrowed.run(connection, op, self._settings.clock.now(), self._check_borrowed_schema)
         # The watches see the caller's commit, here and in other processes, like one of another process; a rollback
         # notifies no one.
         self._watch.expect_strangers()
         if topics:
-            self._notices.announce_lent()
+            self._notices.announce_borrowed()
         return answer, topics
 
     def _inspect(self) -> None:
@@ -233,7 +233,7 @@ class SqliteStore:
             inspect(self._settings.location, allow_unsafe_fs=self._settings.allow_unsafe_fs)
             self._inspected = True
 
-    def _check_lent_schema(self, cursor: sqlite3.Cursor) -> None:
+    def _check_borrowed_schema(self, cursor: sqlite3.Cursor) -> None:
         """Create the schema in the caller's own transaction, where the store itself has not opened the file yet.
 
         Opening the file may need the lock that this very transaction holds.
@@ -267,7 +267,7 @@ class SqliteStore:
         """Raise where the lock is held by a transaction of the caller that waits for it."""
         path = self._settings.location.path
         if path is None:
-            held = blocks and self._lent.held_by_this_thread()
+            held = blocks and self._borrowed.held_by_this_thread()
         else:
             held = caller_holds_lock(path, blocks=blocks)
         if held:
@@ -340,7 +340,7 @@ class SqliteStore:
         path = self._settings.location.path
         if self._had_file and path is not None and not os.path.exists(path):
             raise StorageUnavailable(
-                f"{path} was there and is gone; put it back, or start the program anew to begin with an empty store",
+                f"{path} was there and is gone; put it back, or restart the program to begin with an empty store",
                 backend="sqlite",
             )
 
@@ -365,7 +365,7 @@ class SqliteStore:
         session.writer.commit(batch)
 
     def _committed(self, topics: set[str], changes: int) -> None:
-        self._rung |= topics
+        self._topics |= topics
         self._changes += changes
 
     def _notify_listeners(self) -> None:
@@ -375,15 +375,15 @@ class SqliteStore:
         delay when they came first.
         """
         session = self._current
-        topics, changes, self._rung, self._changes = self._rung, self._changes, set(), 0
+        topics, changes, self._topics, self._changes = self._topics, self._changes, set(), 0
         if session is None:
             return
         if changes:
             session.note(changes)
         if topics:
             self._announce(topics)
-        if self._bell.heard:
-            self._hear_others()
+        if self._bell.has_listeners:
+            self._check_notices()
             if self._watch.expects_strangers and self._strangers_wrote(session):
                 self._bell.ring_all()
 
@@ -393,10 +393,10 @@ class SqliteStore:
         except sqlite3.Error:
             return True  # the woken threads find out; callers whose work is committed must not get an error
 
-    def _hear_others(self) -> bool:
+    def _check_notices(self) -> bool:
         """Wake listeners of topics that other processes notified; return whether there were any."""
         slots = self._notices.changed() or set()
-        if LENT in slots:
+        if BORROWED in slots:
             self._watch.expect_strangers()
         self._bell.ring_slots(slots)
         return bool(slots)
@@ -409,14 +409,14 @@ class SqliteStore:
     def _look(self) -> bool:
         """Wake listeners if other processes notified topics or, where it matters, committed; return whether so."""
         session = self._session()
-        heard = self._hear_others()
+        notified = self._check_notices()
         if not self._watch.expects_strangers:
-            return heard
+            return notified
         with self._combiner.exclusive():
             wrote = session.writer.strangers_wrote()
         if wrote:
             self._bell.ring_all()
-        return wrote or heard
+        return wrote or notified
 
     def _movements(self) -> int:
         return self._current.writer.movements if self._current is not None else 0

@@ -30,7 +30,7 @@ _POLL_LAST: Final = 0.03
 # Our own commits cause events too. The leader checks for others by itself at each commit, so the watch may pause.
 _REST: Final = 0.002
 # Seconds for which an announced transaction is waited for.
-_LENT_FOR: Final = 60.0
+_BORROWED_FOR: Final = 60.0
 
 _log = logging.getLogger("holdfast.storage")
 
@@ -84,7 +84,7 @@ class Watch:
 
     def expect_strangers(self) -> None:
         """Expect commits without topics for a while. (A database in memory has none until a connection is borrowed.)"""
-        self._strangers_until = time.monotonic() + _LENT_FOR
+        self._strangers_until = time.monotonic() + _BORROWED_FOR
         if not self._armed:
             with self._lock:
                 self._armed = True
@@ -125,14 +125,14 @@ class Watch:
                     time.sleep(_REST)
             elif self._log_path is not None and events.add(self._log_path):
                 self._look()  # records earlier commits; the announced one may come at any moment
-                self._climb(events)
-            elif events.wait(_LENT_FOR):
-                self._climb(events)
+                self._check_repeatedly(events)
+            elif events.wait(_BORROWED_FOR):
+                self._check_repeatedly(events)
             if events.is_of_another_file:
-                self._begin_anew(events)
+                self._watch_next_file(events)
                 return
 
-    def _begin_anew(self, events: FileEvents) -> None:
+    def _watch_next_file(self, events: FileEvents) -> None:
         """Watch the next file: this one was deleted (the log, say, when the last connection closed before a fork)."""
         with self._lock:
             if not self.closed:
@@ -142,20 +142,20 @@ class Watch:
         # Opens the database again, which creates the log; the next call of `watch` subscribes before it checks.
         self._look()
 
-    def _climb(self, events: FileEvents) -> None:
+    def _check_repeatedly(self, events: FileEvents) -> None:
         """Check soon after a write to a file, then less and less often. A new write starts over.
 
         Our own commits write to the log as well, and another process's may be in progress beside them: its event came
         with theirs, and no other comes when it is visible. So our own slow the checks down and never end them.
         """
-        topics = 0
-        while topics < len(LADDER) and self._still_wanted():
-            wrote = _pause(events, LADDER[topics])
+        step = 0
+        while step < len(LADDER) and self._still_wanted():
+            wrote = _pause(events, LADDER[step])
             if self._is_ours():
                 time.sleep(_REST)
             if self.closed or self._look():
                 return
-            topics = 0 if wrote else topics + 1
+            step = 0 if wrote else step + 1
 
     def _is_ours(self) -> bool:
         """Return whether this process has written since the last check, or does so now."""

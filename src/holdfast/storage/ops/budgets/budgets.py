@@ -122,11 +122,11 @@ async def spend(
         if found[0] != text:
             raise SpendConflict(name, key)
         return Spent(msgspec.json.decode(found[1], type=tuple[Crossed, ...]), again=True)
-    told = tuple(await charge_all(tx, accounts, keys, amounts))
+    crossings = tuple(await charge_all(tx, accounts, keys, amounts))
     if key is not None:
-        answer = msgspec.json.encode(told).decode()
+        answer = msgspec.json.encode(crossings).decode()
         await tx.one(sql.put_spend, budget=keys[0], idem_key=key, amounts=text, answer=answer, kept=KEPT)
-    return Spent(told)
+    return Spent(crossings)
 
 
 async def charge_all(
@@ -134,20 +134,20 @@ async def charge_all(
 ) -> list[Crossed]:
     """Add amounts to a chain of locked budgets, where they have that dimension; return the thresholds crossed."""
     known_dimensions(accounts[keys[0]], amounts)
-    told: list[Crossed] = []
+    crossings: list[Crossed] = []
     charged: list[tuple[str, Line]] = []
     for key in keys:
-        account, told_here = accounts[key], len(told)
+        account, earlier = accounts[key], len(crossings)
         for dimension, amount in amounts.items():
             before = account.lines.get(dimension)
             if before is not None and amount:
                 after = charge(before, amount)
                 charged.append((key, after))
-                told += crossed(account.name, before, after)
-        if any(one.kind == "hard" for one in told[told_here:]):
+                crossings += crossed(account.name, before, after)
+        if any(one.kind == "hard" for one in crossings[earlier:]):
             await write(tx, account, replace(account, breached_at=account.now))
     await write_lines(tx, charged)
-    return told
+    return crossings
 
 
 async def get(tx: Tx, tenant: str, name: str) -> Budget:

@@ -90,9 +90,9 @@ async def settle(tx: Tx, run: Runner, tenant: str, wish: Wish) -> list[Crossed]:
     if not rows:
         raise InvalidInput(f"nothing is reserved in budget {wish.budget!r}, or it was settled already; use spend")
     keys = await chain(tx, tenant, wish.budget)
-    told = await charge_all(tx, await locked(tx, keys), keys, wish.amounts)
+    crossings = await charge_all(tx, await locked(tx, keys), keys, wish.amounts)
     await shortages.wake(tx, {row[0] for row in rows})
-    return told
+    return crossings
 
 
 async def release(tx: Tx, run: Runner, hold: str) -> bool:

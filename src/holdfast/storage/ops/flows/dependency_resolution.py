@@ -90,7 +90,7 @@ async def replayed(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -
     """
     if ids:
         hops = _hops(await tx.all(sql.take_hops, ids=as_list(ids)))
-        await _go_on(tx, ids, hops, forgiven)
+        await _reopen(tx, ids, hops, forgiven)
 
 
 async def sweep(tx: Tx) -> bool:
@@ -113,12 +113,12 @@ async def _resolve(tx: Tx, rows: Sequence[Row], *, cancelled: bool = False) -> N
     hops = _hops(rows)
     if again := [hop for hop in hops if hop.state == _REPLAYED]:
         # Replayed by an older version of the code, which knows nothing of flows.
-        await _go_on(tx, [hop.job_id for hop in again], again)
+        await _reopen(tx, [hop.job_id for hop in again], again)
     if ended := [hop for hop in hops if hop.state != _REPLAYED]:
-        await _tell(tx, ended, cancelled=cancelled)
+        await _notify(tx, ended, cancelled=cancelled)
 
 
-async def _tell(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
+async def _notify(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
     known = json.dumps([{"id": hop.job_id, "state": hop.state} for hop in ended])
     marked = await tx.all(sql.mark_edges, ended=known, n=EDGES)
     await _count(tx, [(id, kind, met) for id, kind, met in marked if kind == "wait" or not cancelled])
@@ -146,7 +146,7 @@ async def _count(tx: Tx, marked: Sequence[tuple[str, str, int]]) -> None:
         await suspension.jobs_ended(tx, over)
 
 
-async def _go_on(tx: Tx, ids: Collection[str], hops: Sequence[Hop], forgiven: Collection[str] | None = None) -> None:
+async def _reopen(tx: Tx, ids: Collection[str], hops: Sequence[Hop], forgiven: Collection[str] | None = None) -> None:
     told = {id for (id,) in await tx.all(sql.forget_ends, ids=as_list(ids))}
     if forgiven is None or forgiven:
         await tx.all(sql.forget_refusals, ids=as_list(ids if forgiven is None else forgiven))

@@ -122,17 +122,17 @@ async def count(tx: Tx, marked: Iterable[tuple[str, str, int]]) -> tuple[list[Co
 
     One row per child, however many of its upstreams ended at once.
     """
-    told = Counter(marked)
-    children = sorted({(id, kind) for id, kind, _ in told})
+    tally = Counter(marked)
+    children = sorted({(id, kind) for id, kind, _ in tally})
     rows: list[Params] = [
-        {"job_id": id, "kind": kind, "met": told[id, kind, 1], "unmet": told[id, kind, 0]} for id, kind in children
+        {"job_id": id, "kind": kind, "met": tally[id, kind, 1], "unmet": tally[id, kind, 0]} for id, kind in children
     ]
     settled, over = list[Counted](), list[str]()
     for (id, kind), row, params in zip(children, await tx.each(sql.count_join, rows), rows, strict=True):
         if row is None:
             continue
         now = Counted(id, *row)
-        before = Counted(id, now.awaits + told[id, kind, 1], now.spare + told[id, kind, 0], now.rest)
+        before = Counted(id, now.awaits + tally[id, kind, 1], now.spare + tally[id, kind, 0], now.rest)
         if (now.is_free, now.is_impossible) == (before.is_free, before.is_impossible):
             continue
         if kind == "flow":

@@ -90,7 +90,7 @@ async def replay_member(
     """Run a finished member again, and with `downstream` all finished ones that wait for it, directly or not."""
     job = await get_job(tx, job_id)
     if job.flow is None:
-        raise IllegalMove(f"job {job_id} is no member of a flow; retry the job itself")
+        raise IllegalMove(f"job {job_id} is not a member of a flow; retry the job itself")
     if not job.state.is_terminal:
         raise IllegalMove(
             f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
@@ -124,7 +124,7 @@ async def set_join(tx: Tx, job_id: str, join: Join, *, actor: str = "", reason: 
     await tx.one(sql.set_join, id=job_id, mode=join.mode, needed=join.needed, rest=join.rest)
     await settle(tx, await recount(tx, [job_id]))
     ((*_, state),) = await tx.all(sql.look_at_members, ids=as_list([job_id]))
-    old, new = _told(job_id, before), _told(job_id, join)
+    old, new = _audited(job_id, before), _audited(job_id, join)
     await audit(tx, actor=actor, action="flow.set_join", target=flow_id, reason=reason, before=old, after=new)
     return JoinChange(job_id, join, upstreams, JobState(state), changed=True)
 
@@ -153,7 +153,7 @@ def _same(one: Join, other: Join) -> bool:
     return (one.mode, one.rest) == (other.mode, other.rest) and (one.mode != "quorum" or one.needed == other.needed)
 
 
-def _told(job_id: str, join: Join) -> dict[str, object]:
+def _audited(job_id: str, join: Join) -> dict[str, object]:
     return {"member": job_id, "needs": join.mode, "needed": join.needed, "rest": join.rest}
 
 

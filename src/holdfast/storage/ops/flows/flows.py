@@ -260,7 +260,7 @@ async def _require_held(tx: Tx, flow: FlowRecord, by: Holder) -> None:
     if row is None:
         raise LeaseLost(f"job {by.job_id} is no longer this worker's; nothing was added to its flow")
     if row[0] != flow.id:
-        raise ForeignMember(f"job {by.job_id} is no member of flow {flow.id}; a job extends its own flow only")
+        raise ForeignMember(f"job {by.job_id} is not a member of flow {flow.id}; a job extends its own flow only")
 
 
 async def _require_names(tx: Tx, flow: FlowRecord, members: Sequence[Member]) -> None:
@@ -280,7 +280,7 @@ def _require_same(flow: FlowRecord, member: Member, of: str | None, name: str | 
         raise IdTaken(member.spec.id)
     if of is None:
         job_id = member.spec.id
-        raise IdTaken(job_id, f"job {job_id} exists and is no member of this flow; give the member another id")
+        raise IdTaken(job_id, f"job {job_id} exists and is not a member of this flow; give the member another id")
     if of != flow.id:
         raise ForeignMember(f"job {member.spec.id} is a member of another flow, {of}")
     if name != member.name:
@@ -291,7 +291,9 @@ def _require_members(flow: FlowRecord, edges: Iterable[Edge], members: Collectio
     for edge in edges:
         for id in (edge.upstream, edge.downstream):
             if id not in members:
-                raise ForeignMember(f"job {id} is no member of flow {flow.id}; add it first, or wait for it in a task")
+                raise ForeignMember(
+                    f"job {id} is not a member of flow {flow.id}; add it first, or wait for it in a task"
+                )
 
 
 def _require_live(flow: FlowRecord) -> None:

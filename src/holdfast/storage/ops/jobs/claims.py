@@ -92,10 +92,10 @@ async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimReq
     claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
     if request and request.routing:
         claimed = await note(tx, request.owner, request.routing, claimed)
-    if told := [
+    if verbose := [
         job for job in claimed if job.queue in standing.verbose_queues or (job.tags and asks_for_all(job.tags))
     ]:
-        await events.started(tx, owner, told)
+        await events.started(tx, owner, verbose)
     met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
     return Turn(done.verdicts, claimed, parked, others_wait, met_limits)
 

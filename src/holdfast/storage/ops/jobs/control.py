@@ -32,11 +32,11 @@ async def cancel(
     if not held.by_anybody and await _is_elsewhere(tx, job_id, held):
         return CancelResult.MOVED
     if ended := await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
-        await _tell(tx, job_id, ended[0])
+        await _notify(tx, job_id, ended[0])
         tx.ring("finished")
         return CancelResult.CANCELLED
     if force and (ended := await tx.one(sql.force_cancel, id=job_id, reason=reason)):
-        await _tell(tx, job_id, ended[1])
+        await _notify(tx, job_id, ended[1])
         await release(tx, [ended[0]])
         tx.ring("finished")
         tx.ring("cancel")
@@ -172,7 +172,7 @@ async def _is_elsewhere(tx: Tx, job_id: str, held: Held) -> bool:
     return not job.state.is_terminal and held.misfit(job.owner, job.epoch) is not None
 
 
-async def _tell(tx: Tx, job_id: str, linked: int) -> None:
+async def _notify(tx: Tx, job_id: str, linked: int) -> None:
     if linked:
         await dependency_resolution.resolve(tx, [job_id])
 

@@ -63,13 +63,13 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     """Enqueue many jobs whose ids were just generated, in a transaction of the store's own."""
-    now, closed, loud = await tx.one(sql.time_and_closed_queues) or (0, None, None)
+    now, closed, verbose = await tx.one(sql.time_and_closed_queues) or (0, None, None)
     queues = {spec.route.queue for spec in specs}
     if closed is not None:
         for queue in queues:
             await _require_open(tx, queue)
     await tx.copy(sql.copy_jobs, [_placed(spec, now) for spec in specs])
-    if loud is not None:
+    if verbose is not None:
         await events.copied(tx, [spec.id for spec in specs])
     for queue in queues:
         tx.ring(f"queue:{queue}")

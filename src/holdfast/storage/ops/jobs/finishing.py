@@ -40,9 +40,9 @@ from . import values
 
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
-_NOT_LET_IN: Final = frozenset({"quota", "admission"})
+_NOT_ADMITTED: Final = frozenset({"quota", "admission"})
 # In the middle of a run, or before it began.
-_NOT_TOLD: Final = frozenset({"sleep", "gate", *_NOT_LET_IN})
+_NOT_IN_HISTORY: Final = frozenset({"sleep", "gate", *_NOT_ADMITTED})
 _id: Final = attrgetter("id")
 
 
@@ -77,7 +77,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
         await events.succeeded(tx, owner, done, succeeded)
     tx.ring("finished")
     items, rows = [*done, *rest], [*succeeded, *settled]
-    await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
+    await _notify(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
     freed = [row[-1] for row in rows if row and row[-1]]
     closed = await breakers.judge(tx, finishes, items, rows) if freed else ()
     if not rest and None not in succeeded:
@@ -90,7 +90,7 @@ async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bo
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     rows = await _settle(tx, owner, finishes, by_owner=by_owner)
     await rates.cool_queues(tx, _cooled(finishes, rows), ())
-    await _tell(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
+    await _notify(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
     await release(tx, [row[-1] for row in rows if row])
     return rows
 
@@ -100,7 +100,9 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         return []
     await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
     rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner, by_owner=int(by_owner))
-    history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row and _is_told(item.outcome)]
+    history = [
+        _attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row and _is_in_history(item.outcome)
+    ]
     if history:
         await tx.each(sql.record_attempt, history, worker=owner)
     for item in finishes:
@@ -131,7 +133,7 @@ def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str,
     return delays
 
 
-async def _tell(tx: Tx, linked: Sequence[str]) -> None:
+async def _notify(tx: Tx, linked: Sequence[str]) -> None:
     """Notify the jobs and flows that wait for these jobs, if they have ended."""
     if linked:
         await dependency_resolution.resolve(tx, linked)
@@ -175,9 +177,11 @@ def _attempt(item: Finish, row: Row) -> Params:
     }
 
 
-def _is_told(outcome: Outcome) -> bool:
+def _is_in_history(outcome: Outcome) -> bool:
     """Return whether the outcome gets a row in the history: a pause in the middle of a run does not end the attempt."""
-    return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason in _NOT_TOLD)
+    return not isinstance(outcome, Suspended) and not (
+        isinstance(outcome, Snoozed) and outcome.reason in _NOT_IN_HISTORY
+    )
 
 
 def _history(outcome: Outcome) -> tuple[str, str | None]:
@@ -215,7 +219,7 @@ def _never_began(outcome: Outcome) -> bool:
     """Return whether no handler was started: for others, the job was not claimed."""
     match outcome:
         case Snoozed(reason=reason):
-            return reason in _NOT_LET_IN
+            return reason in _NOT_ADMITTED
         case Parked() | Released():
             return not outcome.began
         case _:

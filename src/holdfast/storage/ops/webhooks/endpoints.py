@@ -88,7 +88,7 @@ async def disable(tx: Tx, endpoint_id: str, reason: str) -> bool:
     """Disable an endpoint; its pending deliveries fail when they run. False if it was disabled."""
     if await tx.one(sql.disable_webhook, id=endpoint_id, reason=reason) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     return True
 
 
@@ -96,7 +96,7 @@ async def enable(tx: Tx, endpoint_id: str) -> bool:
     """Enable an endpoint from now on; False if it was enabled."""
     if await tx.one(sql.enable_webhook, id=endpoint_id, after_seq=await events.newest(tx)) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     tx.ring(TOPIC)
     return True
 
@@ -134,11 +134,11 @@ async def given_up(tx: Tx, endpoint_id: str, since: int) -> bool:
     """Record that a delivery has failed for good: if none succeeded meanwhile, the endpoint is disabled."""
     if await tx.one(sql.disable_failing_webhook, id=endpoint_id, since=since) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     return True
 
 
-async def _let_go(tx: Tx, endpoint_id: str) -> None:
+async def _release(tx: Tx, endpoint_id: str) -> None:
     """Release the deliveries behind its breaker: they need not wait any more."""
     await breakers.reset(tx, scope_of(endpoint_id))
 

@@ -66,8 +66,8 @@ async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
         return Passed(waits=page.waits)
     if not page.chunks:
         return Passed(waits=page.waits)
-    told, unreadable, last = _events(page.chunks)
-    made = await _make(tx, await _pairs(tx, told))
+    logged, unreadable, last = _events(page.chunks)
+    made = await _make(tx, await _pairs(tx, logged))
     await send(tx, made)
     await tx.one(sql.move_webhook_mark, seq=last)
     await tx.one(sql.forget_callbacks, upto=page.chunks[0].at - _LONGEST_COMMIT)
@@ -92,29 +92,29 @@ def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int
     return found, tuple(unreadable), last
 
 
-async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
+async def _pairs(tx: Tx, logged: Sequence[tuple[int, Event]]) -> list[_Pair]:
     # Events of deliveries themselves, which may be half of the log, are never delivered.
-    heard = [(seq, event) for seq, event in told if event.task != TASK]
-    if not heard:
+    relevant = [(seq, event) for seq, event in logged if event.task != TASK]
+    if not relevant:
         return []
-    tenants = json.dumps(sorted({"", *(event.tenant for _, event in heard)}))
-    words = json.dumps(wanted_by(event.kind for _, event in heard))
+    tenants = json.dumps(sorted({"", *(event.tenant for _, event in relevant)}))
+    words = json.dumps(wanted_by(event.kind for _, event in relevant))
     rows = await tx.all(sql.hearing_webhooks, tenants=tenants, words=words)
-    if called := called_by(event for _, event in heard):
+    if called := called_by(event for _, event in relevant):
         rows += await tx.all(sql.called_webhooks, ids=json.dumps(called))
     audience = Audience(endpoint_of(row) for row in rows)
-    return [(endpoint, event) for seq, event in heard for endpoint in audience.of(event) if seq > endpoint.after]
+    return [(endpoint, event) for seq, event in relevant for endpoint in audience.of(event) if seq > endpoint.after]
 
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:
-    told = await _told(tx, [event for _, event in pairs])
+    data = await _data(tx, [event for _, event in pairs])
     urls = await _callbacks(tx, {event.job for endpoint, event in pairs if endpoint.called and event.job is not None})
     made: list[tuple[JobSpec, dict[str, str | None]]] = []
     for endpoint, event in pairs:
         if endpoint.called and event.job not in urls:
             continue
         message_id = f"msg_{ids.new()}"
-        body = message(message_id, event, told.get(event.job or ""))
+        body = message(message_id, event, data.get(event.job or ""))
         spec = delivery_job(endpoint, message_id, body, urls[event.job or ""] if endpoint.called else None)
         about = {"endpoint": endpoint.id, "message": message_id, "kind": event.kind, "job": event.job}
         made.append((spec, about))
@@ -125,7 +125,7 @@ async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
     return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
-async def _told(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
+async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
     """Return the data about the jobs of these events; each event becomes a message."""
     jobs = {event.job for event in events if event.job is not None}
     if not jobs:

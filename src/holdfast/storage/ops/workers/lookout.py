@@ -50,7 +50,7 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
     waits = [wait for wait in (due, next_tokens, next_room, next_trial, grant) if wait is not None]
     limited = has.lanes or has.buckets or has.queues
     queues = await list_queues(tx) if has.queues else []
-    loud = frozenset(queue.name for queue in queues if queue.events == "all")
+    verbose = frozenset(queue.name for queue in queues if queue.events == "all")
     return Lookout(
         routes=await special_routes(tx) if has.routes or grant is not None else [],
         suspects_wait=has.suspects and await suspects_wait(tx, served),
@@ -58,7 +58,7 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
             await standing(tx) if limited else ActiveLimits(),
             breakers=breakers,
             quotas=any(lane.startswith(QUOTA_LANE) for lane in lanes),
-            verbose_queues=loud,
+            verbose_queues=verbose,
         ),
         shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
