@@ -34,5 +34,7 @@ def holding_nul() -> InvalidInput:
 def refused(error: Exception) -> InvalidInput:
     """Return InvalidInput for a value that a driver could not send, or a server not store."""
     if isinstance(error, UnicodeEncodeError):
-        return InvalidInput("a text holds a lone surrogate, which is no character; decode it with the right encoding")
+        return InvalidInput(
+            "a text holds a lone surrogate, which is not a character; decode it with the right encoding"
+        )
     return InvalidInput("a number takes more than 64 bits; use a smaller one")

@@ -41,7 +41,7 @@ def run_within(host: Host, connection: object, op: Op[T]) -> T:
     """Run in the caller's transaction. TypeError for async connections."""
     kind = kind_of(connection)
     if kind in AWAITING:
-        raise TypeError(f"a {kind.value} must be awaited: use aenqueue(), or the awaiting twin of what you called")
+        raise TypeError(f"a {kind.value} must be awaited: use aenqueue(), or the async version of what you called")
     borrowed = unwrap(connection, kind)
     if isinstance(borrowed.driver, sqlite3.Connection):
         _require(host, "sqlite", borrowed.driver)

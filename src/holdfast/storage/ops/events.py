@@ -91,7 +91,7 @@ async def read(tx: Tx, after: int, n: int) -> Page:
 
 
 async def relay(tx: Tx) -> int:
-    """Move one batch of committed rows into the log; return how many. None while another process does so."""
+    """Move one batch of committed rows into the log; return how many; 0 while another process does so."""
     row = await tx.one(sql.relay_events, n=MOVED_AT_ONCE)
     if row is None:
         await tx.one(sql.make_event_head)

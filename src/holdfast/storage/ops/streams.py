@@ -189,7 +189,7 @@ def decoded(encoding: str, data: bytes) -> Any:
             case _:
                 pass
     except (msgspec.MsgspecError, ValueError) as wrong:
-        raise Corruption(f"a frame is no {encoding}: {wrong}") from wrong
+        raise Corruption(f"a frame is not valid {encoding}: {wrong}") from wrong
     raise Corruption(f"a frame has the encoding {encoding!r}, which this version does not know")
 
 

@@ -39,7 +39,7 @@ FAILURES: Final[dict[int, tuple[type[StorageError], str]]] = {
     sqlite3.SQLITE_SCHEMA: (SchemaMismatch, "the schema changed under a statement; repeat the call"),
     sqlite3.SQLITE_ERROR: (StorageError, "this is a bug in Holdfast, or a foreign schema"),
     sqlite3.SQLITE_INTERNAL: (StorageError, "this is a bug in SQLite"),
-    sqlite3.SQLITE_ABORT: (StorageError, "the transaction was rolled back by somebody else"),
+    sqlite3.SQLITE_ABORT: (StorageError, "the transaction was rolled back by another operation"),
     sqlite3.SQLITE_CONSTRAINT: (StorageError, "a rule of the schema forbids this"),
     sqlite3.SQLITE_MISMATCH: (StorageError, "a value has the wrong type"),
     sqlite3.SQLITE_TOOBIG: (StorageError, "a value is too big for SQLite"),

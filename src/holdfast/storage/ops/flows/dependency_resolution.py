@@ -147,10 +147,10 @@ async def _count(tx: Tx, marked: Sequence[tuple[str, str, int]]) -> None:
 
 
 async def _reopen(tx: Tx, ids: Collection[str], hops: Sequence[Hop], forgiven: Collection[str] | None = None) -> None:
-    told = {id for (id,) in await tx.all(sql.forget_ends, ids=as_list(ids))}
+    changed = {id for (id,) in await tx.all(sql.forget_ends, ids=as_list(ids))}
     if forgiven is None or forgiven:
         await tx.all(sql.forget_refusals, ids=as_list(ids if forgiven is None else forgiven))
-    counted = [one for one in await recount(tx, {*ids, *told}) if one.job_id in set(ids) and not one.is_free]
+    counted = [one for one in await recount(tx, {*ids, *changed}) if one.job_id in set(ids) and not one.is_free]
     if counted:
         await tx.all(sql.block_members, ids=as_list(one.job_id for one in counted))
     flows = _by_flow(hops)

@@ -101,7 +101,7 @@ async def replay_member(
     chosen = await _replay(tx, {job_id, *after}, forgiven=[job_id])
     if job_id not in chosen:
         raise IllegalMove(
-            f"job {job_id} was replayed {job.generation} times already, or a twin holds its dedupe key; "
+            f"job {job_id} was replayed {job.generation} times already, or another job holds its dedupe key; "
             "enqueue a new one"
         )
     target, change = job.flow, {"member": job_id, "members": len(chosen)}

@@ -64,7 +64,7 @@ async def run_now(tx: Tx, job_id: str) -> bool:
 
 
 async def replay(tx: Tx, job_id: str) -> bool:
-    """Run a finished job again, attempts from zero; False where a live twin holds its dedupe key.
+    """Run a finished job again, attempts from zero; False where another live job holds its dedupe key.
 
     A member of a flow whose dependencies are not met goes back to waiting for them.
     """

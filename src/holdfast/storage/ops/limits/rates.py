@@ -36,7 +36,7 @@ class Stock:
 
 
 async def lock(tx: Tx, scopes: Mapping[str, str | None]) -> dict[str, Stock]:
-    """Lock these buckets in one order. A key's bucket is created if its rate exists; otherwise it has no tokens.
+    """Lock these buckets in one order. A key's missing bucket is created if its rate exists. Others are left out.
 
     Each scope comes with the rate that it is a key of, if any.
     """

@@ -212,7 +212,7 @@ async def _write(tx: Tx, new: Schedule) -> None:
         last_error=new.last_error,
     )
     if row is None:
-        raise Conflict(f"schedule {new.name!r} was changed by somebody else this moment; look at it and try again")
+        raise Conflict(f"schedule {new.name!r} was just changed by another caller; look at it and try again")
 
 
 async def _whose(tx: Tx, name: str, before: object) -> str:

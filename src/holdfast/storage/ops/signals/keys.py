@@ -118,5 +118,5 @@ async def _is_known(tx: Tx, kid: str, secret: str) -> bool:
 
 async def _insert(tx: Tx, kid: str, secret: str, actor: str, action: str, reason: str, before: object = None) -> None:
     if await tx.one(sql.insert_key, kid=kid, secret=secret) is None:
-        raise KeyConflict("somebody else has just made a key active; look at the list and try again")
+        raise KeyConflict("another caller has just made a key active; look at the list and try again")
     await audit(tx, actor=actor, action=action, target=kid, reason=reason, before=before)
