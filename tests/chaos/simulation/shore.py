@@ -95,7 +95,7 @@ class Shore:
 def _observed(run: Callable[..., Any], rung: set[str], fault: Fault | None) -> Callable[..., Any]:
     async def observed(tx: Tx, *rest: Any) -> Any:
         answer = await run(tx if fault is None else fault.around(tx), *rest)
-        rung.update(tx.rung)  # type: ignore[attr-defined]
+        rung.update(tx.topics)  # type: ignore[attr-defined]
         return answer
 
     return observed
