@@ -77,7 +77,7 @@ def test_names_and_jobs_are_unique_in_a_flow(each_store: World) -> None:
         each_store.run(flows.add_members, flow.id, [twice, twice])
     with pytest.raises(DuplicateMember):
         each_store.run(flows.add_members, flow.id, [Member(spec=spec(), name="c"), Member(spec=spec(), name="c")])
-    with pytest.raises(IdTaken, match="exists and is no member of this flow; give the member another id"):
+    with pytest.raises(IdTaken, match="exists and is not a member of this flow; give the member another id"):
         each_store.run(flows.add_members, flow.id, [Member(spec=spec(id=each_store.add()), name="d")])
 
 

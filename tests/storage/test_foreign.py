@@ -20,7 +20,7 @@ from holdfast.clock import ManualClock
 from holdfast.errors import ConfigError, NotInTransaction, StorageError
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore
-from holdfast.storage.postgres.place import LentPlaces, Place
+from holdfast.storage.postgres.place import BorrowedPlaces, Place
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.statements import Statement, sql
 from tests.patience import SOON
@@ -343,7 +343,7 @@ def test_a_lent_connection_is_asked_once_where_it_writes_and_again_only_where_th
 
     asked: list[Place] = []
     own = Place("shop", "public", 1, 7)
-    places = LentPlaces(lambda: asked.append(own) or own)  # type: ignore[func-returns-value]
+    places = BorrowedPlaces(lambda: asked.append(own) or own)  # type: ignore[func-returns-value]
     first, second = Driver(), Driver()
     places.require(first, own)
     assert places.is_checked(first) and not places.is_checked(second)

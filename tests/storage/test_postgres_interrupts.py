@@ -44,7 +44,7 @@ def test_an_interrupted_leader_takes_nobody_with_it(noted_dsn: str) -> None:
     threads[0].start()
     assert leading.wait(SOON)
     threads[1].start()
-    while not any(ticket.op.items == ["a"] for ticket in store._merger._lines):
+    while not any(ticket.op.items == ["a"] for ticket in store._merger._queue):
         time.sleep(0.001)
     boarded.set()
     for thread in threads:
@@ -78,7 +78,7 @@ def test_those_in_an_interrupted_batch_learn_that_its_outcome_is_unknown(noted_d
     assert first.wait(SOON)
     for thread in threads[1:]:
         thread.start()
-    while len(list(store._merger._lines)) < 2:
+    while len(list(store._merger._queue)) < 2:
         time.sleep(0.001)
     gathered.set()
     for thread in threads:
@@ -103,7 +103,7 @@ class InterruptedOnce(WaitQueue[Any]):
 
 def test_who_is_interrupted_while_handing_the_lead_over_does_not_keep_it(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, depth=1, notify=False)
-    store._merger._lines = InterruptedOnce()
+    store._merger._queue = InterruptedOnce()
     with pytest.raises(KeyboardInterrupt):
         store.write_list(kit.insert_list(["a"]))
     answers: list[list[bool]] = []
@@ -121,11 +121,11 @@ def test_who_was_lost_from_the_line_comes_back_to_it(noted_dsn: str) -> None:
     answers: list[list[bool]] = []
     other = threading.Thread(target=lambda: answers.append(store.write_list(kit.insert_list(["b"]))), daemon=True)
     other.start()
-    while not len(merger._lines):
+    while not len(merger._queue):
         time.sleep(0.001)
     # As if a leader had been interrupted right after it took everything.
     with merger._mutex:
-        merger._lines = WaitQueue()
+        merger._queue = WaitQueue()
         merger._leaders.clear()
     other.join(SOON)
     assert answers == [[True]]
@@ -142,7 +142,7 @@ def test_who_leads_and_was_answered_by_another_leader_asks_for_no_more(noted_dsn
             self.remove(ticket)
             ticket.settle([], OutcomeUnknown("interrupted"))
 
-    store._merger._lines = Settling()
+    store._merger._queue = Settling()
     with pytest.raises(OutcomeUnknown):
         store.write_list(kit.insert_list(["a"]))
     store.close()

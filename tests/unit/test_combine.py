@@ -490,13 +490,13 @@ def _tolerant(call: Callable[[], object]) -> bool:
     return True
 
 
-def test_a_flight_left_by_a_leader_interrupted_twice_is_landed_by_the_next(
+def test_a_flight_left_by_a_leader_interrupted_twice_is_delivered_by_the_next(
     combiner: Combiner[Work], ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    landing = combiner._deliver
+    deliver = combiner._deliver
 
     def interrupted_again() -> None:
-        monkeypatch.setattr(combiner, "_deliver", landing)
+        monkeypatch.setattr(combiner, "_deliver", deliver)
         raise Interrupted
 
     def commit_and_break(batch: Sequence[Waiter[Work]]) -> None:

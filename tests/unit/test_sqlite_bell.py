@@ -141,7 +141,7 @@ def test_closing_a_listener_sends_its_waiter_home(store: SqliteStore) -> None:
     ear.close()
     waiter.join(SOON)
     assert not waiter.is_alive()
-    assert not store.bell.heard
+    assert not store.bell.has_listeners
 
 
 @pytest.mark.parametrize("inotify", [True, False])

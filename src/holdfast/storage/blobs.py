@@ -1,6 +1,6 @@
-"""Where bytes are that are too many for a row. The store chooses: files beside a SQLite database, else a table.
+"""Storage of bytes that are too large for a row: files beside a SQLite database, else a table.
 
-Written once for both colours of caller, as operations are: a coroutine over a `Reach` that blocks never suspends.
+Written once for blocking and async callers, as operations are: a coroutine over a blocking `Reach` never suspends.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .port import Op, Store
 T = TypeVar("T")
 
 PATIENCE: Final = 5.0
-"""Said by whoever makes room: a full disk lets that through."""
+"""Set by operations that free space: they may run on a full disk."""
 
 More: TypeAlias = "Callable[[], Awaitable[bytes]]"
-"""The next part of what is to be written: PART bytes, fewer at the end, then none."""
+"""Returns the next part to write: PART bytes, fewer at the end, then none."""
 
 
 class Reach(Protocol):
-    """How a caller reaches the store and the disk, in its own colour."""
+    """Access to the store and the disk for a caller, blocking or async."""
 
     @property
     def store(self) -> Store: ...
@@ -41,7 +41,7 @@ class Reach(Protocol):
 
 
 class Blobs(Protocol):
-    """Each blob is written whole, once, under an id of its own that has its row before the first byte."""
+    """Each blob is written whole, once, under an id of its own whose row exists before the first byte."""
 
     @property
     def kind(self) -> str:
@@ -49,11 +49,11 @@ class Blobs(Protocol):
         ...
 
     async def write(self, reach: Reach, blob: str, more: More) -> None:
-        """Write it, safely on the disk when this returns. StorageFull where there is no room; then nothing is left."""
+        """Write a blob; it is safely on the disk when this returns. StorageFull, and nothing left, without room."""
         ...
 
     async def read(self, reach: Reach, blob: str, start: int, length: int) -> bytes | None:
-        """A piece that lies within one part; None where there is no such blob."""
+        """Return a piece that lies within one part; None where there is no such blob."""
         ...
 
     async def remove(self, reach: Reach, blob: str) -> None:
@@ -61,7 +61,7 @@ class Blobs(Protocol):
         ...
 
     def strays(self, since: float, until: float) -> list[str]:
-        """Blobs of which there are bytes from that time (seconds since 1970), with or without a row. Blocks."""
+        """Return blobs with bytes from that time (seconds since 1970), with or without a row. Blocks."""
         ...
 
     def clear(self) -> None:
@@ -106,8 +106,8 @@ class Awaiting:
         return await self.store.awrite(op)
 
     async def run(self, call: Callable[..., T], *args: Any) -> T:
-        # Whoever is cancelled, however often, waits for the thread: a file must not be closed under it. No task stands
-        # in between, which a loop that closes would cancel too.
+        # A cancelled caller, however often cancelled, waits for the thread: a file must not be closed while in use. No
+        # task in between, which a closing loop would cancel too.
         bound = partial(copy_context().run, call, *args)
         work: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(None, bound)
         cancelled: asyncio.CancelledError | None = None
@@ -123,7 +123,7 @@ class Awaiting:
 
 
 class TableBlobs:
-    """In the database, a row for each part, each committed by itself: no transaction grows with the blob."""
+    """Blobs in the database, a row for each part, each committed by itself: no transaction grows with the blob."""
 
     kind = "table"
 
@@ -146,7 +146,7 @@ class TableBlobs:
         return []
 
     def clear(self) -> None:
-        """Its table goes with the others."""
+        """Do nothing: its table goes with the others."""
 
 
 def _add_part(blob: str, n: int, data: bytes) -> Op[None]:
@@ -154,7 +154,7 @@ def _add_part(blob: str, n: int, data: bytes) -> Op[None]:
 
 
 async def remove_all(reach: Reach, blobs: Collection[str]) -> None:
-    """Remove doomed blobs: first their bytes, then their rows."""
+    """Remove blobs marked for removal: first their bytes, then their rows."""
     for blob in blobs:
         await reach.store.blobs.remove(reach, blob)
     if blobs:

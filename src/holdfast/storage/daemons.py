@@ -1,4 +1,4 @@
-"""Threads of a store: daemons, begun when they are first needed."""
+"""Daemon threads of a store, started when they are first needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import StorageUnavailable
 
 
 def start_daemon(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
-    """Start a daemon. Note that it is there only when this has returned: the system may have no thread to give."""
+    """Start a daemon. Record it only after this has returned: the system may refuse a new thread."""
     thread = threading.Thread(target=target, args=args, name=name, daemon=True)
     try:
         thread.start()

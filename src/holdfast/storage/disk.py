@@ -1,4 +1,4 @@
-"""What the disk itself must be told, and what it tells."""
+"""Disk helpers: sync a folder, measure free space and the size of the log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """A new name, or another one, is safe only once its folder is."""
+    """Sync a folder: a new or changed file name is safe only after that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -16,7 +16,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def free_space(folder: str | os.PathLike[str]) -> int | None:
-    """Bytes that are free where a folder is; None where this process cannot tell."""
+    """Return the free bytes of a folder's file system; None where this process cannot tell."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:
@@ -24,7 +24,7 @@ def free_space(folder: str | os.PathLike[str]) -> int | None:
 
 
 def log_bytes(file: str) -> int:
-    """The size of a SQLite file's write-ahead log."""
+    """Return the size of a SQLite file's write-ahead log."""
     try:
         return os.stat(f"{file}-wal").st_size
     except OSError:

@@ -1,4 +1,4 @@
-"""What must be made anew in a forked child, and what must never be touched there.
+"""Objects that must be renewed in a forked child, and those that must never be touched there.
 
 Locks may be held by threads that do not exist in the child, and a database connection must be neither used nor
 closed by two processes.
@@ -14,27 +14,27 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """Something that renews itself in a forked child."""
+    """An object that renews itself in a forked child."""
 
     def renew_after_fork(self) -> None:
-        """Runs in the child, before anything else there."""
+        """Run in the child, before anything else there."""
         ...
 
 
 class Leaving(Protocol):
-    """Something that must not be open at the moment of a fork."""
+    """An object that must not be open at the moment of a fork."""
 
     def before_fork(self) -> None:
-        """Runs in the thread that forks: leave it, and keep others from coming back."""
+        """Run in the thread that forks: close it, and keep others from opening it."""
         ...
 
     def after_fork_in_parent(self) -> None:
-        """Let the others in again."""
+        """Let others open it again."""
         ...
 
 
 def leave_before_fork(thing: Leaving) -> None:
-    """Have `thing` left before every fork for as long as it lives."""
+    """Have `thing` closed before every fork for as long as it lives."""
     _leaving.add(thing)
 
 

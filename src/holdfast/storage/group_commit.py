@@ -1,8 +1,8 @@
-"""One writer, many callers: whoever finds the writer idle commits for everyone waiting.
+"""Group commit: one writer, many callers; a caller that finds the writer idle commits for all that wait.
 
 There are no timers: a batch is whatever arrived during the previous commit. Leadership is a plain lock held by a
 `with` statement, which an interrupt cannot leave locked; wake-ups of the next leader are hints on top of it. Work that
-left the queue is in `_flight` until it is settled, so that a leader stopped at any instruction strands nobody.
+left the queue is in `_flight` until it is settled, so that a leader interrupted at any instruction strands no caller.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BATCH_WEIGHT: Final = 1_000
 FULL_AFTER: Final = 1.0
 """Seconds a caller waits for room in the queue."""
 _NAP: Final = 0.002
-# A waiter looks for itself this often, in case the thread that should have woken it was interrupted.
+# A waiter checks for itself this often, in case the thread that should have woken it was interrupted.
 _RECHECK: Final = 0.05
 
 _log = logging.getLogger("holdfast.storage")
@@ -45,7 +45,7 @@ class Combiner(Generic[W]):
     """The combining lock. Safe from any thread and any event loop."""
 
     def __init__(self, commit: Commit[W], *, room: int = 10_000, told: Callable[[], None] = lambda: None) -> None:
-        """`told` is called when the callers of a batch were told, before the next one may begin."""
+        """`told` is called when the callers of a batch have their results, before the next one may begin."""
         self._commit = commit
         self._told = told
         self._room = room
@@ -54,25 +54,25 @@ class Combiner(Generic[W]):
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        """The parent's callers are not here: start empty, with new locks and no helper."""
+        """Start empty, with new locks and no helper: the parent's callers are not here."""
         self._turn = threading.Lock()
         self._leader = 0
         self._pending: deque[Waiter[W]] = deque()
         self._flight: list[Waiter[W]] = []
         self._crowd = 0
-        self._hiring = threading.Lock()
+        self._starting = threading.Lock()
         self._helper: SimpleQueue[bool] | None = None
         self._summoned = False
 
     def run(self, work: W, weight: int = 1) -> Any:
-        """Have `work` committed, alone or with others', leading if nobody does. Blocks."""
+        """Have `work` committed, alone or in a batch; lead if no other caller does. Blocks."""
         me = self._refuse_reentry()
         if len(self._pending) >= self._room:
             self._wait_for_room()
         waiter = BlockingWaiter(work, weight)
         try:
             self._pending.append(waiter)
-            # Only the oldest leads: a newcomer that took the free turn at once would commit alone, and did.
+            # Only the oldest leads: newcomers that took the free lock at once committed alone.
             if self._turn.locked() or self._next() is not waiter:
                 waiter.pause(_RECHECK)
             while not waiter.settled:
@@ -80,8 +80,8 @@ class Combiner(Generic[W]):
                     waiter.pause(_RECHECK)
                     continue
                 with self._turn:
-                    # The first thing under the turn, before any call: a signal handler or finaliser that calls the
-                    # store from here on is recognised, and never blocks on its own thread's turn.
+                    # The first thing under the lock, before any call: a signal handler or finaliser that calls the
+                    # store from here on is recognised, and never blocks on its own thread's lock.
                     self._leader = me
                     try:
                         self._lead(waiter)
@@ -90,12 +90,12 @@ class Combiner(Generic[W]):
                 self._hand_over()
         except BaseException:
             waiter.withdrawn = True
-            self._hand_over()  # it may have been this one's turn
+            self._hand_over()  # it may have been this one's turn to lead
             raise
         return waiter.result()
 
     async def arun(self, work: W, weight: int = 1) -> Any:
-        """The awaiting twin. A cancelled caller's work may still be committed."""
+        """The async version of `run`. A cancelled caller's work may still be committed."""
         self._refuse_reentry()
         if len(self._pending) >= self._room:
             await self._await_room()
@@ -128,15 +128,15 @@ class Combiner(Generic[W]):
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn now."""
+        """Return how many wait to be committed now."""
         return len(self._pending)
 
     def close(self) -> None:
-        """Refuse what waits and what comes."""
+        """Refuse all waiting and later work."""
         self._closed = True
         with self.exclusive():
             self._lead()
-        with self._hiring:
+        with self._starting:
             helper, self._helper = self._helper, None
         if helper is not None:
             helper.put(False)
@@ -151,9 +151,9 @@ class Combiner(Generic[W]):
         return me
 
     def _lead(self, waiter: Waiter[W] | None = None) -> None:
-        """Commit one batch. The caller holds the turn."""
+        """Commit one batch. The caller holds the lock."""
         if self._flight:
-            self._deliver()  # what a leader that was interrupted twice left behind
+            self._deliver()  # left behind by a leader that was interrupted twice
         if waiter is not None and waiter.settled:
             return
         try:
@@ -163,11 +163,11 @@ class Combiner(Generic[W]):
             self._deliver()
 
     def _take_batch(self) -> None:
-        # Those of the last batch are awake but may not have had the interpreter yet. One offer of it doubled the rate
-        # of 16 threads: their batches had been 16 and 1 in turns.
+        # The callers of the last batch are awake but may not have run yet. Yielding to them once doubled the rate of 16
+        # threads, whose batches had alternated between 16 and 1.
         if len(self._pending) < self._crowd:
             time.sleep(0)
-        # Looked at, put into the flight, then removed, in this order: at no instruction is a waiter in neither.
+        # Read, added to the flight, then removed, in this order: at no instruction is a waiter in neither.
         weight = 0
         while self._pending and weight < BATCH_WEIGHT:
             waiter = self._pending[0]
@@ -206,12 +206,12 @@ class Combiner(Generic[W]):
         self._told()
 
     def _hand_over(self) -> None:
-        """Wake the next leader. A task's helper needs no call: it drains the queue whenever it was summoned."""
+        """Wake the next leader. The helper of async callers needs no call: it drains the queue once summoned."""
         if self._pending and isinstance(head := self._next(), BlockingWaiter):
             head.wake()
 
     def _next(self) -> Waiter[W] | None:
-        """The oldest that still wants to be served. Withdrawn ones are removed by the next leader, by nobody else."""
+        """Return the oldest that is not withdrawn. Only the next leader removes withdrawn ones."""
         try:
             for place in range(len(self._pending)):
                 if not (waiter := self._pending[place]).withdrawn:
@@ -225,14 +225,14 @@ class Combiner(Generic[W]):
             return
         self._summoned = True
         try:
-            # Under the lock: behind the word to go, which `close` says, a call would be heard by nobody.
-            with self._hiring:
-                (self._helper or self._hire()).put(True)
+            # Under the lock: a call that `close` overtakes would never be processed.
+            with self._starting:
+                (self._helper or self._start_helper()).put(True)
         except BaseException:
             self._summoned = False
             raise
 
-    def _hire(self) -> SimpleQueue[bool]:
+    def _start_helper(self) -> SimpleQueue[bool]:
         calls: SimpleQueue[bool] = SimpleQueue()
         start_daemon("holdfast-writer", _help, weakref.ref(self), calls)
         weakref.finalize(self, calls.put, False).atexit = False
@@ -240,8 +240,8 @@ class Combiner(Generic[W]):
         return calls
 
     def _drain(self) -> None:
-        """Lead until nothing waits, and once in any case: the helper is what every awaiting caller relies on."""
-        # Cleared before looking, so that whoever comes later calls again.
+        """Lead until nothing waits, and at least once: every async caller depends on the helper."""
+        # Cleared before reading the queue, so that later callers summon again.
         self._summoned = False
         while True:
             with self.exclusive():
@@ -269,7 +269,7 @@ class Combiner(Generic[W]):
 
 
 def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:
-    """The helper's thread: leads for awaiting callers, so that no commit ever depends on their event loop."""
+    """Run the helper's thread: it leads for async callers, so that no commit ever depends on their event loop."""
     while calls.get():
         who = combiner()
         if who is None:
@@ -277,7 +277,7 @@ def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:
         try:
             who._drain()
         except BaseException:
-            _log.exception("an operation ended a commit; its batch failed, the next one goes on")
+            _log.exception("an operation aborted a commit; its batch failed, later ones continue")
             if who._pending:
                 calls.put(True)
         del who

@@ -1,4 +1,4 @@
-"""Who listens in this process. A ring while nobody waits is kept as a permit for the next wait."""
+"""Listeners of this process. A wake-up that comes while none waits is kept as a permit for the next wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Listener:
-    """One party's ear: `wait` from a thread, `await_ring` from a task. Each consumes the permit a ring leaves."""
+    """One subscriber: `wait` from a thread, `await_ring` from a task. Each consumes the permit of a wake-up."""
 
     def __init__(self, topics: Collection[str], forget: Callable[[Listener], None]) -> None:
         self.topics = frozenset(topics)
@@ -19,15 +19,15 @@ class Listener:
         self.renew()
 
     def renew(self) -> None:
-        """After fork: the lock may be held and the sleepers sleep in the parent."""
+        """Renew after a fork: the lock may be held, and the waiting threads exist only in the parent."""
         # Re-entrant, because a signal handler may ring while its thread is about to wait.
         self._lock = threading.RLock()
-        self._sleepers: list[Callable[[], Any]] = []
+        self._wakers: list[Callable[[], Any]] = []
 
     def wait(self, timeout: float) -> bool:
         gate = allocate_lock()
         gate.acquire()
-        if self._take_or_leave_word(gate.release):
+        if self._take_or_register(gate.release):
             return True
         try:
             gate.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
@@ -43,11 +43,11 @@ class Listener:
             try:
                 loop.call_soon_threadsafe(_settle, woken)
             except RuntimeError:
-                return  # the loop is closed: nobody awaits any more
+                return  # the loop is closed: no task awaits any more
 
-        if self._take_or_leave_word(wake):
+        if self._take_or_register(wake):
             return True
-        # Not `asyncio.wait`: it takes two more turns of the loop to come back.
+        # Not `asyncio.wait`: it takes two more iterations of the loop to return.
         alarm = loop.call_later(max(0.0, timeout), _settle, woken)
         try:
             await woken
@@ -59,26 +59,26 @@ class Listener:
     def ring(self) -> None:
         with self._lock:
             self._permit = True
-            sleepers, self._sleepers = self._sleepers, []
-        for wake in sleepers:
+            wakers, self._wakers = self._wakers, []
+        for wake in wakers:
             wake()
 
     def close(self) -> None:
         self._forget(self)
-        self.ring()  # whoever waits on it goes home
+        self.ring()  # end its waits
 
-    def _take_or_leave_word(self, wake: Callable[[], Any]) -> bool:
+    def _take_or_register(self, wake: Callable[[], Any]) -> bool:
         with self._lock:
             if self._permit:
                 self._permit = False
                 return True
-            self._sleepers.append(wake)
+            self._wakers.append(wake)
             return False
 
     def _withdraw(self, wake: Callable[[], Any]) -> None:
         with self._lock:
-            if wake in self._sleepers:
-                self._sleepers.remove(wake)
+            if wake in self._wakers:
+                self._wakers.remove(wake)
 
     def _take(self) -> bool:
         with self._lock:
@@ -87,44 +87,44 @@ class Listener:
 
 
 class Listeners:
-    """Every ear of this process on one store."""
+    """Every listener of this process on one store."""
 
     def __init__(self) -> None:
-        self._ears: tuple[Listener, ...] = ()
+        self._listeners: tuple[Listener, ...] = ()
         self._lock = threading.RLock()
 
     def renew(self) -> None:
-        """After fork."""
+        """Renew after a fork."""
         self._lock = threading.RLock()
-        for ear in self._ears:
-            ear.renew()
+        for listener in self._listeners:
+            listener.renew()
 
     def __bool__(self) -> bool:
-        return bool(self._ears)
+        return bool(self._listeners)
 
     def listen(self, topics: Collection[str]) -> Listener:
-        ear = Listener(topics, self._forget)
+        listener = Listener(topics, self._forget)
         with self._lock:
-            self._ears = (*self._ears, ear)
-        return ear
+            self._listeners = (*self._listeners, listener)
+        return listener
 
     def ring(self, topics: Collection[str]) -> None:
-        for ear in self._ears:
-            if not ear.topics.isdisjoint(topics):
-                ear.ring()
+        for listener in self._listeners:
+            if not listener.topics.isdisjoint(topics):
+                listener.ring()
 
     def ring_if(self, is_rung: Callable[[str], bool]) -> None:
-        for ear in self._ears:
-            if any(map(is_rung, ear.topics)):
-                ear.ring()
+        for listener in self._listeners:
+            if any(map(is_rung, listener.topics)):
+                listener.ring()
 
     def ring_all(self) -> None:
-        for ear in self._ears:
-            ear.ring()
+        for listener in self._listeners:
+            listener.ring()
 
-    def _forget(self, ear: Listener) -> None:
+    def _forget(self, listener: Listener) -> None:
         with self._lock:
-            self._ears = tuple(other for other in self._ears if other is not ear)
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
 
 
 def _settle(woken: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Rows to parameters and back: how one statement serves a whole list."""
+"""Rows to parameters and back: one statement serves a whole list."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DOCUMENT: Final = 1 << 20
 
 
 def parameters(statement: Statement, rows: Sequence[Params], common: Mapping[str, Value]) -> dict[str, Any]:
-    """What a statement for Postgres takes for all `rows` at once, and the common values as they are.
+    """Return the parameters of a Postgres statement for all `rows` at once, and the common values unchanged.
 
-    One that says `:items` gets a JSON document of objects, each with its ordinal `n`; any other gets one array for
+    A statement with `:items` gets a JSON document of objects, each with its ordinal `n`; any other gets one array for
     each name in `rows`.
     """
     names = rows[0].keys()
@@ -35,12 +35,12 @@ def parameters(statement: Statement, rows: Sequence[Params], common: Mapping[str
 
 
 def named(names: tuple[str, ...], rows: Sequence[Row]) -> list[Params]:
-    """Rows of values as rows by name."""
+    """Convert rows of values to rows by name."""
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def in_order(answers: Sequence[Row], count: int) -> list[Row | None]:
-    """The answers by their ordinal, which is their first column and is removed; None where there is no answer."""
+    """Sort the answers by their ordinal, their first column, which is removed; None where there is no answer."""
     found: list[Row | None] = [None] * count
     for ordinal, *rest in answers:
         found[ordinal - 1] = tuple(rest)
@@ -49,14 +49,14 @@ def in_order(answers: Sequence[Row], count: int) -> list[Row | None]:
 
 @cache
 def copied(text: str) -> tuple[str, tuple[str, ...]]:
-    """The table and the columns of a COPY, or of the INSERT that stands for it."""
+    """Return the table and the columns of a COPY, or of the INSERT in its place."""
     match = re.match(r"(?:copy|insert into) (\w+) \((.*?)\)", text, re.DOTALL)
     assert match is not None
     return match[1], tuple(name.strip() for name in match[2].split(","))
 
 
 def documents(rows: Sequence[Params]) -> Iterator[str]:
-    """The rows as JSON documents, few and none too large."""
+    """Return the rows as JSON documents, few and none too large."""
     parts: list[bytes] = []
     size = 0
     for row in rows:
@@ -71,16 +71,16 @@ def documents(rows: Sequence[Params]) -> Iterator[str]:
 
 
 def by_run(answers: Sequence[Row], rows: Sequence[Params]) -> list[Row | None]:
-    """The answers by the id and epoch of their row, which are their first columns; None where there is none.
+    """Return the answers by the id and epoch of their row, their first columns; None where there is none.
 
-    Not by the id alone: two runs of one job may speak in one batch, of which only the last is heard.
+    Not by the id alone: one batch may have outcomes of two runs of one job, of which only the last counts.
     """
     found = {answer[:2]: answer[2:] for answer in answers}
     return [found.get((row["id"], row["epoch"])) for row in rows]
 
 
 def merged(ops: Sequence[ListOp[Any, Any]]) -> Op[Answers]:
-    """One operation over the items of all, which are of one kind."""
+    """Merge operations of one kind into one over the items of all."""
     run = ops[0].run
     items = [item for op in ops for item in op.items]
 
@@ -95,7 +95,7 @@ def merged(ops: Sequence[ListOp[Any, Any]]) -> Op[Answers]:
 
 
 def split(ops: Sequence[ListOp[Any, Any]], answers: Answers) -> list[Answers]:
-    """Each one's own answers."""
+    """Split a merged answer into each operation's own."""
     parts, start = [], 0
     for op in ops:
         end = start + len(op.items)

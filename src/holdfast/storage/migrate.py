@@ -1,4 +1,4 @@
-"""Which migrations exist and which are missing, for either database. Pure but for reading the package's own files.
+"""The migrations that exist and those still to run, for either database. Pure but for reading the package's own files.
 
 A migration is `migrations/<dialect>/NNNN_name.sql`. Each runs once, in order, in one transaction with its row in
 `holdfast_migration`, under a lock that the dialect's runner takes. A version this code does not know was written by
@@ -25,7 +25,7 @@ CREATE_TABLE: Final = (
     " (version integer not null primary key, name text not null, applied_at bigint not null,"
     " oldest_writer integer not null)"
 )
-# The first version of this table said nothing about writers: every migration it lists, any writer must know.
+# The first version of this table had no column for writers: any writer must know every migration it lists.
 ADD_OLDEST_WRITER: Final = "alter table holdfast_migration add column oldest_writer integer not null default 1"
 SELECT_VERSIONS: Final = "select version from holdfast_migration order by 1"
 
@@ -46,19 +46,19 @@ class Migration:
 
     @property
     def oldest_writer(self) -> int:
-        """The last version that code must know to write to a database that has this migration."""
+        """Return the last version that code must know to write to a database that has this migration."""
         match = _OLDEST_WRITER.search(self.text)
         return int(match[1]) if match else self.version
 
 
 def select_applied(dialect: Dialect) -> str:
-    """The versions that concern this code: those it knows, and newer ones beside which it may not write."""
+    """Return the query for the versions that concern this code: those it knows, and newer ones that bar its writes."""
     latest = migrations(dialect)[-1].version
     return f"select version from holdfast_migration where version <= {latest} or oldest_writer > {latest} order by 1"  # noqa: S608
 
 
 def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:
-    """The migrations still to run, in order. Raises SchemaMismatch if the database is newer than this code."""
+    """Return the migrations still to run, in order. Raises SchemaMismatch if the database is newer than this code."""
     known = migrations(dialect)
     if newer := sorted(set(applied) - {migration.version for migration in known}):
         raise SchemaMismatch(
@@ -80,7 +80,7 @@ def check(applied: Collection[int], dialect: Dialect) -> None:
 
 @cache
 def objects(dialect: Dialect) -> frozenset[tuple[str, str]]:
-    """The tables, indexes and views that exist when every migration has run, each as its kind and name."""
+    """Return the tables, indexes and views that exist when every migration has run, each as its kind and name."""
     found = {("table", "holdfast_migration")}
     for migration in migrations(dialect):
         for verb, kind, name in _OBJECT.findall(migration.text):
@@ -90,7 +90,7 @@ def objects(dialect: Dialect) -> frozenset[tuple[str, str]]:
 
 @cache
 def migrations(dialect: Dialect) -> tuple[Migration, ...]:
-    """Every migration of a dialect, in order."""
+    """Return every migration of a dialect, in order."""
     found = [
         Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
         for file in resources.files(__package__ or "holdfast.storage").joinpath("migrations", dialect).iterdir()

@@ -1,4 +1,4 @@
-"""One line in the log when the store fails and one when it works again, for all parts of a process together."""
+"""One log line when the store fails and one when it works again, for all parts of a process together."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _AFTERMATH: Final = 5.0
 
 
 class Outage:
-    """Of one store. The parts that use it report to it, on any thread; what it covers they need not log."""
+    """Outages of one store. Its users report failures from any thread, and need not log those that it covers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._since: float | None = None
-        self._told = False
+        self._logged = False
         self._ended = float("-inf")
         self._failures = 0
 
     def covers(self, part: str, error: BaseException) -> bool:
-        """Note a failure of that part; False where the store is not to blame, and the caller should log it."""
+        """Record a failure of that part; False where the store is not to blame, and the caller should log it."""
         if not isinstance(error, _OF_THE_STORE):
             return False
         with self._lock:
@@ -35,27 +35,27 @@ class Outage:
             if self._since is None:
                 self._since, self._failures = now, 0
             self._failures += 1
-            tell = not self._told and now - self._ended >= _AFTERMATH
-            self._told = self._told or tell
-        if tell:
+            log = not self._logged and now - self._ended >= _AFTERMATH
+            self._logged = self._logged or log
+        if log:
             logger.warning(
-                "the store cannot be used (%s: %s); running jobs go on, and all is tried again until it can",
+                "the store cannot be used (%s: %s); running jobs continue, and calls are retried until it can",
                 type(error).__name__, error,
             )  # fmt: skip
         logger.debug("%s failed without the store: %s: %s", part, type(error).__name__, error)
         return True
 
     def passed(self) -> None:
-        """Note that a write succeeded."""
+        """Record that a write succeeded."""
         if self._since is not None and (ended := self._end()) is not None:
             logger.warning("the store is back after %.1f s; %d calls failed meanwhile", *ended)
 
     def _end(self) -> tuple[float, int] | None:
-        """How long it lasted and how many calls failed; None where nothing was told of it."""
+        """Return how long it lasted and how many calls failed; None where it was not logged."""
         with self._lock:
-            since, told, now = self._since, self._told, SYSTEM_CLOCK.monotonic()
-            self._since, self._told = None, False
-            if since is None or not told:
+            since, logged, now = self._since, self._logged, SYSTEM_CLOCK.monotonic()
+            self._since, self._logged = None, False
+            if since is None or not logged:
                 return None
             self._ended = now
             return now - since, self._failures

@@ -1,8 +1,8 @@
-"""What an operation may ask of a database, and what a store offers to the layers above.
+"""The interfaces between operations and databases, and between a store and the layers above.
 
 An operation is `async def op(tx, …)` that awaits nothing but its `Tx`. Over a blocking `Tx` the coroutine never
 suspends and `step` runs it to its end; over an async one it really awaits. So each operation is written once for
-both databases, both colours of caller, and the caller's own transaction.
+both databases, blocking and async callers, and the caller's own transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Files(Protocol):
         ...
 
     def get(self, blob: str) -> bytes | None:
-        """The whole file; None where there is none."""
+        """Return the whole file; None where there is none."""
         ...
 
 
@@ -44,7 +44,7 @@ class Tx(Protocol):
 
     @property
     def files(self) -> Files | None:
-        """Where large values are; None where they are in the database itself."""
+        """Return the storage of large values; None where they are in the database itself."""
         ...
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
@@ -56,7 +56,7 @@ class Tx(Protocol):
         ...
 
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
-        """Run a statement for each row; one answer per row, in order, None where nothing matched.
+        """Run a statement for each row; return one answer per row, in order, None where nothing matched.
 
         Postgres runs it once: its text takes all rows as the JSON document `:items`, or each parameter as an array,
         and returns the 1-based ordinal as its first column, which is removed here. SQLite does so where its text says
@@ -65,9 +65,9 @@ class Tx(Protocol):
         ...
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
-        """Run a statement for each row of values, which come in the order of `names`; how many of them matched.
+        """Run a statement for each row of values, which come in the order of `names`; return how many matched.
 
-        The lean twin of `each`, where it seldom matters which.
+        Cheaper than `each`, where it seldom matters which.
         """
         ...
 
@@ -76,7 +76,7 @@ class Tx(Protocol):
         ...
 
     def ring(self, topic: str) -> None:
-        """Wake those who wait for `topic` once the transaction has committed. A hint, never the truth."""
+        """Wake the listeners of `topic` once the transaction has committed. A hint, never the truth."""
         ...
 
 
@@ -91,32 +91,32 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     run: Callable[[Tx], Coroutine[Any, Any, T]]
     single: bool = False
     patience: float | None = None
-    """Seconds to try for the write lock, where the caller knows better than the store's default."""
+    """Seconds to try for the write lock, where the caller overrides the store's default."""
     slow: bool = False
     """A statement of it may take minutes on a large database, which no time limit of callers should end."""
     may_lose_on_power_failure: bool = False
-    """A loss of power may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
+    """A power failure may undo it where the whole system is on one host: a claim, say, whose run is lost as well."""
     name: str = ""
-    """Under which it is timed; empty: that of the operation which `run` calls, such as `workers.register`."""
+    """The name under which it is timed; empty: that of the operation which `run` calls, such as `workers.register`."""
 
 
 class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
     """An operation over a list, answered item by item, which a store may merge with others of the same `run`.
 
-    An item's failure is a value in its answer; it never fails its neighbours. Over one item it is one statement.
+    An item's failure is a value in its answer; it never fails other items. Over one item it is one statement.
     """
 
     run: Callable[[Tx, Sequence[Item]], Coroutine[Any, Any, list[T]]]
     items: Sequence[Item]
     name: str = ""
-    """Under which it is timed; empty: that of `run`."""
+    """The name under which it is timed; empty: that of `run`."""
 
 
 class Bell(Protocol):
-    """Wake-ups by topic, with permits: a ring that comes while nobody waits is kept for the next wait."""
+    """Wake-ups by topic, with permits: one that comes while no listener waits is kept for the next wait."""
 
     def listen(self, topics: Collection[str]) -> Listener:
-        """Start to hear `topics`. Rings from now on are kept until the listener waits."""
+        """Subscribe to `topics`. Wake-ups from now on are kept until the listener waits."""
         ...
 
     def ring(self, topics: Collection[str]) -> None:
@@ -125,31 +125,31 @@ class Bell(Protocol):
 
 
 class Listener(Protocol):
-    """One party's ear on the bell. Close it when done."""
+    """One subscription. Close it when done."""
 
     def wait(self, timeout: float) -> bool:
-        """Block until a topic rings or the time is over; True if it rang."""
+        """Block until a wake-up or the timeout; True for a wake-up."""
         ...
 
     async def await_ring(self, timeout: float) -> bool:
-        """The awaiting twin of `wait`."""
+        """The async version of `wait`."""
         ...
 
     def ring(self) -> None:
-        """Wake whoever waits on it, or will."""
+        """Wake its current waiter, or the next one."""
         ...
 
     def close(self) -> None: ...
 
 
 class Reads(Protocol):
-    """Where an operation can be awaited that only reads."""
+    """A store on which read-only operations can be awaited."""
 
     async def aread(self, op: Op[T]) -> T: ...
 
 
 class Writes(Protocol):
-    """The same for one that writes."""
+    """A store on which writing operations can be awaited."""
 
     async def awrite(self, op: Op[T]) -> T: ...
 
@@ -164,7 +164,7 @@ class Store(Protocol):
 
     @property
     def in_memory(self) -> bool:
-        """Whether it is in this process's memory, where no other process reaches it."""
+        """Return whether it is in this process's memory, where no other process reaches it."""
         ...
 
     @property
@@ -172,30 +172,30 @@ class Store(Protocol):
 
     @property
     def outage(self) -> Outage:
-        """Logs when the database is away, once for all that use it."""
+        """Return the log of outages, shared by all that use the store."""
         ...
 
     @property
     def timings(self) -> Timings:
-        """Durations of its operations in this process."""
+        """Return the durations of its operations in this process."""
         ...
 
     @property
     def blobs(self) -> Blobs:
-        """Where bytes are that are too many for a row."""
+        """Return the storage of bytes that are too large for a row."""
         ...
 
     @property
     def writes_waiting(self) -> int:
-        """How many writes wait for their turn in this process; a reading, old when it is read."""
+        """Return how many writes wait in this process; already outdated when read."""
         ...
 
     def pool_peak(self) -> tuple[int, int] | None:
-        """The most connections in use at once since the last call, and how many there may be; None without a pool."""
+        """Return the most connections in use at once since the last call, and the maximum; None without a pool."""
         ...
 
     def write(self, op: Op[T]) -> T:
-        """Run in one atomic unit, which may share its commit with strangers."""
+        """Run in one atomic unit, which may share its commit with other callers."""
         ...
 
     async def awrite(self, op: Op[T]) -> T: ...
@@ -221,15 +221,15 @@ class Store(Protocol):
         ...
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of the migrations applied."""
+        """Bring the schema up to date; return the names of the migrations applied."""
         ...
 
     def drop(self) -> None:
-        """Remove everything of ours, jobs and schema. What else is in the database stays."""
+        """Remove Holdfast's jobs and schema. Other objects in the database stay."""
         ...
 
     def describe(self) -> dict[str, Value]:
-        """What runs here: versions, settings, sizes. For `doctor`."""
+        """Return versions, settings and sizes. For `doctor`."""
         ...
 
     def close(self) -> None:

@@ -30,8 +30,8 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _JOB = re.compile(r"@job(?:\((\w+)\))?")
 _WANTED = re.compile(r"@wanted\((\w+)\)")
 _ROWS = re.compile(r"\s+from @rows")
-# What a job filter asks, beyond what a statement's index answers. A missing filter is null; the cast gives Postgres
-# its type. The null is asked for first: SQLite then reads a row only for the columns that matter.
+# Conditions of a job filter beyond those that a statement's index answers. A missing filter is null; the cast gives
+# Postgres its type. The null is checked first: SQLite then reads a row only for the columns that matter.
 _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
    and (cast(:label as text) is null or {0}.due = 0 and {0}.not_before > :now and :label = case
         when {0}.reason in ('retry', 'rescue') then 'retrying'
@@ -62,37 +62,37 @@ class Statement:
 
     @cached_property
     def only_reads(self) -> bool:
-        """Whether it changes and locks nothing."""
+        """Return whether it changes and locks nothing."""
         effects = ("set_config", "for update", "for key share")
         return self.postgres.startswith("select ") and not any(effect in self.postgres for effect in effects)
 
     @cached_property
     def takes_items(self) -> bool:
-        """Whether its text for Postgres takes a list as one JSON document."""
+        """Return whether its text for Postgres takes a list as one JSON document."""
         return ":items" in self.postgres
 
     @cached_property
     def sqlite_takes_items(self) -> bool:
-        """The same of its text for SQLite."""
+        """Return whether its text for SQLite takes a list as one JSON document."""
         return ":items" in self.sqlite
 
     def sqlite_for(self, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
-        """Its text for SQLite for that many rows: first come the values that they share, then those of each."""
+        """Return its text for SQLite for that many rows: first the values that they share, then those of each."""
         return _for_rows(self.sqlite_rows or self.sqlite, count, shared, own)
 
     @cached_property
     def psycopg(self) -> str:
-        """`:now` is the server's clock."""
+        """Return its text for psycopg; `:now` is the server's clock."""
         return _pyformat(self.postgres, _SERVER_CLOCK)
 
     @cached_property
     def psycopg_clocked(self) -> str:
-        """`:now` is a parameter, for tests that own time."""
+        """Return its text for psycopg with `:now` as a parameter, for tests with their own clock."""
         return _pyformat(self.postgres, "%(now)s::bigint")
 
     @cached_property
     def asyncpg(self) -> tuple[str, tuple[str, ...]]:
-        """Text with `$1` and the parameters' names in that order; `:now` is the server's clock."""
+        """Return its text with `$1` and the parameters' names in that order; `:now` is the server's clock."""
         return _numbered(_PARAMETER.sub(_server_clock, self.postgres))
 
     @cached_property
@@ -111,7 +111,7 @@ class Statements:
         for name, text in sqlite.items():
             alone = _ROWS.sub("", text)
             self._all[name] = Statement(name, alone, postgres[name], text if alone != text else "")
-        # Found without a call.
+        # Set as attributes, which are found without a call.
         self.__dict__.update(self._all)
 
     def __getattr__(self, name: str) -> Statement:
@@ -122,7 +122,7 @@ class Statements:
 
 
 def parse(text: str) -> dict[str, str]:
-    """The statements of one `.sql` file by name, comments removed and `@job` expanded."""
+    """Return the statements of one `.sql` file by name, comments removed and `@job` expanded."""
     pieces = _HEADER.split(text)
     names, bodies = pieces[1::2], pieces[2::2]
     if len(set(names)) != len(names):

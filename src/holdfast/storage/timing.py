@@ -1,6 +1,6 @@
 """Durations of the store's operations in this process, by name and outcome.
 
-An operation takes from the call to the answer, with every wait in between: for the lock, for its turn in a shared
+The duration of an operation is from the call to the answer, with every wait in between: for the lock, for its shared
 commit, for a connection.
 """
 
@@ -30,7 +30,7 @@ _MOST_UNCOUNTED: Final = 256
 
 
 def timed(method: F) -> F:
-    """Have a method of a store timed that takes an operation, and perhaps the connection on which it runs."""
+    """Time a store's method that takes an operation, and perhaps the connection on which it runs."""
 
     @wraps(method)
     def call(self: Any, op: _AnyOp, connection: object = _OWN) -> Any:
@@ -54,7 +54,7 @@ def timed(method: F) -> F:
 
 
 def atimed(method: F) -> F:
-    """The async version of `timed`. A cancelled call is not timed: how long it would have taken is not known."""
+    """The async version of `timed`. A cancelled call is not timed: its full duration is unknown."""
 
     @wraps(method)
     async def call(self: Any, op: _AnyOp, connection: object = _OWN) -> Any:
@@ -85,7 +85,7 @@ class Timings:
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        """Begin at zero in a child: what the parent did is counted there."""
+        """Start at zero in a child: the parent's operations are counted there."""
         self.sites: dict[object, _Site] = {}
         self._unnamed: dict[object, _Site] = {}
         # Reentrant: a signal handler may call the store in the middle of a count.
@@ -110,7 +110,7 @@ class Timings:
         return site, structs.replace(op, run=run)
 
     def note_failure(self, site: _Site, seconds: float, error: Exception) -> None:
-        """Note an error of the store. A refusal, such as for an unknown job, is an answer like any other."""
+        """Record an error of the store. A refusal, such as for an unknown job, is an answer like any other."""
         is_refusal = isinstance(error, HoldfastError) and not isinstance(error, StorageError)
         (site.ok if is_refusal else site.failed).append(seconds)
         self.count(site)
@@ -121,7 +121,7 @@ class Timings:
             site.tallies["error"].take(site.failed)
 
     def read(self) -> list[OperationStats]:
-        """Every operation so far, by name and outcome."""
+        """Return every operation so far, by name and outcome."""
         found: dict[tuple[str, str], _Tally] = {}
         with self._mutex:
             for site in {**self._unnamed, **self.sites}.values():
@@ -132,14 +132,14 @@ class Timings:
 
 
 class _Site:
-    """A place in the code where operations are made: their name, and how long they took."""
+    """A place in the code where operations are made: their name, and their durations."""
 
     __slots__ = ("code", "failed", "name", "ok", "tallies")
 
     def __init__(self, op: _AnyOp) -> None:
         self.name = op.name or _name_of(op.run)
         self.code: object = getattr(op.run, "__code__", op.run)
-        """Kept because the site is found by its id, which must not become that of another."""
+        """Kept because the site is found by the id of this object, which must not be reused."""
         # To append takes no lock and a tenth of the time of counting, which is done for many at once.
         self.ok: deque[float] = deque()
         self.failed: deque[float] = deque()
@@ -153,12 +153,12 @@ class _Tally:
 
     def __init__(self) -> None:
         self.counts = [0] * (len(OPERATION_BOUNDS) + 1)
-        """For each of the bounds, and one for those beyond."""
+        """One for each bound, and one for durations beyond."""
         self.sum = 0.0
         self.max = 0.0
 
     def take(self, durations: deque[float]) -> None:
-        """Move durations from where they were noted, except those that come meanwhile."""
+        """Move durations from where they were recorded, except those that come meanwhile."""
         taken: list[float] = []
         with suppress(IndexError):  # a signal handler in this thread took the rest
             taken.extend(durations.popleft() for _ in range(len(durations)))
@@ -179,7 +179,7 @@ class _Tally:
 
 
 def _key_of(run: object) -> int:
-    """The same for every operation that is made at one place in the code."""
+    """Return the same key for every operation that is made at one place in the code."""
     return id(getattr(run, "__code__", run))
 
 
@@ -192,6 +192,6 @@ def _name_of_coroutine(coroutine: Any) -> str:
 
 
 def _name(module: str, qualname: str) -> str:
-    """The last part of the module, and the outermost function: `workers.register`."""
+    """Return the last part of the module, and the outermost function: `workers.register`."""
     function = qualname.partition(".<locals>")[0].rpartition(".")[2].lstrip("_")
     return f"{module.rpartition('.')[2]}.{function}"

@@ -1,7 +1,7 @@
-"""What no database keeps: a NUL or half a surrogate pair in a text, a number beyond 64 bits. Each store says so alike.
+"""Values that no database stores: a NUL or half a surrogate pair in a text, a number beyond 64 bits. One error for all.
 
-Postgres and the drivers refuse most of it by themselves, in words of their own; SQLite would keep a NUL, and no store
-on Postgres could ever take it over.
+Postgres and the drivers refuse most of it themselves, with their own messages; SQLite would store a NUL, and no
+store on Postgres could ever take it over.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ..errors import InvalidInput
 
 
 def refuse_nul(values: Iterable[object]) -> None:
-    """InvalidInput for a text that only SQLite would take."""
+    """Raise InvalidInput for a text that only SQLite would store."""
     for value in values:
         if type(value) is str and "\x00" in value:
             raise holding_nul()
 
 
 def refuse_in_json(text: str) -> None:
-    """The same for a text that is handed over inside a document, where the drivers do not see it."""
+    """Raise InvalidInput for such a text inside a JSON document, where the drivers do not see it."""
     refuse_nul([text])
     try:
         text.encode()
@@ -32,7 +32,9 @@ def holding_nul() -> InvalidInput:
 
 
 def refused(error: Exception) -> InvalidInput:
-    """The same for what a driver could not hand over, or a server not take."""
+    """Return InvalidInput for a value that a driver could not send, or a server not store."""
     if isinstance(error, UnicodeEncodeError):
-        return InvalidInput("a text holds a lone surrogate, which is no character; decode it with the right encoding")
+        return InvalidInput(
+            "a text holds a lone surrogate, which is not a character; decode it with the right encoding"
+        )
     return InvalidInput("a number takes more than 64 bits; use a smaller one")

@@ -1,4 +1,4 @@
-"""One caller's work on its way through the combining lock, in both colours of waiting."""
+"""One caller's work in the group commit, for blocking and async callers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BlockingWaiter(Waiter[W]):
         try:
             self._gate.release()
         except RuntimeError:
-            return  # woken already, and has not looked yet
+            return  # woken already, and has not checked yet
 
 
 class LoopWaiter(Waiter[W]):
@@ -74,7 +74,7 @@ class LoopWaiter(Waiter[W]):
         self.future: asyncio.Future[Any] = loop.create_future()
 
     def resolve(self) -> None:
-        """Runs on the loop's own thread."""
+        """Set the result. Runs on the loop's own thread."""
         if self.future.done():
             return  # cancelled; the work may have committed all the same
         if self.error is None:
@@ -84,7 +84,7 @@ class LoopWaiter(Waiter[W]):
 
 
 def deliver(waiters: Iterable[Waiter[W]]) -> None:
-    """Tell every caller. One call into each event loop, however many of its tasks wait. May be repeated."""
+    """Hand every caller its result. One call into each event loop, however many of its tasks wait. May be repeated."""
     loops: dict[asyncio.AbstractEventLoop, list[LoopWaiter[W]]] = {}
     for waiter in waiters:
         if isinstance(waiter, BlockingWaiter):
@@ -95,11 +95,11 @@ def deliver(waiters: Iterable[Waiter[W]]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, those)
         except RuntimeError:
-            continue  # the loop is closed: nobody awaits any more
+            continue  # the loop is closed: no task awaits any more
 
 
 def own_copy(error: Exception) -> Exception:
-    """The same error for one of several callers: a shared instance would mix their tracebacks."""
+    """Copy an error for one of several callers: a shared instance would mix their tracebacks."""
     try:
         twin = copy.copy(error)
     except Exception:  # an exception class that cannot be rebuilt from its arguments

@@ -72,7 +72,7 @@ class World:
         """Tell each node, unless it does not hear it."""
         for node in self.nodes:
             heard = not node.is_dead and not self.nemesis.happens(self.nemesis.weather.deaf)
-            if heard and any(not ear.topics.isdisjoint(topics) for ear in node.store.bell._ears):
+            if heard and any(not listener.topics.isdisjoint(topics) for listener in node.store.bell._listeners):
                 wait = self.nemesis.latency()
                 self.loop.call_later(wait, node.store.bell.ring, topics, context=node.main.context.copy())
 

@@ -19,14 +19,14 @@ LINKS = (
             ),
             Edit(
                 "storage/ops/flows/dependency_resolution.py",
-                "async def _go_on(",
+                "async def _reopen(",
                 "async def _look_again(tx, marked):\n"
                 "    from .edges import Counted\n"
                 "    waits = [one for one in marked if one[1] != 'flow']\n"
                 "    _, over = await count(tx, waits)\n"
                 "    ids = as_list(sorted({one[0] for one in marked if one[1] == 'flow'}))\n"
                 "    return [Counted(*row) for row in await tx.all(sql.recount_joins, ids=ids)], over\n\n\n"
-                "async def _go_on(",
+                "async def _reopen(",
             ),
         ),
         (close("two who each end what a third waits for"),),

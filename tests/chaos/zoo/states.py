@@ -188,8 +188,9 @@ STATES = (
         (
             Edit(
                 "storage/ops/events.py",
-                '    await _put(tx, told, "outcomes")\n\n\nasync def started',
-                '    _owed.append(told)\n    if len(_owed) > 1:\n        await _put(tx, _owed.pop(0), "outcomes")\n\n\n'
+                '    await _put(tx, by_queue, "outcomes")\n\n\nasync def started',
+                "    _owed.append(by_queue)\n    if len(_owed) > 1:\n"
+                '        await _put(tx, _owed.pop(0), "outcomes")\n\n\n'
                 "_owed: list[dict[str, list[_Facts]]] = []\n\n\nasync def started",
             ),
         ),

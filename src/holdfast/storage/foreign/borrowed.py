@@ -1,4 +1,4 @@
-"""The driver's connection inside what a framework lends, ready for an operation: a transaction is open on it."""
+"""The driver's connection inside the one that a framework passes, prepared for an operation in an open transaction."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class BorrowedConnection:
 
 
 class Lasting:
-    """A transaction that goes on after the operation, with the settings that its caller chose."""
+    """A transaction that continues after the operation, with the settings that its caller chose."""
 
     lock_timeout: str | None = None
-    """What it was, where the operation has shortened it."""
+    """Its earlier value, where the operation has shortened it."""
 
     def note(self, statement: Statement, row: Row | None) -> None:
         # The first time only: the second finds what the first has set.
@@ -37,7 +37,7 @@ class Lasting:
 
 
 def unwrap(connection: Any, kind: Kind) -> BorrowedConnection:
-    """For connections that block."""
+    """Unwrap a blocking connection."""
     if kind is Kind.SESSION:
         return _from_sqlalchemy(connection.connection())
     if kind is Kind.ENGINE_CONNECTION:
@@ -48,7 +48,7 @@ def unwrap(connection: Any, kind: Kind) -> BorrowedConnection:
 
 
 async def aunwrap(connection: Any, kind: Kind) -> BorrowedConnection:
-    """For connections that are awaited."""
+    """Unwrap an async connection."""
     if kind is Kind.ASYNC_SESSION:
         return await _from_async_sqlalchemy(await connection.connection())
     if kind is Kind.ASYNC_ENGINE_CONNECTION:
@@ -57,12 +57,12 @@ async def aunwrap(connection: Any, kind: Kind) -> BorrowedConnection:
 
 
 def sqlite_connection_of(thing: Any) -> sqlite3.Connection | None:
-    """The driver's connection of anything that could be lent, if it is SQLite's and in use; begins nothing."""
+    """Return the driver's connection of any connection object, if it is SQLite's and in use; begins nothing."""
     if (kind := find_kind(thing)) is None:
         return None
     try:
         driver = _driver_in_use(thing, kind)
-    except Exception:  # closed, broken or not connected: whatever its framework says then
+    except Exception:  # closed, broken or not connected: whatever its framework raises then
         return None
     driver = getattr(driver, "_conn", driver)  # aiosqlite's
     return driver if isinstance(driver, sqlite3.Connection) else None
@@ -81,9 +81,9 @@ def _driver_in_use(thing: Any, kind: Kind) -> Any:
 
 
 def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
-    """See that a transaction is open on SQLite.
+    """Ensure that a transaction is open on SQLite.
 
-    A framework that counts itself in a transaction may not have said BEGIN yet: the driver does so at the first
+    A framework that considers itself in a transaction may not have sent BEGIN yet: the driver does so at the first
     write. A savepoint before that would be the outermost transaction, and its release would commit.
     """
     if connection.in_transaction:
@@ -94,7 +94,7 @@ def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
 
 
 def not_in_transaction(backend: str, advice: str) -> NotInTransaction:
-    message = f"the connection is not in a transaction, so a rollback could not undo this; {advice}, or lend none"
+    message = f"the connection is not in a transaction, so a rollback could not undo this; {advice}, or pass none"
     return NotInTransaction(message, backend=backend)
 
 

@@ -1,4 +1,4 @@
-"""Recognise a connection by the names of its classes, so that no library is imported to ask."""
+"""Recognise a connection by the names of its classes, so that no library is imported to check."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _BY_CLASS: Final = {
 
 
 def kind_of(connection: object) -> Kind:
-    """What was lent. TypeError for anything unknown."""
+    """Return the kind of a borrowed connection. TypeError for anything unknown."""
     if (kind := find_kind(connection)) is not None:
         return kind
     known = ", ".join(kind.value for kind in Kind)
-    raise TypeError(f"connection= is a {full_name(connection)}; lend one of: {known}")
+    raise TypeError(f"connection= is a {full_name(connection)}; pass one of: {known}")
 
 
 def find_kind(thing: object) -> Kind | None:
-    """The kind of a connection; None for anything else."""
+    """Return the kind of a connection; None for anything else."""
     # By type, not by isinstance: a proxy pretends to be what it wraps.
     for ancestor in type(thing).__mro__:
         if kind := _BY_CLASS.get(f"{ancestor.__module__}.{ancestor.__qualname__}"):

@@ -1,4 +1,4 @@
-"""An operation inside a lent asyncpg transaction."""
+"""An operation inside a borrowed asyncpg transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..lists import copied, in_order, named, parameters
 from ..port import Op, Params, Row, Value
 from ..postgres.failures import is_driver_error, translate
 from ..postgres.notify import payloads
-from ..postgres.place import SELECT_PLACE, LentPlaces, Place
+from ..postgres.place import SELECT_PLACE, BorrowedPlaces, Place
 from ..postgres.runner import reading
 from ..postgres.wakeups import CHANNEL
 from ..statements import Statement
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AsyncpgTx(Lasting):
-    """asyncpg's own placeholders and positional arguments."""
+    """Uses asyncpg's own placeholders and positional arguments."""
 
     __slots__ = ("_connection", "_now", "topics")
 
@@ -32,7 +32,7 @@ class AsyncpgTx(Lasting):
 
     @property
     def files(self) -> None:
-        """Large values are in the database itself."""
+        """None: large values are in the database itself."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         rows = await self._fetch(statement, params)
@@ -67,12 +67,12 @@ class AsyncpgTx(Lasting):
         return [tuple(record) for record in await self._connection.fetch(text, *(values[name] for name in names))]
 
 
-async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool) -> T:
+async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places: BorrowedPlaces, *, notify: bool) -> T:
     if not connection.is_in_transaction():
         raise not_in_transaction("postgres", 'enter "async with connection.transaction():"')
     tx = AsyncpgTx(connection, reading(clock))
     try:
-        # In words: connection.transaction() refuses a transaction that was begun in words.
+        # As plain SQL: connection.transaction() refuses a transaction that was begun by plain SQL.
         await connection.execute("savepoint holdfast")
         try:
             if not places.is_checked(connection):
@@ -93,7 +93,7 @@ async def run_on_asyncpg(connection: Any, op: Op[T], clock: Clock | None, places
     return answer
 
 
-async def _check_place(connection: Any, places: LentPlaces) -> None:
+async def _check_place(connection: Any, places: BorrowedPlaces) -> None:
     found = Place(*await connection.fetchrow(SELECT_PLACE))
     if not places.accept(connection, found):
         await asyncio.to_thread(places.require, connection, found)

@@ -1,4 +1,4 @@
-"""An operation inside a lent psycopg transaction, blocking or awaiting."""
+"""An operation inside a borrowed psycopg transaction, blocking or async."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...clock import Clock
 from ..port import Op, Row, Value
 from ..postgres.failures import translate
 from ..postgres.notify import payloads
-from ..postgres.place import SELECT_PLACE, LentPlaces, Place
+from ..postgres.place import SELECT_PLACE, BorrowedPlaces, Place
 from ..postgres.runner import reading
 from ..postgres.tx import PgAsyncTx, PgTx
 from ..postgres.wakeups import CHANNEL
@@ -29,7 +29,7 @@ NOTIFY: Final = "select pg_notify(%s, %s)"
 SET_LOCK_TIMEOUT: Final = "select set_config('lock_timeout', %s, true)"
 
 
-class LentTx(Lasting, PgTx):
+class BorrowedTx(Lasting, PgTx):
     """The caller's transaction on a blocking connection."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
@@ -38,8 +38,8 @@ class LentTx(Lasting, PgTx):
         return row
 
 
-class LentAsyncTx(Lasting, PgAsyncTx):
-    """The caller's transaction on an awaiting connection."""
+class BorrowedAsyncTx(Lasting, PgAsyncTx):
+    """The caller's transaction on an async connection."""
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         row = await super().one(statement, **params)
@@ -48,14 +48,14 @@ class LentAsyncTx(Lasting, PgAsyncTx):
 
 
 def run_on_psycopg(
-    connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
+    connection: psycopg.Connection[Any], op: Op[T], clock: Clock | None, places: BorrowedPlaces, *, notify: bool
 ) -> tuple[T, set[str]]:
-    """The answer, and the topics that it rang."""
+    """Return the result, and the topics to notify."""
     _require_transaction(connection)
     # The caller's own cursor class and row factory may be anything.
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
     cursor.adapters.register_dumper(int, Int8Dumper)
-    tx = LentTx(cursor, reading(clock))
+    tx = BorrowedTx(cursor, reading(clock))
     try:
         is_checked = places.is_checked(connection)
         cursor.execute(_savepoint(connection, is_checked), prepare=False)
@@ -81,13 +81,13 @@ def run_on_psycopg(
 
 
 async def arun_on_psycopg(
-    connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, places: LentPlaces, *, notify: bool
+    connection: psycopg.AsyncConnection[Any], op: Op[T], clock: Clock | None, places: BorrowedPlaces, *, notify: bool
 ) -> T:
-    """The awaiting twin of `run_on_psycopg`."""
+    """The async version of `run_on_psycopg`."""
     _require_transaction(connection)
     cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
     cursor.adapters.register_dumper(int, Int8Dumper)
-    tx = LentAsyncTx(cursor, reading(clock))
+    tx = BorrowedAsyncTx(cursor, reading(clock))
     try:
         is_checked = places.is_checked(connection)
         await cursor.execute(_savepoint(connection, is_checked), prepare=False)
@@ -113,7 +113,7 @@ async def arun_on_psycopg(
 
 
 def _savepoint(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], is_checked: bool) -> LiteralString:
-    """Ask in the same round trip where an unknown connection writes; a pipeline takes one statement at a time."""
+    """Check in the same round trip where an unknown connection writes; a pipeline takes one statement at a time."""
     in_pipeline = connection.pgconn.pipeline_status != PipelineStatus.OFF
     return _SAVEPOINT if is_checked or in_pipeline else f"{_SAVEPOINT}; {SELECT_PLACE}"
 

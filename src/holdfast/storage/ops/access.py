@@ -1,7 +1,7 @@
-"""Tokens and sessions. Of a secret only its SHA-256 is here, and what is found by that is read with plain reads.
+"""Tokens and sessions. Only the SHA-256 of a secret is stored; a secret is found by plain reads of that hash.
 
-A lookup by an index takes longer or shorter by how much of a hash fits. That tells nothing of use: who can choose the
-first bytes of a SHA-256 still does not know 256 random bits whose hash it is.
+How long an index lookup takes depends on how much of a hash matches. That reveals nothing useful: a caller who can
+choose the first bytes of a SHA-256 still does not know the 256 random bits behind it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def create(
     actor: str,
     reason: str = "",
 ) -> Token:
-    """Make a token that is good for `expires` microseconds; TokenConflict where one of that name is in force."""
+    """Create a token that is valid for `expires` microseconds; TokenConflict where an active one has that name."""
     listed = [scope for scope in SCOPES if scope in scopes]
     await tx.one(sql.retire_expired_token, name=name)
     made = await tx.one(
@@ -50,7 +50,7 @@ async def create(
 
 
 async def find(tx: Tx, which: str) -> Token:
-    """A token by its id, or by its name; of several of that name the one in force, else the newest."""
+    """Find a token by its id or name; of several with that name the active one, else the newest."""
     row = await tx.one(sql.find_token, which=which)
     if row is None:
         raise NotFound("token", which)
@@ -58,12 +58,12 @@ async def find(tx: Tx, which: str) -> Token:
 
 
 async def list_tokens(tx: Tx, after: str, n: int) -> list[Token]:
-    """In the order of their ids, those that are over too as long as they are kept."""
+    """List tokens in the order of their ids, including expired and revoked ones that are still kept."""
     return [_token(row) for row in await tx.all(sql.list_tokens, after=after, n=n)]
 
 
 async def revoke(tx: Tx, which: str, *, actor: str, reason: str = "") -> bool:
-    """From now on it is good for nothing, nor is any session that it has opened; False if that was so."""
+    """Revoke a token and every session that it opened; False if it was not active."""
     token = await find(tx, which)
     if await tx.one(sql.revoke_token, id=token.id) is None:
         return False
@@ -73,7 +73,7 @@ async def revoke(tx: Tx, which: str, *, actor: str, reason: str = "") -> bool:
 
 
 async def identify(tx: Tx, digest: str) -> Recognized | None:
-    """The active token whose secret has this hash."""
+    """Return the active token whose secret has this hash."""
     row = await tx.one(sql.identify_token, hash=digest)
     if row is None or not hmac.compare_digest(row[12], digest):
         return None
@@ -82,12 +82,12 @@ async def identify(tx: Tx, digest: str) -> Recognized | None:
 
 
 async def touch(tx: Tx, token_id: str) -> None:
-    """It is used now; noted once in a minute at most."""
+    """Record a token's use, at most once a minute."""
     await tx.one(sql.touch_token, id=token_id, rest=NOTED_EVERY)
 
 
 async def open_session(tx: Tx, digest: str, session_digest: str) -> Token | None:
-    """A session for the bearer of a token, unless the token is no good."""
+    """Open a session for the bearer of a token, unless the token is not active."""
     found = await identify(tx, digest)
     if found is None:
         return None
@@ -99,7 +99,7 @@ async def open_session(tx: Tx, digest: str, session_digest: str) -> Token | None
 
 
 async def identify_session(tx: Tx, digest: str) -> Recognized | None:
-    """The active token of an open session whose secret has this hash."""
+    """Return the active token of an open session whose secret has this hash."""
     row = await tx.one(sql.identify_session, hash=digest)
     if row is None or not hmac.compare_digest(row[12], digest):
         return None
@@ -110,12 +110,12 @@ async def identify_session(tx: Tx, digest: str) -> Recognized | None:
 
 
 async def touch_session(tx: Tx, digest: str) -> None:
-    """It is used now; noted once in a minute at most."""
+    """Record a session's use, at most once a minute."""
     await tx.one(sql.touch_session, hash=digest, rest=NOTED_EVERY, idle=IDLE)
 
 
 async def end_session(tx: Tx, digest: str) -> bool:
-    """Its secret is good for nothing any more; False if there is no such session, or it was ended."""
+    """End a session; False if there is none, or it has ended."""
     row = await tx.one(sql.identify_session, hash=digest)
     if row is None or await tx.one(sql.end_session, hash=digest) is None:
         return False
@@ -125,12 +125,12 @@ async def end_session(tx: Tx, digest: str) -> bool:
 
 
 async def is_over(tx: Tx, kept: int) -> bool:
-    """Whether there are sessions that cannot be good any more, or tokens that were over `kept` µs ago."""
+    """Return whether there are expired sessions, or tokens that ended `kept` µs ago or earlier."""
     return await tx.one(sql.access_is_over, life=ABSOLUTE, kept=_kept(kept)) is not None
 
 
 async def prune(tx: Tx, kept: int) -> int:
-    """Remove some of those; how many."""
+    """Remove a batch of those; return how many."""
     sessions = len(await tx.all(sql.prune_sessions, life=ABSOLUTE, n=BATCH))
     return sessions + len(await tx.all(sql.prune_tokens, kept=_kept(kept), n=BATCH))
 

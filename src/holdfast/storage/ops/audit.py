@@ -1,4 +1,4 @@
-"""The record of what operators did, written in the same commit as the action itself."""
+"""The record of operator actions, written in the same commit as the action itself."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def audit(
     after: object = None,
     tenant: str | None = None,
 ) -> None:
-    """Record an action such as "queue.pause", whose first word says what kind of thing `target` names.
+    """Record an action such as "queue.pause", whose first word is the kind of `target`.
 
-    `before` and `after` are whatever JSON can say; None says nothing. The `tenant` is that of the job or flow that is
-    the target, unless it is given.
+    `before` and `after` are any JSON values; None is omitted. The `tenant` is that of the target job or flow, unless it
+    is given.
     """
     await tx.one(
         sql.insert_audit,
@@ -46,7 +46,7 @@ async def audit(
 
 
 async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
-    """Records, newest first."""
+    """List records, newest first."""
     common = {
         "actor": wanted.actor, "action": wanted.action, "since": wanted.since, "until": wanted.until,
         "before": wanted.before, "target_kind": wanted.target_kind, "n": wanted.limit,
@@ -63,7 +63,7 @@ async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
 
 
 async def was_audited(tx: Tx, action: str, target: str) -> bool:
-    """Whether somebody did this to it before."""
+    """Return whether this action was recorded for it before."""
     kind = action.partition(".")[0]
     return await tx.one(sql.was_audited, target_kind=kind, target=target, action=action) is not None
 

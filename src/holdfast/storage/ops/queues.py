@@ -1,4 +1,4 @@
-"""What operators set for a queue. It is a row: every worker and every caller sees it, and it outlives them."""
+"""Settings of a queue. They are a row: every worker and every caller sees them, and it outlives them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .events import hear_or_ignore
 async def change_queue(
     tx: Tx, name: str, changes: Mapping[str, Value], *, action: str, actor: str, reason: str = ""
 ) -> QueueSettings:
-    """Change some settings of a queue, with a record of who did it. What is not named stays."""
+    """Change some settings of a queue, and audit it. Other settings stay."""
     row = await tx.one(sql.lock_queue, name=name)
     assert row is not None
     before = _settings(row)
@@ -35,29 +35,29 @@ async def change_queue(
     )
     if "events" in changes:
         await hear_or_ignore(tx)
-    # Its workers look again: they may claim now, or its jobs have other defaults.
+    # Its workers poll again: they may claim now, or its jobs have other defaults.
     tx.ring(f"queue:{name}")
     return after
 
 
 async def get_queue(tx: Tx, name: str) -> QueueSettings:
-    """A queue's settings; the defaults where nobody has set any."""
+    """Return a queue's settings; the defaults where none were set."""
     row = await tx.one(sql.get_queue, name=name)
     return _settings(row) if row else QueueSettings(name)
 
 
 async def tasks_of(tx: Tx, queue: str) -> list[str]:
-    """The tasks of a queue's jobs, ended ones included, in order."""
+    """Return the tasks of a queue's jobs, ended ones included, in order."""
     return [row[0] for row in await tx.all(sql.tasks_of_queue, queue=queue)]
 
 
 async def notify(tx: Tx, queue: str) -> None:
-    """Wake whoever waits for jobs of a queue."""
+    """Wake the workers that wait for jobs of a queue."""
     tx.ring(f"queue:{queue}")
 
 
 async def list_queues(tx: Tx) -> list[QueueSettings]:
-    """Every queue that was ever given a setting."""
+    """List every queue that was ever given a setting."""
     return [_settings(row) for row in await tx.all(sql.list_queues)]
 
 

@@ -1,4 +1,4 @@
-"""The journal of a job: read by each run of it, written by the one that owns it, never overwritten."""
+"""The journal of a job: read by each of its runs, written by the one that owns it, never overwritten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .routing import grants
 
 
 async def read_journal(tx: Tx, job_id: str) -> Journal:
-    """What a job has done so far. Large values are left where they are: see `whole`."""
+    """Read a job's journal. Large values are not read: see `whole`."""
     rows = await tx.all(sql.journal_of, job_id=job_id)
     return Journal(
         steps=tuple(_step(row[:11]) for row in rows if not row[11]),
@@ -30,16 +30,16 @@ async def read_journal(tx: Tx, job_id: str) -> Journal:
 
 
 async def read_whole_journal(tx: Tx, job_id: str) -> list[Step]:
-    """The same, with all values."""
+    """Read a job's journal with all values."""
     return [await whole(tx, step) for step in (await read_journal(tx, job_id)).steps]
 
 
 async def record(
     tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0, wake_after: int | None = None
 ) -> Step:
-    """Write an entry for the run that owns the job; LeaseLost where that is another by now.
+    """Write an entry for the run that owns the job; LeaseLost where another run owns it by now.
 
-    One statement, unless its value is large. What is there under its key already stays and is returned: this call was
+    One statement, unless its value is large. An existing entry under its key stays and is returned: this call was
     repeated after an unknown outcome. `took` and `wake_after` are microseconds.
     """
     column = None if step.value is None else values.column_of(step.value)
@@ -56,39 +56,39 @@ async def record(
 
 
 async def record_anew(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0) -> Step:
-    """The same in place of a failure with which an earlier attempt ended."""
+    """Write an entry in place of a failure with which an earlier attempt ended."""
     await tx.one(sql.drop_failed_step, job_id=job_id, key=step.key, epoch=epoch)
     return await record(tx, owner, job_id, epoch, step, took=took)
 
 
 async def record_all(tx: Tx, owner: str, job_id: str, epoch: int, steps: Sequence[Step]) -> list[Step]:
-    """Several failures, all or none."""
+    """Write several failures, all or none."""
     return [await record_anew(tx, owner, job_id, epoch, step) for step in steps]
 
 
 async def record_enqueue(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, spec: JobSpec) -> Enqueued:
-    """Enqueue a job and write the entry that says so, both or neither."""
+    """Enqueue a job and write its journal entry, both or neither."""
     if before := await find(tx, job_id, step.key):
         return _enqueued(before)
     (made,) = await enqueuing.enqueue(tx, [spec])
     value = json.dumps({"id": made.id, "created": made.created})
-    # Last, because it refuses the whole where the job is no longer ours.
+    # Last, because it undoes the whole where the job is no longer ours.
     return _enqueued(await record(tx, owner, job_id, epoch, replace(step, value=value)))
 
 
 async def find(tx: Tx, job_id: str, key: str) -> Step | None:
-    """An entry, with its value."""
+    """Return an entry, with its value."""
     row = await tx.one(sql.step_of, job_id=job_id, key=key)
     return await whole(tx, _step(row)) if row else None
 
 
 async def whole(tx: Tx, step: Step) -> Step:
-    """The entry with its value, where that is kept in a blob."""
+    """Return the entry with its value, where that is kept in a blob."""
     return replace(step, value=await values.load_any(tx, step.value)) if is_reference(step.value) else step
 
 
 async def fork(tx: Tx, job_id: str, from_step: str, new_id: str, created_by: str = "engine") -> str:
-    """A new job that has done what this one did before a step, and goes on from there; its id."""
+    """Create a job that has done what this one did before a step, and resumes from there; return its id."""
     route = await grants.own_route(tx, job_id)
     job = await get_job(tx, job_id)
     journal = await read_journal(tx, job_id)
@@ -107,7 +107,7 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str, created_by: str
 
 
 async def forget(tx: Tx, job_id: str) -> None:
-    """Empty a job's journal, and remove what it says is stored: its next run begins from nothing."""
+    """Empty a job's journal, and delete the artifacts that it lists: its next run starts from the beginning."""
     await tx.one(sql.forget_steps, ids=json.dumps([job_id]))
     await tx.one(sql.remove_artifacts, ids=json.dumps([job_id]))
     await values.drop(tx, [job_id], "step")

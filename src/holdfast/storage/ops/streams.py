@@ -1,4 +1,4 @@
-"""Streams of jobs: appended by the run that owns the job, read by anybody."""
+"""Streams of jobs: appended by the run that owns the job, read by any client."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .jobs.queries import get_job
 
 
 async def append(tx: Tx, batches: Sequence[Batch]) -> list[Appended | HoldfastError]:
-    """Append what several runs said, each at the end of its own job's stream; LeaseLost where that is not its own.
+    """Append frames of several runs, each to its own job's stream; LeaseLost where a run does not own its job.
 
-    A batch that was appended before, whatever its sender knows of it, is not appended again.
+    A batch that was appended before is not appended again, even if its sender does not know.
     """
     if len({batch.job_id for batch in batches}) < len(batches):
-        # An old run of a job may still speak beside its new one.
+        # An old run of a job may still write beside its new one.
         return [answer for batch in batches for answer in await append(tx, [batch])]
     order = sorted(range(len(batches)), key=lambda i: batches[i].job_id)
     asked: list[Params] = [_owner(batches[i]) for i in order]
@@ -68,7 +68,7 @@ async def _extend(tx: Tx, batch: Batch, head: Head, rows: list[Row], moves: list
 
 
 async def _moved(tx: Tx, batch: Batch, head: Head, place: Cursor, stored: int, rows: list[Row]) -> Params:
-    """The head as it will be; what is too many of the best-effort frames goes."""
+    """Return the new head; surplus best-effort frames are trimmed."""
     fresh = place.live - head.live
     rate, rate_at, trimmed = head.rate, head.rate_at, head.trimmed
     if fresh:
@@ -88,7 +88,7 @@ async def _moved(tx: Tx, batch: Batch, head: Head, place: Cursor, stored: int, r
 
 
 async def _restart(tx: Tx, batch: Batch, step: str, place: Cursor, now: int, rows: list[Row]) -> Cursor:
-    """A step begins again: what it said is superseded, and whoever has read it is told so by a frame."""
+    """Restart a step: its frames are superseded, and a frame says so to readers that have read them."""
     gone = await tx.all(sql.supersede_frames, job_id=batch.job_id, step=step)
     numbers = [seq for seq, best_effort in gone if not best_effort]
     if not numbers:
@@ -108,7 +108,7 @@ async def _store(tx: Tx, rows: list[Row]) -> None:
 async def read(
     tx: Tx, job_id: str, after: Cursor, n: int, *, best_effort: bool = True, until: Cursor = END
 ) -> FramePage:
-    """At most `n` frames after a cursor, up to another, and where the stream ends. One statement."""
+    """Read at most `n` frames after a cursor, up to another, and the end of the stream. One statement."""
     rows = await tx.all(
         sql.read_stream, job_id=job_id, seq=after.seq, live=after.live, until_seq=until.seq, until_live=until.live,
         n=n, best_effort=int(best_effort),
@@ -141,7 +141,7 @@ async def summary_of(tx: Tx, job_id: str) -> Summary:
 
 
 async def summarize(tx: Tx, owner: str, job_id: str, epoch: int, patch: dict[str, Any]) -> Summary:
-    """Change the summary of a job that this run owns. A stored one that cannot be read stays as it is."""
+    """Change the summary of a job that this run owns. A stored one that cannot be read is left unchanged."""
     if await tx.one(sql.lock_summary, job_id=job_id, owner=owner, epoch=epoch) is None:
         raise await lost(tx, job_id)
     before = await summary_of(tx, job_id)
@@ -177,7 +177,7 @@ def _frame(row: Row) -> Frame:
 
 
 def decoded(encoding: str, data: bytes) -> Any:
-    """What a frame says."""
+    """Return the content of a frame."""
     try:
         match encoding:
             case "text":
@@ -189,7 +189,7 @@ def decoded(encoding: str, data: bytes) -> Any:
             case _:
                 pass
     except (msgspec.MsgspecError, ValueError) as wrong:
-        raise Corruption(f"a frame is no {encoding}: {wrong}") from wrong
+        raise Corruption(f"a frame is not valid {encoding}: {wrong}") from wrong
     raise Corruption(f"a frame has the encoding {encoding!r}, which this version does not know")
 
 

@@ -1,4 +1,4 @@
-"""Looks whether the store is what it should be: its schema, and what must hold among its rows."""
+"""Checks the store's schema, and the rules that must hold among its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One rule and what breaks it: a few ids, none if it holds."""
+    """One rule and the ids that break it, a few of them; none if it holds."""
 
     rule: str
     broken_by: tuple[str, ...]
@@ -58,8 +58,8 @@ _RULES: Final[dict[str, Statement]] = {
     "a flow without unfinished members has ended": sql.endless_flows,
     "an ended flow has no unfinished members": sql.reopened_flows,
     "every lane counts the jobs that run in it": sql.miscounted_lanes,
-    "every reservation is of a run that goes on": sql.stray_reservations,
-    "every admission of a run is of one that goes on": sql.stray_admissions,
+    "every reservation belongs to a current run": sql.stray_reservations,
+    "every admission of a run belongs to a current run": sql.stray_admissions,
     "every stream has all its frames": sql.gapped_streams,
     "every frame has its stream": sql.orphaned_frames,
     "every step has its job": sql.orphaned_steps,
@@ -79,19 +79,19 @@ _RULES: Final[dict[str, Statement]] = {
 
 
 async def applied_migrations(tx: Tx) -> list[Applied]:
-    """What has run here, in order; nothing on a fresh database."""
+    """Return the applied migrations, in order; none on a fresh database."""
     if ("table", "holdfast_migration") not in await schema_objects(tx):
         return []
     return [Applied(*row) for row in await tx.all(sql.applied_migrations)]
 
 
 async def schema_objects(tx: Tx) -> set[tuple[str, str]]:
-    """Tables, indexes and the like that are ours, each as its kind and name."""
+    """Return Holdfast's tables, indexes and the like, each as its kind and name."""
     return {(kind, name) for kind, name in await tx.all(sql.schema_objects)}
 
 
 async def verify(tx: Tx, expected: Collection[tuple[str, str]]) -> list[Finding]:
-    """Every rule, whether it holds or not; only the schema's own if that is not whole."""
+    """Check every rule, and return all results; only those of the schema if that is incomplete."""
     missing = sorted(f"{kind} {name}" for kind, name in set(expected) - await schema_objects(tx))
     findings = [Finding("the schema is whole", tuple(missing))]
     if missing:
@@ -107,5 +107,5 @@ async def verify(tx: Tx, expected: Collection[tuple[str, str]]) -> list[Finding]
 
 
 async def probe_write(tx: Tx) -> None:
-    """A write that nobody reads."""
+    """Make a write that is never read."""
     await tx.one(sql.write_probe)

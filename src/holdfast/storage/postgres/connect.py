@@ -1,4 +1,4 @@
-"""How this store's connections are made: settings that need no session state, a bounded wait, no secrets in errors."""
+"""Connections of this store: settings that need no session state, a bounded wait, no secrets in errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENCODE: Final = (
 _DEFAULTS: Final[dict[str, str]] = {
     "fallback_application_name": "holdfast",
     "client_encoding": "utf8",
-    # A peer that vanished without a word is noticed in 10–30 s instead of hours.
+    # A peer that vanished silently is noticed in 10–30 s instead of hours.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "4",
@@ -36,7 +36,7 @@ _DEFAULTS: Final[dict[str, str]] = {
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that another thread can break off, which `Deadlines` does."""
+    """A connection that another thread can break off, as `Deadlines` does."""
 
     until: float = math.inf
     """The time of the monotonic clock at which it is broken off, while it is watched."""
@@ -46,7 +46,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def prepare_for_use(self) -> Self:
         # By default an int's type follows its size, and each mix of sizes would be prepared as a statement of its own.
         self.adapters.register_dumper(int, Int8Dumper)
-        # How psycopg's own pool says that a connection may end with the program without a ResourceWarning.
+        # This is how psycopg's own pool marks a connection that may end with the program without a ResourceWarning.
         setattr(self, "_pool", None)  # noqa: B010
         # A copy: libpq closes its own descriptor whenever it finds an error, and the number may then be another file's.
         self._line = os.dup(self.pgconn.socket)
@@ -79,7 +79,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the database is, and how to talk to it."""
+    """The database's address and connection settings."""
 
     conninfo: str
     prepare: bool
@@ -100,7 +100,7 @@ class Address:
         return _PREPARE_AFTER if self.prepare else None
 
     def _bounded(self, within: float) -> str:
-        """In whole seconds, and 2 at least, as libpq has it. 0 in the address is no bound."""
+        """Round to whole seconds, at least 2, as libpq requires. 0 in the address is no bound."""
         allowed = int(conninfo_to_dict(self.conninfo).get("connect_timeout") or 0)
         seconds = max(2, math.ceil(within))
         return self.conninfo if 0 < allowed <= seconds else make_conninfo(self.conninfo, connect_timeout=seconds)
@@ -112,7 +112,7 @@ class Address:
 
 
 def address(dsn: str, *, connect_timeout: float, prepare: bool, schema: str | None = None) -> Address:
-    """Check a DSN and complete it with what it leaves open."""
+    """Check a DSN and complete it with defaults."""
     _check_encoded(dsn)
     try:
         given = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if value is not None}

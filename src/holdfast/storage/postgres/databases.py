@@ -1,4 +1,4 @@
-"""Makes the database itself, where the role may do so."""
+"""Creates the database itself, where the role may do so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DUPLICATE: Final = "42P04"
 
 
 def create_database(dsn: str) -> bool:
-    """Make the database that a DSN names, through the server's own `postgres`; False if it was there."""
+    """Create the database that a DSN names, through the server's own `postgres`; False if it existed."""
     name = conninfo_to_dict(dsn).get("dbname")
     if not name:
         raise ConfigError("the Postgres DSN names no database; write postgresql://user@host:5432/database")

@@ -1,8 +1,8 @@
 """Ends calls that the server leaves unanswered.
 
-A thread that waits for Postgres does not look at a clock, and TCP notices nothing where the server's processes stand
-still and its kernel still acknowledges. So one thread of each store looks at the connections in use. Where a statement
-is overdue it is cancelled first: a server that lives answers with an error, and nothing was written. A connection that
+A thread that waits for Postgres checks no clock, and TCP notices nothing where the server's processes are frozen
+but its kernel still acknowledges. So one thread of each store checks the connections in use. An overdue statement
+is cancelled first: a live server answers with an error, and nothing was written. A connection that
 stays silent is then shut down, which ends the wait of its thread at once.
 """
 
@@ -49,7 +49,7 @@ class Deadlines:
         """Break off what runs on this connection when the monotonic clock reaches its `until`, which may be moved."""
         connection.until = until
         self._watched.add(connection)
-        # Looked at after the connection was added: a thread that ends looks for connections after it said so.
+        # Checked after the connection was added: a thread that ends checks for connections after it said so.
         if not self._running:
             self._start()
 
@@ -73,7 +73,7 @@ class Deadlines:
         with self._starting:
             if self._running:
                 return
-            # Before it runs: one that finds nothing to do says at once that it has ended.
+            # Before it runs: one that finds nothing to do reports at once that it has ended.
             self._running = True
             try:
                 start_daemon("holdfast-deadlines", self._run)
@@ -96,7 +96,7 @@ class Deadlines:
                 return
 
     def _ends(self) -> bool:
-        """False where a connection came into use at the last moment and started no other thread."""
+        """End the thread; False where a connection came into use at the last moment and started no other thread."""
         self._running = False
         if not self._watched:
             return True

@@ -1,4 +1,4 @@
-"""What runs here, for `doctor`: versions, settings and sizes, and nothing secret."""
+"""Versions, settings and sizes for `doctor`, and nothing secret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ select current_setting('server_version'), current_database(), current_schema(), 
 
 
 def describe(connection: Connection, address: Address, now: float) -> dict[str, Value]:
-    """`now` is this machine's clock, to compare the server's with."""
+    """Describe the server. `now` is this machine's clock, to compare the server's with."""
     try:
         row = connection.execute(_FACTS, (now,)).fetchone()
     except psycopg.Error as error:

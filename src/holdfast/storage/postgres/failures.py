@@ -1,4 +1,4 @@
-"""What Postgres and its drivers report, in Holdfast's words: one table by SQLSTATE.
+"""Errors of Postgres and its drivers as Holdfast's errors: one table by SQLSTATE.
 
 Works on the errors of psycopg and asyncpg alike, by their `sqlstate`. A message carries the server's first line and
 never its DETAIL, which may quote stored values, nor a connection string.
@@ -30,10 +30,10 @@ _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "40P01": StorageBusy,  # deadlock
     LOCK_TIMEOUT: StorageBusy,
     "57014": StorageBusy,  # statement timeout
-    "23505": StorageBusy,  # a twin was committed meanwhile; run again, the operation sees it
+    "23505": StorageBusy,  # another transaction committed the same key; run again, the operation sees it
     "53100": StorageFull,  # disk full
     "25006": StorageReadOnly,  # read-only transaction: a standby, or a failover under way
-    "25P03": StorageUnavailable,  # idle-in-transaction timeout; the server has hung up
+    "25P03": StorageUnavailable,  # idle-in-transaction timeout; the server has closed the connection
     "25P04": StorageUnavailable,  # transaction timeout; likewise
     "57P01": StorageUnavailable,  # server shutting down
     "57P02": StorageUnavailable,  # server crashed
@@ -47,7 +47,7 @@ _BY_STATE: Final[dict[str, type[StorageError]]] = {
     "XX001": Corruption,
     "XX002": Corruption,
 }
-# A number out of range, a character that is none, and those words of asyncpg for both.
+# A number out of range, an invalid character, and asyncpg's messages for both.
 _UNSTORABLE: Final = frozenset({"22000", "22003", "22021", "22P05"})
 _BY_CLASS: Final[dict[str, type[StorageError]]] = {
     "08": StorageUnavailable,
@@ -74,7 +74,7 @@ _GRANTS: Final = (
 
 
 def translate(error: Exception) -> HoldfastError:
-    """The Holdfast error for a driver's error that came from a statement."""
+    """Return the Holdfast error for a driver's error that came from a statement."""
     if is_unstorable(error):
         return refused(error) if isinstance(error, UnicodeEncodeError) or _is_of_number(error) else holding_nul()
     kind = _kind(error)
@@ -83,7 +83,7 @@ def translate(error: Exception) -> HoldfastError:
 
 
 def translate_commit(error: Exception) -> HoldfastError:
-    """Like `translate`, where the error came from COMMIT: a lost connection then leaves the outcome unknown."""
+    """Translate an error from COMMIT: a lost connection then leaves the outcome unknown."""
     found = translate(error)
     if not isinstance(found, StorageUnavailable):
         return found
@@ -92,21 +92,21 @@ def translate_commit(error: Exception) -> HoldfastError:
 
 
 def is_unstorable(error: BaseException) -> bool:
-    """Whether a value cannot be kept, and nothing is wrong with the server or with us."""
+    """Return whether a value cannot be stored, and neither the server nor Holdfast is at fault."""
     if isinstance(error, psycopg.DataError) and error.sqlstate is None:
         return "NUL" in str(error)
     return isinstance(error, UnicodeEncodeError) or getattr(error, "sqlstate", None) in _UNSTORABLE
 
 
 def is_driver_error(error: BaseException) -> bool:
-    """Whether a database driver raised this, rather than the operation itself."""
+    """Return whether a database driver raised this, rather than the operation itself."""
     if isinstance(error, psycopg.Error):
         return True
     return type(error).__module__.startswith("asyncpg.")
 
 
 def spoils_the_pool(error: HoldfastError) -> bool:
-    """Whether the other idle connections are likely to be as useless as the one that failed."""
+    """Return whether the other idle connections are likely to be as useless as the one that failed."""
     return isinstance(error, (StorageUnavailable, StorageReadOnly, OutcomeUnknown))
 
 
@@ -120,7 +120,7 @@ def _kind(error: Exception) -> type[StorageError]:
 
 
 def _is_missing_database(error: Exception) -> bool:
-    # While it connects, the driver gives no SQLSTATE, only the server's line.
+    # While it connects, the driver gives no SQLSTATE, only the server's message.
     state = getattr(error, "sqlstate", None)
     return state == "3D000" or (
         state is None and re.search(r'FATAL:  database ".*" does not exist', str(error)) is not None

@@ -1,4 +1,4 @@
-"""Hears NOTIFY for this process: one connection in one thread, begun by the first who listens."""
+"""Receives NOTIFY for this process: one connection in one thread, started by the first listener."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _log = logging.getLogger("holdfast.bell")
 
 
 class ListenThread:
-    """Calls `heard(payload, sender's backend pid)`, or `heard(None, 0)` when something may have been missed."""
+    """Calls `on_notify(payload, sender's backend pid)`, or `on_notify(None, 0)` when one may have been missed."""
 
     def __init__(
         self,
         address: Address,
         channel: str,
-        heard: Callable[[str | None, int], None],
+        on_notify: Callable[[str | None, int], None],
         deadlines: Deadlines,
     ) -> None:
         self._address = address
         self._channel = channel
-        self._heard = heard
+        self._on_notify = on_notify
         self._deadlines = deadlines
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -65,7 +65,7 @@ class ListenThread:
         try:
             self._thread = start_daemon("holdfast-listen", self._run, wake)
         except StorageUnavailable as error:
-            _log.warning("what others ring for is found by polling alone for now: %s", error)
+            _log.warning("wake-ups of other processes are found by polling alone for now: %s", error)
 
     def _run(self, wake: int) -> None:
         pause = _FIRST_PAUSE
@@ -75,22 +75,22 @@ class ListenThread:
                     with self._deadlines.limited(connection):
                         connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
                     pause = _FIRST_PAUSE
-                    self._heard(None, 0)
+                    self._on_notify(None, 0)
                     self._listen(connection, wake)
             except (psycopg.Error, StorageError) as error:
-                _log.debug("the LISTEN connection is down, polling goes on: %s", error)
+                _log.debug("the LISTEN connection is down; polling continues: %s", error)
                 self._closed.wait(random.uniform(0.5, 1.0) * pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _listen(self, connection: Connection, wake: int) -> None:
-        ear = select.poll()
-        ear.register(connection.pgconn.socket, select.POLLIN)
-        ear.register(wake, select.POLLIN)
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        poll.register(wake, select.POLLIN)
         while not self._closed.is_set():
-            if not ear.poll(_CHECK_SECONDS * 1000):
-                # A dead peer is silent; asking it something is what finds out.
+            if not poll.poll(_CHECK_SECONDS * 1000):
+                # A dead peer is silent; only a query finds out.
                 with self._deadlines.limited(connection):
                     connection.execute("select 1")
             connection.pgconn.consume_input()
             while notice := connection.pgconn.notifies():
-                self._heard(notice.extra.decode(), notice.be_pid)
+                self._on_notify(notice.extra.decode(), notice.be_pid)

@@ -20,9 +20,9 @@ from ..port import ListOp, Op
 from ..waiter import own_copy
 from .wait_queue import Waiting, WaitQueue
 
-# A waiter looks for itself this often, in case the thread that should have seen to it was interrupted.
+# A waiter checks for itself this often, in case the thread that should have served it was interrupted.
 _RECHECK: Final = 0.05
-# These befall the whole batch whoever is in it; running its parts again would only ask the same again.
+# These errors concern the whole batch, whatever is in it; running its parts again would only fail again.
 _SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageFull, StorageReadOnly)
 
 
@@ -42,24 +42,24 @@ class _Ticket(Waiting):
 
 
 class Merger:
-    """For blocking callers: whoever finds a free place leads a batch, the others wait for it or for their turn.
+    """Merger for blocking callers: a caller that finds a free place leads a batch, the others wait for it or to lead.
 
-    Ctrl-C may come at any call. What it breaks off is put right by the one whom it befell on its way out, and what that
-    one cannot know of by those who wait.
+    Ctrl-C may come at any call. The interrupted caller cleans up after itself on its way out; what it cannot know of,
+    the waiting callers clean up.
     """
 
     def __init__(self, write: Callable[[Op[Answers], float], Answers], depth: int, limit: float = math.inf) -> None:
         self._write = write
         self._depth = depth
         self._limit = limit
-        # Those, not their number: a number that is off by one after an interrupt stays off.
+        # The leaders, not their number: a count that is off by one after an interrupt stays off.
         self._leaders: set[_Ticket] = set()
-        self._lines: WaitQueue[_Ticket] = WaitQueue()
+        self._queue: WaitQueue[_Ticket] = WaitQueue()
         self._mutex = threading.Lock()
 
     @property
     def waiting(self) -> int:
-        return len(self._lines)
+        return len(self._queue)
 
     def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _Ticket(op, time.monotonic() + self._limit)
@@ -67,7 +67,7 @@ class Merger:
             self._take_batch(ticket)
             self._await_answers(ticket)
         finally:
-            # Also on Ctrl-C, wherever it came: a lead that is not handed over would stop every other caller.
+            # Also on Ctrl-C, at any point: leadership that is not handed over would stop every other caller.
             self._leave(ticket)
         if ticket.error is not None:
             raise ticket.error
@@ -75,8 +75,8 @@ class Merger:
 
     def _take_batch(self, ticket: _Ticket) -> None:
         with self._mutex:
-            if not ticket.taken and ticket not in self._lines:
-                self._lines.add(ticket)
+            if not ticket.taken and ticket not in self._queue:
+                self._queue.add(ticket)
             if len(self._leaders) < self._depth:
                 self._leaders.add(ticket)
 
@@ -93,7 +93,7 @@ class Merger:
             ticket.woken.clear()
 
     def _refuse_if_overdue(self, ticket: _Ticket) -> None:
-        """Raise where the batches before this one took all its time. One that is taken is settled by its leader."""
+        """Raise where the batches before this one took all its time. A taken operation is settled by its leader."""
         if time.monotonic() >= ticket.until:
             with self._mutex:
                 if not ticket.taken:
@@ -105,7 +105,7 @@ class Merger:
             batch: list[_Ticket] = []
             try:
                 with self._mutex:
-                    self._lines.take_into(batch)
+                    self._queue.take_into(batch)
                 self._run(batch)
             finally:
                 unknown = OutcomeUnknown("the thread that wrote this was interrupted; look before repeating the call")
@@ -132,17 +132,17 @@ class Merger:
 
     def _hand_over(self, ticket: _Ticket) -> None:
         with self._mutex:
-            heir = next((other for other in self._lines if other not in self._leaders), None)
-            if heir is not None:
-                self._leaders.add(heir)
-                heir.woken.set()
-            # The last: until here it is for `_leave` to begin again.
+            successor = next((other for other in self._queue if other not in self._leaders), None)
+            if successor is not None:
+                self._leaders.add(successor)
+                successor.woken.set()
+            # Last: until here `_leave` can still hand over again.
             self._leaders.discard(ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
         if not ticket.taken:
             with self._mutex:
-                self._lines.remove(ticket)
+                self._queue.remove(ticket)
         if ticket in self._leaders:
             self._hand_over(ticket)
 
@@ -156,7 +156,7 @@ class _AsyncTicket(Waiting):
 
 
 class AsyncMerger:
-    """For the tasks of one event loop. Batches run in tasks of their own, so a cancelled caller harms no other."""
+    """Merger for the tasks of one event loop. Batches run in their own tasks, so a cancelled caller harms no other."""
 
     def __init__(
         self, write: Callable[[Op[Answers], float], Awaitable[Answers]], depth: int, limit: float = math.inf
@@ -164,19 +164,19 @@ class AsyncMerger:
         self._write = write
         self._depth = depth
         self._limit = limit
-        self._lines: WaitQueue[_AsyncTicket] = WaitQueue()
+        self._queue: WaitQueue[_AsyncTicket] = WaitQueue()
         self._leading = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> int:
-        return len(self._lines)
+        return len(self._queue)
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
         ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future(), time.monotonic() + self._limit)
-        self._lines.add(ticket)
+        self._queue.add(ticket)
         if self._leading < self._depth:
-            # It starts at the loop's next turn, when the callers that are ready now have boarded too.
+            # It starts at the loop's next iteration, when the callers that are ready now have joined the queue too.
             self._leading += 1
             task = asyncio.create_task(self._lead())
             self._tasks.add(task)
@@ -185,26 +185,26 @@ class AsyncMerger:
             return await ticket.future
         finally:
             if not ticket.taken:
-                self._lines.remove(ticket)
+                self._queue.remove(ticket)
 
     async def _lead(self) -> None:
         batch: list[_AsyncTicket] = []
         try:
-            while self._lines:
+            while self._queue:
                 batch = []
-                self._lines.take_into(batch)
+                self._queue.take_into(batch)
                 await self._run(self._in_time(batch))
         except BaseException:
-            # The loop is being shut down: nobody comes after this one.
-            for ticket in [*batch, *self._lines]:
+            # The loop is being shut down: no other leader follows.
+            for ticket in [*batch, *self._queue]:
                 ticket.future.cancel()
             raise
         finally:
-            # In the same turn as the empty take: a caller that boards later must see the place free.
+            # In the same iteration as the empty take: a caller that comes later must see the place free.
             self._leading -= 1
 
     def _in_time(self, batch: list[_AsyncTicket]) -> list[_AsyncTicket]:
-        """Refuse those for which the batches before this one took all their time; the others."""
+        """Refuse operations for which the batches before this one took all their time; return the others."""
         now = time.monotonic()
         if now < min(ticket.until for ticket in batch):
             return batch

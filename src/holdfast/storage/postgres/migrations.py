@@ -31,7 +31,7 @@ _RECORD: Final = (
     "insert into holdfast_migration (version, name, oldest_writer, applied_at)"
     " values (%s, %s, %s, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
 )
-# In an order in which nothing is dropped before what depends on it. The names come quoted.
+# In an order in which nothing is dropped before the objects that depend on it. The names come quoted.
 _OURS: Final = """
 select 'view', oid::regclass::text, 1 from pg_class
  where relkind = 'v' and relnamespace = current_schema()::regnamespace and relname like 'holdfast\\_%'
@@ -57,14 +57,14 @@ async def _columns(tx: Tx) -> set[str]:
 
 
 APPLIED: Final = Op(_applied)
-"""The versions this database has; none for a fresh one."""
+"""Reads the versions this database has; none for a fresh one."""
 
 
 def apply(connection: Connection, schema: str | None = None) -> list[str]:
-    """Apply what is missing; the names of what ran. Safe in many processes at once, and beside workers at work."""
+    """Apply the missing migrations; return their names. Safe in many processes at once, and beside running workers."""
     try:
         for _ in range(_TRIES - 1):
-            # Workers lock the same tables in another order. The whole was undone, and they went on.
+            # Workers lock the same tables in another order. All of it was rolled back, and they continued.
             with suppress(psycopg.errors.DeadlockDetected), connection.transaction():
                 return _apply(connection, schema)
         with connection.transaction():
@@ -74,10 +74,10 @@ def apply(connection: Connection, schema: str | None = None) -> list[str]:
 
 
 def drop(connection: Connection) -> None:
-    """Remove every view, table and function of ours from the current schema, in one transaction."""
+    """Remove all of Holdfast's views, tables and functions from the current schema, in one transaction."""
     try:
         with connection.transaction():
-            # Somebody's open transaction must not make this hang, and every producer behind it.
+            # Another session's open transaction must not make this hang, and every producer behind it.
             connection.execute("set local lock_timeout = '5s'")
             connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
             for kind, name, _ in connection.execute(_OURS).fetchall():

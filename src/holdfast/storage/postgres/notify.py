@@ -1,6 +1,6 @@
-"""Sends NOTIFY for this process: the first at once, then whatever gathered, ever less often while more comes.
+"""Sends NOTIFY for this process: the first at once, later ones in batches, ever less often under load.
 
-One thread, begun by the first ring, with a connection of its own. A program that ends right after its last write
+One thread, started by the first topic, with a connection of its own. A program that ends right after its last write
 still sends: the interpreter waits for `flush`.
 """
 
@@ -21,12 +21,12 @@ from ..daemons import start_daemon
 from .connect import Address, Connection
 from .deadlines import Deadlines
 
-# Seconds between two, at first and at most. With the longest alone, a job in three of those that came each 25 ms was
-# heard of up to 10 ms late; with the shortest alone, a busy producer would wake every worker 500 times a second.
+# Seconds between two, at first and at most. With the longest alone, one in three jobs that came every 25 ms was
+# noticed up to 10 ms late; with the shortest alone, a busy producer would wake every worker 500 times a second.
 _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.02
 _IDLE_SECONDS: Final = 30.0
-_LAST_WORDS: Final = 1.0
+_FLUSH_SECONDS: Final = 1.0
 # A payload may have 7,999 bytes.
 _MAX_PAYLOAD: Final = 7_500
 _log = logging.getLogger("holdfast.bell")
@@ -60,17 +60,17 @@ class NotifyThread:
             self._changed.wait_for(self._is_idle, timeout)
 
     def close(self) -> None:
-        self.flush(_LAST_WORDS)
+        self.flush(_FLUSH_SECONDS)
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._running, _LAST_WORDS)
+            self._changed.wait_for(lambda: not self._running, _FLUSH_SECONDS)
 
     def _begin(self) -> None:
         try:
             start_daemon("holdfast-notify", self._run)
         except StorageUnavailable as error:
-            # What is told of is committed: whoever brought it must not be told that it failed.
+            # The work is committed: its caller must not get an error.
             _log.debug("NOTIFY was not sent, others will find the work when they poll: %s", error)
         else:
             self._running = True
@@ -84,13 +84,13 @@ class NotifyThread:
             while not self._ends():
                 self._send_until_quiet()
         except BaseException:
-            self._ends(come_what_may=True)
+            self._ends(always=True)
             raise
 
-    def _ends(self, *, come_what_may: bool = False) -> bool:
-        """False where something came while the connection was closed. One that comes later begins another thread."""
+    def _ends(self, *, always: bool = False) -> bool:
+        """End the thread; False where topics came while the connection was closed. Later ones start another thread."""
         with self._changed:
-            if self._topics and not (come_what_may or self._closed.is_set()):
+            if self._topics and not (always or self._closed.is_set()):
                 return False
             self._running = self._sending = False
             self._changed.notify_all()
@@ -109,7 +109,7 @@ class NotifyThread:
                 connection.close()
 
     def _next(self) -> set[str]:
-        """The topics to send, or nothing when the thread should end."""
+        """Return the topics to send, or none when the thread should end."""
         with self._changed:
             self._sending = False
             self._changed.notify_all()
@@ -134,7 +134,7 @@ class NotifyThread:
 
 
 def payloads(topics: Collection[str]) -> list[str]:
-    """The topics joined by newlines, in as few payloads as their size allows."""
+    """Join the topics by newlines, in as few payloads as their size allows."""
     found = [""]
     for topic in sorted(topics):
         longer = f"{found[-1]}\n{topic}" if found[-1] else topic
@@ -149,10 +149,10 @@ def _flush_at_exit(thread: NotifyThread) -> None:
     reference, process = weakref.ref(thread), os.getpid()
 
     def flush() -> None:
-        # A child of a fork has neither the thread nor what it had to send, and its lock may be as another left it.
+        # A forked child has neither the thread nor its unsent topics, and the lock may be in any state.
         if (alive := reference()) is not None and os.getpid() == process:
-            alive.flush(_LAST_WORDS)
+            alive.flush(_FLUSH_SECONDS)
 
     atexit.register(flush)
-    # Only for a thread that goes before the program does: at exit it would unregister what is about to run.
+    # Only for an object that is collected before the program ends: at exit it would unregister what is about to run.
     weakref.finalize(thread, atexit.unregister, flush).atexit = False

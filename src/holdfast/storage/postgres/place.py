@@ -1,4 +1,4 @@
-"""Which database, schema and server a connection writes to, to refuse a lent one that writes elsewhere."""
+"""The database, schema and server that a connection writes to, to refuse a borrowed one that writes elsewhere."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STATEMENT: Final = Statement("select_place", "", SELECT_PLACE)
 
 
 class Place(NamedTuple):
-    """Where a connection finds the table of jobs."""
+    """The place where a connection finds the table of jobs."""
 
     database: str
     schema: str
     table: int | None
     """The table's oid; None where the connection sees none."""
     server_started_at: int
-    """To tell servers apart: a proxy hides addresses, and no two servers start in the same microsecond."""
+    """Distinguishes servers: a proxy hides addresses, and no two servers start in the same microsecond."""
 
 
 async def _place_of(tx: Tx) -> Place:
@@ -38,8 +38,8 @@ async def _place_of(tx: Tx) -> Place:
 PLACE: Final = Op(_place_of, single=True)
 
 
-class LentPlaces:
-    """Checks once for each lent connection that it writes where its store does. `read` asks the store."""
+class BorrowedPlaces:
+    """Checks once for each borrowed connection that it writes where its store does. `read` asks the store."""
 
     def __init__(self, read: Callable[[], Place]) -> None:
         self._read = read
@@ -57,7 +57,7 @@ class LentPlaces:
 
     def require(self, driver: Any, found: Place) -> None:
         """Ask the store where it is, and refuse a connection to another place. Blocks."""
-        # The server may have been started anew since the store was asked.
+        # The server may have been restarted since the store was asked.
         self._own = self._read()
         if not self.accept(driver, found):
             raise ConfigError(_explain(found, self._own))
@@ -65,13 +65,15 @@ class LentPlaces:
 
 def _explain(found: Place, own: Place) -> str:
     if (found.database, found.schema) == (own.database, own.schema):
-        lent, mine = f"database {found.database!r} of another server", f"{own.database!r} of its own"
+        theirs, mine = f"database {found.database!r} of another server", f"{own.database!r} of its own"
     else:
-        lent = f"database {found.database!r}, schema {found.schema!r}"
+        theirs = f"database {found.database!r}, schema {found.schema!r}"
         mine = f"database {own.database!r}, schema {own.schema!r}"
-    return f"the lent connection writes to {lent}, and the app's store is {mine}; lend a connection to the app's store"
+    return (
+        f"the given connection writes to {theirs}, and the app's store is {mine}; pass a connection to the app's store"
+    )
 
 
 def _lasting(driver: Any) -> Any:
-    """Return the connection behind a proxy that a pool of asyncpg makes anew for each use."""
+    """Return the connection behind a proxy that a pool of asyncpg makes for each use."""
     return getattr(driver, "_con", driver)

@@ -1,6 +1,6 @@
 """A few connections, kept open: for blocking callers, and again for each event loop.
 
-No threads of its own. A connection goes back only when it is idle and unbroken, and is looked at before it is lent
+No threads of its own. A connection is returned only when it is idle and unbroken, and is checked before it is used
 again, so that a server's restart is noticed here instead of in the middle of a write.
 """
 
@@ -28,7 +28,7 @@ class Pool:
         self._size = size
         self._patience = patience
         self._idle: list[Connection] = []
-        self._lent: set[Connection] = set()
+        self._in_use: set[Connection] = set()
         self._fresh: set[Connection] = set()
         self._opening = 0
         self._peak = 0
@@ -38,7 +38,7 @@ class Pool:
         self._changed = threading.Condition(self._mutex)
 
     def take(self, until: float = math.inf) -> Connection:
-        """Lend a connection, opened if need be, before the monotonic clock reaches `until`."""
+        """Take a connection, opened if need be, before the monotonic clock reaches `until`."""
         deadline = min(until, time.monotonic() + self._patience)
         while True:
             if (connection := self._reserve(deadline)) is None:
@@ -47,16 +47,16 @@ class Pool:
             try:
                 quiet = is_quiet(connection)
             finally:
-                # Also where Ctrl-C ended the look.
+                # Also where Ctrl-C ended the check.
                 if not quiet:
                     self.give(connection, broken=True)
             if quiet:
                 return connection
 
     def give(self, connection: Connection, *, broken: bool = False) -> None:
-        """Take a connection back, or close it where it cannot be lent again."""
+        """Return a connection to the pool, or close it where it cannot be used again."""
         with self._mutex:
-            self._lent.discard(connection)
+            self._in_use.discard(connection)
             keep = not (broken or self._closed) and connection in self._fresh and is_idle(connection)
             if keep:
                 self._idle.append(connection)
@@ -67,13 +67,13 @@ class Pool:
             connection.close()
 
     def take_peak(self) -> int:
-        """The most connections that were lent at once since the last call."""
+        """Return the most connections that were in use at once since the last call."""
         with self._mutex:
-            peak, self._peak = self._peak, len(self._lent)
+            peak, self._peak = self._peak, len(self._in_use)
             return peak
 
     def drop(self) -> None:
-        """Close what is idle, and what is lent when it comes back: the server is gone or has changed."""
+        """Close idle connections now, and those in use when they come back: the server is gone or has changed."""
         with self._mutex:
             idle, self._idle = self._idle, []
             self._fresh.clear()
@@ -81,24 +81,24 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Close what is idle now, and the rest as it comes back."""
+        """Close idle connections now, and the rest as they come back."""
         with self._mutex:
             self._closed = True
             self._changed.notify_all()
         self.drop()
 
     def _reserve(self, deadline: float) -> Connection | None:
-        """An idle connection, or None as the leave to open one."""
+        """Return an idle connection, or None as permission to open one."""
         with self._mutex:
             while True:
                 if self._closed:
                     raise closed_error()
                 if self._idle:
                     connection = self._idle.pop()
-                    self._lent.add(connection)
-                    self._peak = max(self._peak, len(self._lent))
+                    self._in_use.add(connection)
+                    self._peak = max(self._peak, len(self._in_use))
                     return connection
-                if len(self._lent) + self._opening < self._size:
+                if len(self._in_use) + self._opening < self._size:
                     self._opening += 1
                     return None
                 if not self._changed.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
@@ -120,9 +120,9 @@ class Pool:
             with self._mutex:
                 self._opening -= 1
                 if connection is not None:
-                    self._lent.add(connection)
+                    self._in_use.add(connection)
                     self._fresh.add(connection)
-                    self._peak = max(self._peak, len(self._lent))
+                    self._peak = max(self._peak, len(self._in_use))
                 else:
                     self._changed.notify()
 
@@ -132,11 +132,11 @@ def is_idle(connection: Connection) -> bool:
 
 
 def is_quiet(connection: Connection) -> bool:
-    """False where bytes wait on an idle connection: nothing was asked, so it can only be the server's farewell."""
+    """Return False where bytes wait on an idle connection: nothing was sent, so the server has ended it."""
     try:
-        ear = select.poll()
-        ear.register(connection.pgconn.socket, select.POLLIN)
-        return not ear.poll(0)
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        return not poll.poll(0)
     except OSError:
         return False
 

@@ -38,9 +38,10 @@ class Mode:
 
 
 SILENCE: Final = 5.0
-"""Seconds without a word in the middle of a transaction after which the server ends it; an operation's own patience
-is that of the server too. Between two statements nobody thinks for long here: such a process is frozen or cut off,
-and others wait for its locks. Without this a server waits until TCP gives up: for hours, for a frozen one for ever.
+"""Seconds without a statement in the middle of a transaction after which the server ends it; an operation's own
+patience applies to the server too. Operations never pause long between two statements: such a process is frozen or
+cut off, and others wait for its locks. Without this a server waits until TCP gives up: for hours, or for ever for a
+frozen process.
 """
 SLOW: Final = 300.0
 """Seconds that a statement of a slow operation may take, where the store's limit is less."""
@@ -50,7 +51,7 @@ READ: Final = Mode("begin isolation level repeatable read read only", writes=Fal
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """What an operation answered, and whom to wake now that it is committed."""
+    """The result of an operation, and the topics to notify now that it is committed."""
 
     answer: T
     topics: set[str]
@@ -58,7 +59,7 @@ class Done(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Seconds: how long a statement waits for a lock, and how long the server may leave it unanswered."""
+    """Seconds that a statement waits for a lock, and that the server may leave it unanswered."""
 
     patience: float
     limit: float
@@ -74,7 +75,7 @@ class Runner:
         self._bounds = bounds
 
     def run(self, op: Op[T], mode: Mode, until: float | None = None) -> Done[T]:
-        """`until` is when the server must have answered for the first time, by the monotonic clock."""
+        """Run an operation. `until` is when the server must have answered first, by the monotonic clock."""
         bounds = self._bounds_of(op)
         until = self.until(op) if until is None else until
         retry = _Retry(bounds.patience)
@@ -85,11 +86,11 @@ class Runner:
                 pause = retry.pause_after(error)
             time.sleep(pause)
             if op.patience is not None:
-                # The engine's own writes may be tried for longer than a caller waits.
+                # The worker's own writes may be tried for longer than a caller waits.
                 until = time.monotonic() + bounds.limit
 
     def until(self, op: Op[Any]) -> float:
-        """When the server must have answered a call that begins now."""
+        """Return when the server must have answered a call that begins now."""
         return time.monotonic() + self._bounds_of(op).limit
 
     def _bounds_of(self, op: Op[Any]) -> Bounds:
@@ -113,12 +114,12 @@ class Runner:
             raise
         finally:
             self._deadlines.release(connection)
-            # Interrupted (Ctrl-C): the connection may be in the middle of anything, so it is not lent again.
+            # Interrupted (Ctrl-C): the connection may be in any state, so it is not used again.
             self._pool.give(connection, broken=broken)
 
 
 class _LimitedTx(PgTx):
-    """A transaction in which each statement has the whole limit: an operation of many may take longer than that."""
+    """A transaction in which each statement has the whole limit: an operation of many may take longer."""
 
     __slots__ = ("_connection", "_seconds")
 
@@ -181,12 +182,12 @@ def _roll_back(connection: Connection) -> None:
     try:
         connection.execute("rollback")
     except psycopg.Error:
-        # The server rolls back by itself when the connection ends, which is what happens to it now.
+        # The server rolls back by itself when the connection ends, as it does now.
         connection.close()
 
 
 class _NeverBegan(StorageUnavailable):
-    """A pooled connection was dead before anything was sent on it: another try cannot do anything twice."""
+    """A pooled connection was dead before anything was sent on it: a retry cannot do anything twice."""
 
 
 def _began_badly(error: psycopg.Error) -> HoldfastError:
@@ -199,12 +200,12 @@ def _single_failure(error: Exception, mode: Mode) -> HoldfastError:
 
 
 def reading(clock: Clock | None) -> int | None:
-    """A test's time, or None for the server's own."""
+    """Return a test's time, or None for the server's own."""
     return None if clock is None else clock.now()
 
 
 def _opening(op: Op[Any], mode: Mode, bounds: Bounds) -> bytes:
-    """BEGIN, together with what bounds the transaction: without parameters all goes in one message."""
+    """Return BEGIN with the transaction's limits: without parameters all goes in one message."""
     silence = _milliseconds(SILENCE if op.patience is None else op.patience)
     lock = _milliseconds(min(bounds.patience, bounds.limit))
     return (
@@ -225,7 +226,7 @@ def _require_in_time(connection: Connection, mode: Mode, last: Statement | None,
 def _explained(
     found: HoldfastError, error: Exception, connection: Connection, last: Statement | None, bounds: Bounds
 ) -> HoldfastError:
-    """The error with what was waited for, where that was a lock or an answer."""
+    """Return the error with what was waited for, where that was a lock or an answer."""
     if getattr(error, "sqlstate", None) == LOCK_TIMEOUT:
         waited = min(bounds.patience, bounds.limit)
         return StorageBusy(f"{_named(last)} waited {waited:g} s for a lock; {_FIND_THE_LOCK}", backend="postgres")
@@ -251,7 +252,7 @@ def _unanswered(last: Statement | None, bounds: Bounds) -> str:
 
 
 def _named(statement: Statement | None) -> str:
-    """A statement, with the tables that it names."""
+    """Return a statement's name, with the tables that it uses."""
     if statement is None:
         return "the begin of a transaction"
     tables = dict.fromkeys(_TABLE.findall(statement.postgres))
@@ -259,7 +260,7 @@ def _named(statement: Statement | None) -> str:
 
 
 class _Retry:
-    """How long to pause before the next try: jittered, growing, inside one deadline."""
+    """The pause before the next retry: jittered, growing, inside one deadline."""
 
     def __init__(self, patience: float) -> None:
         self._deadline = time.monotonic() + patience
@@ -267,7 +268,7 @@ class _Retry:
         self._redialled = False
 
     def pause_after(self, error: StorageError) -> float:
-        """Seconds to pause, or the error again where no try is left."""
+        """Return the seconds to pause, or raise the error where no retry is left."""
         if isinstance(error, _NeverBegan):
             if self._redialled:
                 raise error

@@ -27,7 +27,7 @@ from .connect import Connection, address
 from .deadlines import Deadlines
 from .describe import describe
 from .merge import AsyncMerger, Merger
-from .place import PLACE, LentPlaces
+from .place import PLACE, BorrowedPlaces
 from .pool import Pool, closed_error
 from .runner import READ, WRITE, Bounds, Done, Runner
 from .wakeups import PgBell
@@ -36,11 +36,11 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 _TRUSTED: Final = 10.0
-"""Seconds after which a write looks again whether the schema is one that this code writes: others may migrate it."""
+"""Seconds after which a write checks again whether this code may write to the schema: others may migrate it."""
 
 
 class PostgresStore:
-    """One database for blocking and awaiting callers.
+    """One database for blocking and async callers.
 
     `clock` replaces the server's clock in tests. `patience` bounds the retries of a busy database and the wait for a
     pooled connection, `limit` the seconds that the server may leave a statement unanswered. `pool_size` counts the
@@ -87,7 +87,7 @@ class PostgresStore:
             self._clock,
             self._bell.announce,
             notify,
-            places=LentPlaces(lambda: self._runner.run(PLACE, READ).answer),
+            places=BorrowedPlaces(lambda: self._runner.run(PLACE, READ).answer),
         )
         self._open()
         forking.renew_after_fork(self)
@@ -101,7 +101,7 @@ class PostgresStore:
         return self._merger.waiting + sum(lane.merger.waiting for lane in list(self._lanes.values()))
 
     def pool_peak(self) -> tuple[int, int]:
-        """Of the busiest pool: there is one for blocking callers, and one for each event loop."""
+        """Return the peak of the busiest pool: there is one for blocking callers, and one for each event loop."""
         pools = [self._pool, *(lane.pool for lane in list(self._lanes.values()))]
         return max(pool.take_peak() for pool in pools), self._pool_size
 
@@ -164,7 +164,7 @@ class PostgresStore:
         return await arun_within(self._host, connection, op)
 
     def migrate(self) -> list[str]:
-        # A server that does not answer is found here; what follows may take as long as the tables are large.
+        # A server that does not answer is detected here; what follows may take as long as the tables are large.
         self._runner.run(migrations.APPLIED, READ)
         with self._connection() as connection:
             return migrations.apply(connection, self._schema)
@@ -191,7 +191,7 @@ class PostgresStore:
         self._deadlines.close()
 
     def renew_after_fork(self) -> None:
-        """The child uses nothing that it inherited: neither connections, nor threads, nor the locks they held."""
+        """Renew everything: the child uses no inherited connection, thread or lock."""
         forking.park((self._pool, self._lanes, self._merger))
         forking.park(self._bell.threads())
         self._deadlines.renew()
@@ -225,8 +225,8 @@ class PostgresStore:
             raise closed_error()
         pool = Pool(self._address, self._pool_size, self._bounds.patience)
         runner = Runner(pool, self._deadlines, self._clock, self._bounds)
-        hands = BlockingThreads(loop, self._pool_size, self._bounds.patience)
-        lane = _Lane(pool, runner, hands, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
+        threads = BlockingThreads(loop, self._pool_size, self._bounds.patience)
+        lane = _Lane(pool, runner, threads, AsyncMerger(self._awrite, self._depth, self._bounds.limit))
         with self._mutex:
             for other in [other for other in self._lanes if other.is_closed()]:
                 self._lanes.pop(other).close()
@@ -245,16 +245,16 @@ class PostgresStore:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """What the tasks of one event loop share: connections of their own, and threads that wait at these."""
+    """The resources of one event loop: connections of its own, and threads that make its calls."""
 
     pool: Pool
     runner: Runner
-    hands: BlockingThreads
+    threads: BlockingThreads
     merger: AsyncMerger
 
     def run(self, call: Callable[[Runner], T]) -> Awaitable[T]:
-        return self.hands.run(lambda: call(self.runner))
+        return self.threads.run(lambda: call(self.runner))
 
     def close(self) -> None:
-        self.hands.close()
+        self.threads.close()
         self.pool.close()

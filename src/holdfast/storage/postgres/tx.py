@@ -1,4 +1,4 @@
-"""One open transaction over psycopg, blocking or awaiting. The two differ in `await` alone."""
+"""One open transaction over psycopg, blocking or async. The two differ in `await` alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
 
 
 class _Script:
-    """What both colours share: the text of a statement, the clock, the topics to ring, the statement sent last."""
+    """The common part of both: the text of a statement, the clock, the topics to notify, the last statement sent."""
 
     __slots__ = ("_limit", "_now", "last", "topics")
 
@@ -28,13 +28,13 @@ class _Script:
 
     @property
     def files(self) -> None:
-        """Large values are in the database itself."""
+        """None: large values are in the database itself."""
 
     def ring(self, topic: str) -> None:
         self.topics.add(topic)
 
     def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
-        """The text to send, which is literal indeed: it comes from the package's own files."""
+        """Return the text to send, which is a literal: it comes from the package's own files."""
         self.last = statement
         if self._limit is not None:
             self._count(statement)
@@ -91,7 +91,7 @@ class PgTx(_Script):
 
 
 class PgAsyncTx(_Script):
-    """A transaction on an awaiting connection."""
+    """A transaction on an async connection."""
 
     __slots__ = ("_cursor",)
 

@@ -1,4 +1,4 @@
-"""Who waits to be merged: one line for each kind of operation, served in turn. Pure; its owner keeps it from races."""
+"""Operations that wait to be merged: one queue for each kind, served in turn. Not thread-safe; its owner locks it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ W = TypeVar("W", bound=Waiting)
 
 
 class WaitQueue(Generic[W]):
-    """Operations in the order of their coming, by kind."""
+    """Operations in the order of arrival, by kind."""
 
     def __init__(self) -> None:
         self._by_kind: OrderedDict[Callable[..., Any], deque[W]] = OrderedDict()
 
     def __iter__(self) -> Iterator[W]:
-        for line in self._by_kind.values():
-            yield from line
+        for queue in self._by_kind.values():
+            yield from queue
 
     def __len__(self) -> int:
-        return sum(len(line) for line in list(self._by_kind.values()))
+        return sum(len(queue) for queue in list(self._by_kind.values()))
 
     def __contains__(self, waiting: W) -> bool:
         return waiting in self._by_kind.get(waiting.op.run, ())
@@ -49,28 +49,28 @@ class WaitQueue(Generic[W]):
     def take_into(self, batch: list[W]) -> None:
         """Move the next ones there: of one kind, at most MAX_ITEMS items unless a single call brings more.
 
-        Each is there before it leaves its line: whoever is interrupted in the middle loses none.
+        Each is there before it leaves its queue: an interrupt in between loses none.
         """
         if not self._by_kind:
             return
-        kind, line = next(iter(self._by_kind.items()))
+        kind, queue = next(iter(self._by_kind.items()))
         items = 0
-        while line and (not items or items + len(line[0].op.items) <= MAX_ITEMS):
-            waiting = line[0]
+        while queue and (not items or items + len(queue[0].op.items) <= MAX_ITEMS):
+            waiting = queue[0]
             items += len(waiting.op.items)
             batch.append(waiting)
-            line.popleft()
-            # Not before: who is taken is in no line, and does not look there when it leaves.
+            queue.popleft()
+            # Set last: a taken operation has left its queue, and is not searched for there.
             waiting.taken = True
         self._by_kind.move_to_end(kind)
-        if not line:
+        if not queue:
             del self._by_kind[kind]
 
     def remove(self, waiting: W) -> None:
-        """Forget one that nobody has taken."""
-        line = self._by_kind.get(waiting.op.run)
-        if line is None or waiting not in line:
+        """Remove an operation that was not taken."""
+        queue = self._by_kind.get(waiting.op.run)
+        if queue is None or waiting not in queue:
             return
-        line.remove(waiting)
-        if not line:
+        queue.remove(waiting)
+        if not queue:
             del self._by_kind[waiting.op.run]

@@ -1,7 +1,7 @@
-"""The doorbell: at once inside this process, and by NOTIFY to the others.
+"""Wake-ups: at once inside this process, and by NOTIFY to the others.
 
-A ring is a hint. Everything works without it, only later, because waiters also poll; so no failure here is an error.
-NOTIFY is sent after the commit that it tells of and never inside it: a transaction with a pending NOTIFY holds a lock
+A wake-up is a hint. Everything works without it, only later, because waiters also poll; so a failure here is no error.
+NOTIFY is sent after the commit it announces and never inside it: a transaction with a pending NOTIFY holds a lock
 of the whole database while it commits.
 """
 
@@ -20,41 +20,41 @@ CHANNEL: Final = "holdfast"
 
 
 class PgBell:
-    """Wake-ups for one store. Threads start when somebody listens or rings, and end with `close`."""
+    """Wake-ups for one store. Threads start with the first listener or wake-up, and end with `close`."""
 
     def __init__(self, address: Address, listen_address: Address, *, notify: bool, deadlines: Deadlines) -> None:
         self._address = address
         self._listen_address = listen_address
         self._notify = notify
         self._deadlines = deadlines
-        self._ears = Listeners()
+        self._listeners = Listeners()
         self.renew()
 
     def renew(self) -> None:
-        """New threads for a forked child, which has none of its parent's."""
-        self._ears.renew()
+        """Create new threads for a forked child, which has none of its parent's."""
+        self._listeners.renew()
         self._notifier = self._listener = None
         if self._notify:
             self._notifier = NotifyThread(self._address, CHANNEL, self._deadlines)
-            self._listener = ListenThread(self._listen_address, CHANNEL, self._heard, self._deadlines)
+            self._listener = ListenThread(self._listen_address, CHANNEL, self._on_notify, self._deadlines)
 
     def listen(self, topics: Collection[str]) -> Listener:
-        ear = self._ears.listen(topics)
+        listener = self._listeners.listen(topics)
         if self._listener is not None:
             self._listener.ensure_running()
-        return ear
+        return listener
 
     def ring(self, topics: Collection[str]) -> None:
-        self._ears.ring(topics)
+        self._listeners.ring(topics)
 
     def announce(self, topics: Collection[str]) -> None:
         """Wake the listeners of this process now, and those of others by the next NOTIFY."""
-        self._ears.ring(topics)
+        self._listeners.ring(topics)
         if self._notifier is not None:
             self._notifier.send(topics)
 
     def flush(self, timeout: float) -> None:
-        """Wait until what was announced is sent."""
+        """Wait until all announced topics are sent."""
         if self._notifier is not None:
             self._notifier.flush(timeout)
 
@@ -65,12 +65,12 @@ class PgBell:
             self._listener.close()
 
     def threads(self) -> object:
-        """What a forked child must leave alone."""
+        """Return what a forked child must not touch."""
         return self._notifier, self._listener
 
-    def _heard(self, payload: str | None, sender: int) -> None:
+    def _on_notify(self, payload: str | None, sender: int) -> None:
         if payload is None:
-            self._ears.ring_all()
+            self._listeners.ring_all()
         elif self._notifier is None or sender != self._notifier.backend_pid:
-            # What this process sent itself has rung already.
-            self._ears.ring(payload.split("\n"))
+            # Topics that this process sent itself have woken its listeners already.
+            self._listeners.ring(payload.split("\n"))

@@ -26,7 +26,7 @@ class Connection(sqlite3.Connection):
 
 
 class BorrowedConnection:
-    """Remembers which connections were made for which thread, to recognise a thread that would wait for itself."""
+    """Connections that were made for threads, to recognise a thread that would wait for itself."""
 
     def __init__(self, location: Location, *, durable: bool) -> None:
         self._location = location
@@ -43,13 +43,13 @@ class BorrowedConnection:
         return connection
 
     def held_by_this_thread(self) -> bool:
-        """Has this thread a transaction open on one of its connections?"""
+        """Return whether this thread has a transaction open on one of its connections."""
         if not self._made:
             return False
         return any(map(_in_transaction, self._made.get(threading.get_ident(), ())))
 
     def any_open(self) -> bool:
-        """Is any connection open that was made here, of whatever thread?"""
+        """Return whether any connection made here is open, in whatever thread."""
         return any(_is_open(connection) for made in list(self._made.values()) for connection in list(made))
 
     def run(
@@ -59,7 +59,7 @@ class BorrowedConnection:
         now: int,
         check_schema: Callable[[sqlite3.Cursor], None],
     ) -> tuple[T, set[str]]:
-        """Run in the caller's transaction, under a savepoint; the answer and the topics to ring after its commit.
+        """Run in the caller's transaction, under a savepoint; return the result and the topics to notify afterwards.
 
         `check_schema` raises where nothing may be written, as seen from that transaction.
         """
@@ -84,7 +84,7 @@ class BorrowedConnection:
         mine = self._location.path
         if mine is None:
             return  # a database in memory has no name to compare; a wrong one lacks our tables
-        # SQLite makes a new file at the first look into it; a transaction may be open before that.
+        # SQLite creates a new file when it is first read; a transaction may be open before that.
         cursor.execute("pragma schema_version").fetchall()
         found = next(row[2] for row in cursor.execute("pragma database_list").fetchall() if row[1] == "main")
         if not found or not os.path.exists(mine) or not os.path.samefile(found, mine):

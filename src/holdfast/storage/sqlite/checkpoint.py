@@ -1,4 +1,4 @@
-"""Moves the write-ahead log into the database, while nobody can write.
+"""Moves the write-ahead log into the database, while no connection can write.
 
 Before 3.51.3 a checkpoint that races a writer's restart of the log can lose a commit. So no connection checkpoints by
 itself (wal_autocheckpoint=0), and ours runs while another of our connections holds the write lock. It is kept small:
@@ -22,7 +22,7 @@ from .connect import patiently
 from .failures import is_busy
 
 FRAMES: Final = 1_000
-"""About so many frames are moved at once."""
+"""About this many frames are moved at once."""
 QUIET: Final = 1.0
 """Seconds without a commit after which even a small log is moved."""
 _PATIENCE: Final = 1.0
@@ -54,7 +54,7 @@ class Checkpointer:
         self._closed = False
 
     def note(self, changes: int) -> None:
-        """A commit changed so many rows. Called by the leader, so by one thread at a time."""
+        """Record that a commit changed this many rows. Called by the leader, so by one thread at a time."""
         self._changes += changes
         if self._changes >= self._enough:
             self._full.set()
@@ -64,7 +64,7 @@ class Checkpointer:
                 self._begin()
 
     def run_once(self) -> tuple[int, int] | None:
-        """Frames in the log and frames moved; None if another process kept the write lock."""
+        """Return the frames in the log and the frames moved; None if another process kept the write lock."""
         with self._exclusive():
             if self._closed:
                 return None
@@ -90,13 +90,13 @@ class Checkpointer:
             self._thread.join(timeout=5)
 
     def retire(self) -> None:
-        """Never use the connections again, from the next time that the caller lets others in."""
+        """Never use the connections again, from when the caller next lets others in."""
         self._closed = True
         self._full.set()
         self._dirty.set()
 
     def run_when_due(self) -> bool:
-        """One turn of the thread, after the first commit: wait for enough or for quiet. False when closed."""
+        """Wait, after the first commit, for enough frames or for quiet, and checkpoint. False when closed."""
         self._dirty.clear()
         while not self._full.wait(QUIET) and self._dirty.is_set():
             self._dirty.clear()
@@ -121,7 +121,7 @@ class Checkpointer:
         try:
             self._thread = start_daemon("holdfast-checkpoint", _main, weakref.ref(self), self._dirty)
         except StorageUnavailable as error:
-            # The commit that brought us here is done, whatever becomes of its log; the next one tries again.
+            # The commit that triggered this is done, whatever happens to its log; the next one tries again.
             self._dirty.clear()
             _log.warning("no checkpoints for now (%s); the log grows, nothing is lost", error)
         else:
@@ -129,7 +129,7 @@ class Checkpointer:
 
 
 def has_wal_reset_bug(version: tuple[int, int, int]) -> bool:
-    """Can this SQLite lose a commit when a checkpoint races a writer? Fixed in 3.51.3, 3.50.7 and 3.44.6."""
+    """Return whether a checkpoint that races a writer can lose a commit. Fixed in SQLite 3.51.3, 3.50.7 and 3.44.6."""
     if (3, 44, 6) <= version < (3, 45, 0) or (3, 50, 7) <= version < (3, 51, 0):
         return False
     return (3, 7, 0) <= version < (3, 51, 3)

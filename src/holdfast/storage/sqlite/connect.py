@@ -1,4 +1,4 @@
-"""Opens connections with the settings that Holdfast's promises rest on."""
+"""Opens connections with the settings that Holdfast's guarantees need."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PATIENCE: Final = 5.0
 
 
 class ReadingConnection(sqlite3.Connection):
-    """A connection that cannot write, told by its class from those that can hold the write lock."""
+    """A connection that cannot write, distinguished by its class from those that can hold the write lock."""
 
 
 def open_writer(
     location: Location, *, durable: bool, create: bool = True, deadline: float | None = None
 ) -> sqlite3.Connection:
-    """The connection that writes. Creates the file, readable for its owner only, and puts it into WAL mode.
+    """Open the connection that writes. Creates the file, readable for its owner only, and puts it into WAL mode.
 
-    Other connections to the file are waited for until `deadline` on the monotonic clock.
+    Waits for other connections to the file until `deadline` on the monotonic clock.
     """
     if location.path is not None and create:
         _create(location.path)
@@ -46,7 +46,7 @@ def open_writer(
 
 
 def open_reader(location: Location) -> sqlite3.Connection:
-    """A connection that cannot write and never blocks a writer."""
+    """Open a connection that cannot write and never blocks a writer."""
     connection = _connect(location, mode="rw", factory=ReadingConnection)
     with translated():
         settle(connection, durable=True)
@@ -56,7 +56,7 @@ def open_reader(location: Location) -> sqlite3.Connection:
 
 
 def patiently(action: Callable[[], T], deadline: float) -> T:
-    """Repeat `action` while another connection is in its way, until `deadline` on the monotonic clock.
+    """Repeat `action` while another connection blocks it, until `deadline` on the monotonic clock.
 
     SQLite's own busy handler sleeps up to 100 ms at a time and is unfair among many processes.
     """
@@ -72,7 +72,7 @@ def patiently(action: Callable[[], T], deadline: float) -> T:
 def _connect(
     location: Location, *, mode: str, factory: type[sqlite3.Connection] = sqlite3.Connection
 ) -> sqlite3.Connection:
-    # mode=rw: a connection after the first must not bring a removed file back as an empty one.
+    # mode=rw: a connection after the first must not recreate a removed file as an empty one.
     uri = location.uri if location.memory else f"{location.uri}?mode={mode}"
     with translated():
         return sqlite3.connect(
@@ -90,16 +90,16 @@ def _create(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
     except FileExistsError:
-        return  # never opened by other means than SQLite: closing would drop the process's locks on it
+        return  # never opened except through SQLite: closing would drop the process's locks on it
     except OSError:
-        return  # SQLite says what is wrong
+        return  # SQLite reports what is wrong
     os.close(descriptor)
 
 
 def _into_wal(connection: sqlite3.Connection, location: Location, deadline: float) -> None:
     try:
         patiently(lambda: _allow_small_vacuums(connection), deadline)
-        # Needs the file alone for a moment, and does not wait for it by itself.
+        # Needs the file exclusively for a moment, and does not wait for it by itself.
         mode = patiently(lambda: connection.execute("pragma journal_mode=wal").fetchone()[0], deadline)
     except sqlite3.DatabaseError as error:
         if code(error) == sqlite3.SQLITE_NOTADB:
@@ -110,14 +110,14 @@ def _into_wal(connection: sqlite3.Connection, location: Location, deadline: floa
 
 
 def _allow_small_vacuums(connection: sqlite3.Connection) -> None:
-    # Only of use before the first table: what is pruned later can then be given back in small steps. It cost nothing
-    # that could be measured. On a file that has tables the pragma would only take the write lock, and fail without it.
+    # Only useful before the first table: pruned space can then be given back in small steps. Its cost was too small to
+    # measure. On a file that has tables the pragma would only take the write lock, and fail without it.
     if connection.execute("pragma page_count").fetchall()[0][0] == 0:
         connection.execute("pragma auto_vacuum=incremental")
 
 
 def settle(connection: sqlite3.Connection, *, durable: bool) -> None:
-    """The settings of every connection to the file, lent ones included."""
+    """Apply the settings of every connection to the file, borrowed ones included."""
     settings = {
         "synchronous": "full" if durable else "normal",
         "foreign_keys": "on",

@@ -1,4 +1,4 @@
-"""What a SQLite store says of itself."""
+"""Description of a SQLite store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VACUUM = {0: "none", 1: "full", 2: "incremental"}
 
 
 def describe(connection: sqlite3.Connection, location: Location, *, durable: bool) -> dict[str, Value]:
-    """Versions, settings and sizes, read through the writer."""
+    """Return versions, settings and sizes, read through the writer."""
     pages, size = _pragma(connection, "page_count"), _pragma(connection, "page_size")
     return {
         "backend": "sqlite",
@@ -21,7 +21,7 @@ def describe(connection: sqlite3.Connection, location: Location, *, durable: boo
         "wal_reset_bug": _verdict(sqlite3.sqlite_version_info),
         "path": location.path or location.uri,
         "journal_mode": _pragma(connection, "journal_mode"),
-        # What is set for commits that must last; the writer's own setting changes with what it commits.
+        # The setting for durable commits; the writer's own setting changes with what it commits.
         "synchronous": "full" if durable else "normal",
         "page_size": size,
         "page_count": pages,

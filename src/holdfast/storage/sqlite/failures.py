@@ -39,7 +39,7 @@ FAILURES: Final[dict[int, tuple[type[StorageError], str]]] = {
     sqlite3.SQLITE_SCHEMA: (SchemaMismatch, "the schema changed under a statement; repeat the call"),
     sqlite3.SQLITE_ERROR: (StorageError, "this is a bug in Holdfast, or a foreign schema"),
     sqlite3.SQLITE_INTERNAL: (StorageError, "this is a bug in SQLite"),
-    sqlite3.SQLITE_ABORT: (StorageError, "the transaction was rolled back by somebody else"),
+    sqlite3.SQLITE_ABORT: (StorageError, "the transaction was rolled back by another operation"),
     sqlite3.SQLITE_CONSTRAINT: (StorageError, "a rule of the schema forbids this"),
     sqlite3.SQLITE_MISMATCH: (StorageError, "a value has the wrong type"),
     sqlite3.SQLITE_TOOBIG: (StorageError, "a value is too big for SQLite"),
@@ -53,7 +53,7 @@ _PLAIN: Final = (StorageError, "this is a bug in Holdfast, or a misused connecti
 
 
 def translate(error: sqlite3.Error | sqlite3.Warning) -> HoldfastError:
-    """The typed error for a driver's exception, with it as the cause."""
+    """Return the typed error for a driver's exception, with it as the cause."""
     kind, advice = FAILURES.get(code(error), _PLAIN)
     if "no such table: holdfast_" in str(error):
         kind, advice = SchemaMismatch, 'run "holdfast db migrate"'
@@ -72,11 +72,11 @@ def translated() -> Iterator[None]:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Somebody else holds a lock: waiting may help."""
+    """Return whether another connection holds a lock: waiting may help."""
     return isinstance(error, sqlite3.OperationalError) and code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def code(error: BaseException) -> int:
-    """SQLite's primary result code, 0 where the driver itself complained."""
+    """Return SQLite's primary result code, 0 where the driver itself raised the error."""
     found: object = getattr(error, "sqlite_errorcode", None)
     return found & 0xFF if isinstance(found, int) else 0

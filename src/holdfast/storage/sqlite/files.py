@@ -1,7 +1,7 @@
 """Blobs as files in a folder beside the database: `jobs.db-artifacts`.
 
 A file appears under its name when all of it is on the disk: it is written under another, synced, renamed, and the
-folder synced. No other file is touched here than those that are named as blobs are.
+folder synced. Only files that are named like blobs are touched here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FileBlobs:
         self.folder: Final = f"{database}-artifacts"
 
     def put(self, blob: str, data: bytes) -> None:
-        """Write a whole blob, safely on the disk when this returns. Blocks."""
+        """Write a whole blob; it is safely on the disk when this returns. Blocks."""
         path = self._path(blob)
         descriptor = self._create(path)
         try:
@@ -51,7 +51,7 @@ class FileBlobs:
         self._settle(path)
 
     def get(self, blob: str) -> bytes | None:
-        """A whole blob; None where there is none. Blocks."""
+        """Return a whole blob; None where there is none. Blocks."""
         with _typed():
             try:
                 with open(os.open(self._path(blob), _OLD), "rb") as file:
@@ -95,7 +95,7 @@ class FileBlobs:
             for path in (self._path(blob), self._path(blob) + _UNFINISHED):
                 _unlink(path)
         with suppress(OSError):
-            os.rmdir(self.folder)  # what else somebody put there stays
+            os.rmdir(self.folder)  # other files in it stay
 
     def _path(self, blob: str) -> str:
         if not _NAME.fullmatch(blob):
@@ -122,7 +122,7 @@ class FileBlobs:
 
 
 def files_of(location: Location) -> FileBlobs | None:
-    """The files beside a database; None beside one in memory."""
+    """Return the files beside a database; None beside one in memory."""
     return FileBlobs(location.path) if location.path is not None else None
 
 

@@ -1,7 +1,7 @@
-"""Stored text that is no UTF-8, such as a disk makes that loses a bit: it must not stop what stands beside it.
+"""Stored text that is not valid UTF-8, as after a disk error: it must not block the rows beside it.
 
-The driver refuses to read a whole answer for the sake of one such text. The operation is then run again with each bad
-byte read as the character SUBSTITUTE, which no JSON may hold: what is garbled is undecodable, and nothing else is.
+Because of one such text the driver refuses to read a whole result. The operation is then run again with each bad
+byte read as the character SUBSTITUTE, which no JSON may hold: garbled values are undecodable, and no others are.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _SUBSTITUTE: Final = "\x1a"
 
 
 def is_garbled(error: BaseException) -> bool:
-    """Whether an answer could not be read because of a text in it."""
+    """Return whether a result could not be read because of a text in it."""
     return isinstance(error, sqlite3.OperationalError) and "Could not decode to UTF-8" in str(error)
 
 
 @contextmanager
 def as_it_is(connection: sqlite3.Connection) -> Iterator[None]:
-    """Meanwhile every text is read, whatever its bytes are."""
+    """Read every text, whatever its bytes are."""
     connection.text_factory = _read
     try:
         yield

@@ -1,6 +1,6 @@
 """Find out whether a write waits for a lock that its own caller holds.
 
-Asked in the calling thread or task, once the lock has been busy for a moment. The answer is yes only where it is
+Called in the calling thread or task, once the lock has been busy for a moment. The answer is yes only where it is
 certain: this process holds the lock, and every transaction in it that could write belongs to the caller.
 """
 
@@ -18,18 +18,18 @@ from typing import Any, Final
 from ..foreign import sqlite_connection_of
 from .connect import ReadingConnection
 
-# Where SQLite locks: the first lock byte of the shared memory is the writer's; without a write-ahead log it locks
+# SQLite's lock bytes: the first lock byte of the shared memory is the writer's; without a write-ahead log it locks
 # ranges of the database file itself.
 _WAL_WRITER: Final = range(120, 121)
 _ROLLBACK_LOCKS: Final = range(0x40000000, 0x40000200)
 
 
 def caller_holds_lock(path: str, *, blocks: bool) -> bool:
-    """`blocks` says that the whole thread waits, not only a task of it."""
+    """Return whether the caller holds the lock. `blocks` says that the whole thread waits, not only a task of it."""
     if not _is_locked_here(path):
         return False
     found = _open_transactions()
-    # One that ends or begins meanwhile may be the holder: then nothing is certain.
+    # A connection that is opened or closed meanwhile may be the holder: then nothing is certain.
     if not found or not _is_locked_here(path) or _open_transactions() != found:
         return False
     known = [id(connection) for connection in _connections_of_caller()]
@@ -41,7 +41,7 @@ def _open_transactions() -> list[sqlite3.Connection]:
 
 
 def _is_locked_here(path: str) -> bool:
-    """Whether this process holds the lock. False where the system does not tell."""
+    """Return whether this process holds the lock. False where the system does not say."""
     try:
         inode, place = os.stat(f"{path}-shm").st_ino, _WAL_WRITER
     except FileNotFoundError:
@@ -54,14 +54,14 @@ def _is_locked_here(path: str) -> bool:
 
 
 def _is_ours(fields: list[str], inode: int, place: range) -> bool:
-    """One line of /proc/locks, such as `1: POSIX ADVISORY WRITE 4711 fe:00:2162275 120 120`."""
+    """Parse one line of /proc/locks, such as `1: POSIX ADVISORY WRITE 4711 fe:00:2162275 120 120`."""
     if len(fields) != 8 or fields[4] != str(os.getpid()) or not fields[5].endswith(f":{inode}"):
         return False
     return int(fields[6]) in place and (place is _ROLLBACK_LOCKS or fields[3] == "WRITE")
 
 
 def _has_transaction(thing: Any) -> bool:
-    # By type: isinstance would ask a proxy what it stands for, which may fail.
+    # By type: isinstance would query what a proxy wraps, which may fail.
     if not issubclass(type(thing), sqlite3.Connection) or type(thing) is ReadingConnection:
         return False
     try:
@@ -71,7 +71,7 @@ def _has_transaction(thing: Any) -> bool:
 
 
 def _is_of_this_thread(connection: sqlite3.Connection) -> bool:
-    """Whether no other thread may use it. The driver says so only by refusing one."""
+    """Return whether no other thread may use it. The driver shows this only by refusing one."""
     refused: list[bool] = []
     other = threading.Thread(target=lambda: refused.append(not _is_usable(connection)))
     other.start()
@@ -88,7 +88,7 @@ def _is_usable(connection: sqlite3.Connection) -> bool:
 
 
 def _connections_of_caller() -> Iterator[object]:
-    """SQLite connections in the variables of the calling functions, and those that Django keeps for this thread."""
+    """Return SQLite connections in the variables of the calling functions, and Django's connections of this thread."""
     for value in _variables(sys._getframe(1)):
         if (connection := sqlite_connection_of(value)) is not None:
             yield connection

@@ -1,4 +1,4 @@
-"""Linux tells when a file was written. The standard library has no binding, so the C library is called."""
+"""File change events on Linux. The standard library has no binding for inotify, so the C library is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 _WRITTEN: Final = 0x2
-# An unlink is one.
+# An unlink is an attribute change.
 _CHANGED: Final = 0x4
 _DELETED: Final = 0x400
 _EVENTS: Final = _WRITTEN | _CHANGED | _DELETED
@@ -20,7 +20,7 @@ _BUFFER: Final = 256 * _EVENT.size
 
 
 class FileEvents:
-    """Writes to a file, and to another for a while, from this process or another. For one reading thread."""
+    """Writes to a file, and to another for a while, by this process or another. For one reading thread."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
@@ -36,7 +36,7 @@ class FileEvents:
 
     @classmethod
     def on(cls, path: str) -> FileEvents | None:
-        """None where the system has no inotify, no watch is left, or the file is not there."""
+        """Watch a file; None where the system has no inotify, no watch is left, or the file does not exist."""
         libc = _libc()
         if libc is None:
             return None
@@ -49,27 +49,27 @@ class FileEvents:
         return cls(path, descriptor)
 
     def add(self, path: str) -> bool:
-        """Tell of writes to one more file too; False if that is so already."""
+        """Watch one more file; False if it is watched already."""
         if self._other is not None:
             return False
         self._other = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), _EVENTS)
         return True
 
     def drop_added(self) -> None:
-        """Tell of the first file alone again."""
+        """Watch only the first file again."""
         if self._other is not None:
             _libc().inotify_rm_watch(self._descriptor, self._other)
             self._other = None
 
     @property
     def is_of_another_file(self) -> bool:
-        """Whether the file was deleted or replaced: then nothing is heard of the one that is there now."""
-        # Either sign alone is not enough: a new file may get the number of a deleted one, and one that somebody still
+        """Return whether the file was deleted or replaced: then there are no events for the file that exists now."""
+        # Neither sign alone is enough: a new file may get the inode of a deleted one, and one that some process still
         # has open is unlinked and not deleted.
         return self._deleted or self._file is None or _identity(self._path) != self._file
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the file was written, and take all events at once; False when stopped, or the time is over."""
+        """Block until the file was written, and take all events at once; False when stopped, or after the timeout."""
         ready = {descriptor for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000)}
         if self._descriptor not in ready or self._stop_reader in ready:
             return False
@@ -78,7 +78,7 @@ class FileEvents:
         return True
 
     def _take(self) -> bool:
-        """Take what is there; True if that was all."""
+        """Read the pending events; True if that was all."""
         try:
             found = os.read(self._descriptor, _BUFFER)
         except BlockingIOError:
@@ -91,7 +91,7 @@ class FileEvents:
         os.write(self._stop_writer, b"x")
 
     def close(self) -> None:
-        """Only when no thread waits."""
+        """Close. Only when no thread waits."""
         descriptors, self._open = self._open, ()
         for descriptor in descriptors:
             os.close(descriptor)

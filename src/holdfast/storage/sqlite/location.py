@@ -1,4 +1,4 @@
-"""Where a database is, from what a user writes, and whether that place can keep its promises."""
+"""The location of a database, from what a user writes, and whether that place can keep Holdfast's guarantees."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Location:
 
 
 def locate(where: str | os.PathLike[str]) -> Location:
-    """Read a path, a `sqlite:` URL, a `file:` URI or one of the forms of `:memory:`."""
+    """Parse a path, a `sqlite:` URL, a `file:` URI or one of the forms of `:memory:`."""
     text = os.fspath(where)
     is_url = text.startswith("sqlite:")
     if is_url:
@@ -53,7 +53,7 @@ def locate(where: str | os.PathLike[str]) -> Location:
 
 
 def inspect(location: Location, *, allow_unsafe_fs: bool) -> None:
-    """Refuse a place where SQLite cannot keep its promises. Only looks: opening and closing the file by other means
+    """Refuse a place where SQLite's guarantees fail. Opens nothing: opening and closing the file by other means
     than SQLite would drop the locks that this process holds on it."""
     if location.path is None:
         return
@@ -73,7 +73,7 @@ def inspect(location: Location, *, allow_unsafe_fs: bool) -> None:
 
 
 def filesystem_of(path: str, mountinfo: str) -> str:
-    """The type of the file system that holds `path`, from the text of /proc/self/mountinfo; "" if unknown."""
+    """Return the type of the file system that holds `path`, from the text of /proc/self/mountinfo; "" if unknown."""
     best, kind = "", ""
     for line in mountinfo.splitlines():
         left, separator, right = line.partition(" - ")
@@ -87,7 +87,7 @@ def filesystem_of(path: str, mountinfo: str) -> str:
 
 
 def is_network(filesystem: str) -> bool:
-    """Its locks or shared memory cannot be trusted."""
+    """Return whether its locks or shared memory cannot be trusted."""
     return bool(_NETWORK.match(filesystem)) and filesystem not in _LOCAL_FUSE
 
 
@@ -130,7 +130,7 @@ def _at(text: str, *, read_only: bool = False) -> Location:
         path = os.path.realpath(text)
         return Location(f"file:{quote(path)}", path, read_only)
     except UnicodeEncodeError:
-        raise ConfigError(f"{text!a} is no path: it holds a lone surrogate") from None
+        raise ConfigError(f"{text!a} is not a path: it holds a lone surrogate") from None
 
 
 def _check_directory(directory: str) -> None:

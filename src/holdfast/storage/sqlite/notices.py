@@ -1,8 +1,8 @@
-"""Tells other processes which topics were rung, through a small file beside the database: `jobs.db-notify`.
+"""Notifies other processes of topics, through a small file beside the database: `jobs.db-notify`.
 
-Each topic has a slot in the file. A ring writes a number there that was not there before, after the commit; a listener
-compares with what it read last. So nobody asks the database, and a commit that concerns nobody wakes nobody. The file
-holds nothing else: it may be deleted at any time, and a ring that is lost costs one poll interval.
+Each topic has a slot in the file. A notification writes a new number there, after the commit; a listener compares
+with what it read last. So nothing queries the database, and a commit without topics wakes no process. The file
+holds nothing else: it may be deleted at any time, and a lost notification costs one poll interval.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from zlib import crc32
 
 from ..forking import renew_after_fork
 
-LENT: Final = 0
+BORROWED: Final = 0
 """The slot for transactions that their callers commit."""
 _SLOTS: Final = 128
 _WIDTH: Final = 8
 _SIZE: Final = _SLOTS * _WIDTH
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# Seconds after which a ring looks whether the file was deleted.
+# Seconds after which a notification checks whether the file was deleted.
 _CHECK: Final = 1.0
 
 _log = logging.getLogger("holdfast.storage")
@@ -35,7 +35,7 @@ _log = logging.getLogger("holdfast.storage")
 
 @lru_cache(1_000)
 def slot_of(topic: str) -> int:
-    """Return the slot of a topic. Two may share one: then a ring of either wakes the listeners of both."""
+    """Return the slot of a topic. Two may share one: then a notification of either wakes the listeners of both."""
     return 1 + crc32(topic.encode()) % (_SLOTS - 1)
 
 
@@ -53,25 +53,25 @@ class Notices:
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        """Begin with numbers of its own: those of the parent must not be repeated."""
+        """Start with numbers of its own: those of the parent must not be repeated."""
         self._lock = threading.RLock()
         self.close()
 
     def open(self) -> bool:
-        """Take the file as it is now for known; False where there is none."""
+        """Open the file, if need be, with its present content as known; False where there is none."""
         with self._lock:
             return self._opened() is not None
 
     def ring(self, topics: Collection[str]) -> None:
-        """Tell other processes of topics. For this one, that is no change."""
+        """Notify other processes of topics. For this process, the file then counts as unchanged."""
         self._write(map(slot_of, topics))
 
-    def announce_lent(self) -> None:
-        """Tell other processes that a transaction is under way whose commit rings nobody."""
-        self._write((LENT,))
+    def announce_borrowed(self) -> None:
+        """Notify other processes of an open transaction whose commit notifies no one."""
+        self._write((BORROWED,))
 
     def changed(self) -> set[int] | None:
-        """Return the slots that others have topics since this was last asked; None where there is no such file."""
+        """Return the slots that other processes have changed since the last call; None where there is no file."""
         with self._lock:
             if (descriptor := self._opened()) is None:
                 return None
@@ -83,7 +83,7 @@ class Notices:
         return {slot for slot, (old, new) in enumerate(pairs) if old != new}
 
     def reopen_if_deleted(self) -> None:
-        """Leave a file that was deleted; the next call makes another."""
+        """Close a file that was deleted; the next call creates another."""
         with self._lock:
             if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:
                 self.close()
@@ -94,7 +94,7 @@ class Notices:
             self._close()
             self._close = _nothing
             self._descriptor, self._seen = None, bytearray(_SIZE)
-            # Two processes that begin at random do not come to the same number.
+            # Two processes that start at random numbers do not reach the same number.
             self._numbers = itertools.count(int.from_bytes(os.urandom(7), "little"))
             self._check_at = time.monotonic() + _CHECK
 
@@ -131,7 +131,7 @@ class Notices:
 
 
 def _open(path: str, database: str) -> int:
-    """Open the file. A new one may be used by those who may use the database."""
+    """Open the file. A new one has the permissions of the database."""
     with suppress(FileNotFoundError):
         return os.open(path, _FLAGS)
     like = os.stat(database)
@@ -166,4 +166,4 @@ _read_at: Final[Callable[[int, int, int], bytes]] = getattr(os, "pread", _move_a
 
 
 def _nothing() -> None:
-    """For a file that is not open."""
+    """Do nothing, for a file that is not open."""

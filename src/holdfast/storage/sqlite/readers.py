@@ -1,4 +1,4 @@
-"""Connections that only read: a small pool, and threads for those reads of awaiting callers that take long."""
+"""Read-only connections: a small pool, and threads for long reads of async callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _IDLE: Final = 8
 _THREADS: Final = 4
-# A point read takes about 10 µs, less than a hop to a thread and back. So an awaiting caller's read is tried on the
+# A point read takes about 10 µs, less than a switch to a thread and back. So an async caller's read is tried on the
 # loop's own thread, and stopped after about half a millisecond's worth of the virtual machine's steps.
 _QUICK_STEPS: Final = 20_000
 
@@ -61,7 +61,7 @@ class Readers:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-reader")
         try:
             return asyncio.get_running_loop().run_in_executor(self._threads, self.read, op)
-        except RuntimeError as error:  # closed since the quick try, or no thread to be had
+        except RuntimeError as error:  # closed since the quick try, or no thread available
             raise StorageUnavailable(f"the read could not begin: {error}", backend="sqlite") from error
 
     def close(self) -> None:
@@ -71,12 +71,12 @@ class Readers:
         self._close_idle()
 
     def retire(self) -> None:
-        """Keep no connection from now on. Reads that wait are served: one may wait until a fork is over."""
+        """Keep no connection from now on. Waiting reads are served: one may wait until a fork is over."""
         self._closed = True
         self._close_idle()
 
     def leave(self, while_away: ExitStack, patience: float) -> bool:
-        """Close every connection, and let nobody open one before `while_away` ends; False where one stays in use."""
+        """Close every connection, and open none before `while_away` ends; False where one stays in use."""
         while_away.enter_context(self._opening)
         deadline = time.monotonic() + patience
         self._close_idle()
@@ -141,7 +141,7 @@ def _snapshot(connection: sqlite3.Connection, op: Op[T], now: int, files: Files 
 
 
 class _NotHere:
-    """Stands for the files on an event loop's thread, where a large one is not read: the read is stopped there."""
+    """Stands for the files on an event loop's thread: reading a large value there stops the read."""
 
     def put(self, blob: str, data: bytes) -> None:
         raise AssertionError("a reader does not write")

@@ -1,7 +1,7 @@
-"""A file beside the database that is thrown overboard when the disk is full.
+"""A reserve file beside the database that is deleted when the disk is full.
 
 Even a deletion needs space, so a full disk would block the very cleanup that makes room. Operations whose caller set a
-patience of its own (the engine's: finish, renew, prune) may use the space it frees; all others are refused until there
+patience of its own (the worker's: finish, renew, prune) may use the space it frees; all others are refused until there
 is room for a new one.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 SIZE: Final = 4 * 1024 * 1024
 _SMALLEST: Final = 64 * 1024
-# A disk that has little to spare gives an eighth of it.
+# A disk with little free space gives an eighth of it.
 _SHARE: Final = 8
 _RETRY: Final = 1.0
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("holdfast.storage")
 
 
 class Ballast:
-    """Not safe by itself: the combining lock lets one thread in at a time. The file is shared by all processes."""
+    """Not safe by itself: the group commit lets one thread in at a time. The file is shared by all processes."""
 
     def __init__(self, database: str) -> None:
         self._path = f"{database}-ballast"
@@ -32,7 +32,7 @@ class Ballast:
         self._lay()
 
     def release(self) -> None:
-        """Make room, once; unless there is room, and only one huge write found none."""
+        """Delete the file, once; unless there is free space, and only one huge write failed."""
         if self._size < _SMALLEST or self._has_room():
             return
         try:
@@ -44,7 +44,7 @@ class Ballast:
         self.down = True
 
     def restore(self) -> bool:
-        """Is it in place, or again in place? Looks once a second at most."""
+        """Return whether the file is in place, restoring it if possible. Checks once a second at most."""
         if not self.down:
             return True
         if time.monotonic() < self._look_again:
@@ -57,12 +57,12 @@ class Ballast:
         return True
 
     def _has_room(self) -> bool:
-        # Twice its size, lest the next write throws it out again.
+        # Twice its size, lest the next write deletes it again.
         return _free(os.path.dirname(self._path)) >= 2 * self._size
 
     def _lay(self) -> bool:
         if self._size < _SMALLEST:
-            return True  # too small a disk to give any of it away
+            return True  # the disk is too small to reserve any of it
         try:
             descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:

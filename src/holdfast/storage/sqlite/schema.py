@@ -18,7 +18,7 @@ _RECORD: Final = "insert into holdfast_migration (version, name, applied_at, old
 
 
 def applied(connection: sqlite3.Connection | sqlite3.Cursor) -> list[int]:
-    """The versions this database has; empty for a fresh one."""
+    """Return the versions this database has; empty for a fresh one."""
     columns = _columns(connection)
     if not columns:
         return []
@@ -31,11 +31,11 @@ def foreign_tables(path: str) -> int:
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
         tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
         return 0 if "holdfast_migration" in tables else len([name for name in tables if not name.startswith("sqlite_")])
-    return 0  # Whatever opens it for good says what is wrong with it.
+    return 0  # The real opening reports what is wrong with it.
 
 
 def upgrade(connection: sqlite3.Connection, now: int, deadline: float | None = None) -> list[str]:
-    """Apply what is missing in one transaction; the names of what ran. Safe in many processes at once."""
+    """Apply the missing migrations in one transaction; return their names. Safe in many processes at once."""
     deadline = time.monotonic() + PATIENCE if deadline is None else deadline
     patiently(lambda: connection.execute("begin immediate"), deadline)
     try:
@@ -49,7 +49,7 @@ def upgrade(connection: sqlite3.Connection, now: int, deadline: float | None = N
 
 
 def upgrade_within(cursor: sqlite3.Cursor, now: int) -> None:
-    """Apply what is missing in the caller's open transaction, which keeps or undoes it."""
+    """Apply the missing migrations in the caller's open transaction, which keeps or undoes them."""
     cursor.execute("savepoint holdfast_schema")
     try:
         _apply(cursor, now)
@@ -58,7 +58,7 @@ def upgrade_within(cursor: sqlite3.Cursor, now: int) -> None:
         if cursor.connection.in_transaction:
             cursor.execute("rollback to holdfast_schema")
             cursor.execute("release holdfast_schema")
-        # BUSY is another writer and worth a repetition. A query that is open on this connection is LOCKED, and stays.
+        # BUSY is another writer and worth a retry. LOCKED is a query that is open on this connection, and stays.
         if isinstance(error, sqlite3.Error) and code(error) != sqlite3.SQLITE_BUSY:
             message = (
                 f"the schema cannot be brought up to date inside this transaction ({error});"
@@ -86,7 +86,7 @@ def _columns(connection: sqlite3.Connection | sqlite3.Cursor) -> set[str]:
 
 
 def drop(connection: sqlite3.Connection) -> None:
-    """Remove every table and view of ours in one transaction."""
+    """Remove all of Holdfast's tables and views in one transaction."""
     ours = (
         "select type, name from sqlite_master where type in ('table', 'view') and name like 'holdfast\\_%' escape '\\'"
     )

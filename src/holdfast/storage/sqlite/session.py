@@ -1,4 +1,4 @@
-"""What one process holds open on one SQLite database."""
+"""Everything that one process holds open on one SQLite database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a store was asked to behave."""
+    """The settings of a store."""
 
     location: Location
     clock: Clock
@@ -36,9 +36,9 @@ class Settings:
 
 
 class Session:
-    """Connections and the thread that checkpoints. Made on first use, and again in a forked child.
+    """Connections and the thread that checkpoints. Created on first use, and again in a forked child.
 
-    `create` makes the file where there is none. `patience` bounds the wait for others that use the file.
+    `create` makes the file where there is none. `patience` bounds the wait for other users of the file.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class Session:
         self.mismatch = SchemaMismatch('the schema was dropped; run "holdfast db migrate"', backend="sqlite")
 
     def approves(self, cursor: sqlite3.Cursor) -> bool:
-        """Whether a borrowed transaction sees the schema that this session last found right.
+        """Return whether a borrowed transaction sees the schema that this session last accepted.
 
-        Nothing is remembered of what it sees: it may be rolled back, and SQLite then gives the same number again.
+        Nothing it sees is remembered: it may be rolled back, and SQLite then gives the same number again.
         """
         return self.mismatch is None and _version(cursor) == self._schema_version
 
     def refusal(self, connection: sqlite3.Connection) -> SchemaMismatch | None:
-        """Why nothing may be written. Asked within the transaction: a newer Holdfast may migrate an open file."""
+        """Return why nothing may be written. Checked in the transaction: a newer Holdfast may migrate an open file."""
         version = _version(connection)
         if version != self._schema_version:
             try:
@@ -120,7 +120,7 @@ class Session:
 
     @property
     def is_of_another_file(self) -> bool:
-        """Whether the file was deleted or replaced since it was opened: what is written here nobody would find."""
+        """Return whether the file was deleted or replaced since it was opened: writes here would be lost."""
         if self._path is None:
             return False
         try:
@@ -151,7 +151,7 @@ class Session:
         return True
 
     def park(self) -> None:
-        """Leave everything as it is, for ever: this is the parent's."""
+        """Leave everything untouched for ever: it belongs to the parent."""
         park(self)
 
     def _close_writers(self) -> None:

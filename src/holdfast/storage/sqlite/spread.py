@@ -1,7 +1,7 @@
-"""Many rows by few statements.
+"""Many rows with few statements.
 
-SQLite opens all indexes of a table anew for each statement, and binding a value takes longer than storing it. A job
-takes 16 µs by `executemany`, and 4.5 in one statement for many that binds but once what they have in common.
+SQLite opens all indexes of a table for each statement, and binding a value takes longer than storing it. A job
+takes 16 µs by `executemany`, and 4.5 in one statement for many that binds common values only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LARGEST: Final = 128
 def spread(
     statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]
 ) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Texts and their parameters that together run `statement` for each row of values in the order of `names`."""
+    """Return texts and parameters that together run `statement` for each row of values in the order of `names`."""
     columns = list(zip(*rows, strict=True))
     own = [at for at, column in enumerate(columns) if column.count(column[0]) < len(rows)] or [0]
     shared = [at for at in range(len(columns)) if at not in own]
@@ -33,7 +33,7 @@ def spread(
 
 
 def _parts(count: int) -> Iterator[tuple[int, int]]:
-    """Where each part begins and how many are in it: powers of two, the largest first."""
+    """Return the start and size of each part: powers of two, the largest first."""
     start, size = 0, _LARGEST
     while start < count:
         while size > count - start:

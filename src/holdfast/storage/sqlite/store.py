@@ -1,4 +1,4 @@
-"""A SQLite database, opened: one writer shared by a combining lock, readers apart, wake-ups, checkpoints.
+"""A SQLite database, opened: one writer behind a group commit, separate readers, wake-ups, checkpoints.
 
 The file is opened on first use, and again after a fork. A fresh or older schema is brought up to date then; a newer
 one may be read but not written.
@@ -36,7 +36,7 @@ from .failures import translated
 from .files import files_of
 from .holder import caller_holds_lock
 from .location import inspect, locate
-from .notices import LENT, Notices
+from .notices import BORROWED, Notices
 from .session import Session, Settings
 from .wakeups import SqliteBell
 from .watch import Watch
@@ -76,7 +76,7 @@ class SqliteStore:
         )
         path = self._settings.location.path
         self._current: Session | None = None
-        self._rung: set[str] = set()
+        self._topics: set[str] = set()
         self._changes = 0
         self._had_file = False
         self._inspected = False
@@ -88,7 +88,7 @@ class SqliteStore:
         self._closed = False
         self.outage: Final = Outage()
         self.timings: Final = Timings()
-        self._lent = BorrowedConnection(self._settings.location, durable=durable)
+        self._borrowed = BorrowedConnection(self._settings.location, durable=durable)
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._notify_listeners)
         self._notices = Notices(path)
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
@@ -112,7 +112,7 @@ class SqliteStore:
         return self._combiner.waiting
 
     def pool_peak(self) -> None:
-        """There is no pool: one connection writes."""
+        """Return None: there is no pool, one connection writes."""
 
     @timed
     def write(self, op: Op[T]) -> T:
@@ -157,10 +157,10 @@ class SqliteStore:
         return await arun_within(self._host, connection, op)
 
     def connect(self) -> Connection:
-        """A connection of the caller's own, for this thread, with the settings that this file needs."""
+        """Return a connection of the caller's own, for this thread, with the settings that this file needs."""
         self._session()
         self._watch.expect_strangers()
-        return self._lent.make()
+        return self._borrowed.make()
 
     def migrate(self) -> list[str]:
         with self._combiner.exclusive():
@@ -187,9 +187,9 @@ class SqliteStore:
             session.close()
 
     def before_fork(self) -> None:
-        """Close the file. SQLite notes its locks on a file in memory: a child that inherits the notes believes that
-        it holds what it does not hold, or waits for ever for what nobody holds."""
-        self._lent_at_fork = self._lent.any_open()
+        """Close the file. SQLite keeps its locks on a file in memory: a child that inherits these records believes that
+        it holds what it does not hold, or waits for ever for a lock that no process holds."""
+        self._lent_at_fork = self._borrowed.any_open()
         try:
             self._while_away.enter_context(self._combiner.exclusive())
         except RuntimeError:
@@ -200,14 +200,14 @@ class SqliteStore:
 
     def after_fork_in_parent(self) -> None:
         self._while_away.close()
-        # What strangers committed meanwhile is not known to be new.
+        # Commits of other processes since then are not known to be new.
         self._bell.ring_all()
 
     def renew_after_fork(self) -> None:
-        """What the parent opened is neither used nor closed here."""
+        """Drop what the parent opened: it is neither used nor closed here."""
         self._opening = threading.Lock()
         self._while_away = ExitStack()
-        self._lent = BorrowedConnection(self._settings.location, durable=self._settings.durable)
+        self._borrowed = BorrowedConnection(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
         held = self._lent_at_fork or (session is not None and self._settings.location.path is not None)
         self._inherited = self._inherited or held
@@ -219,12 +219,12 @@ class SqliteStore:
             self._session()
         elif self._current is None:
             self._inspect()
-        answer, topics = self._lent.run(connection, op, self._settings.clock.now(), self._check_lent_schema)
-        # The caller's commit is seen by the watches, here and elsewhere, as a stranger's would be; a rollback rings
-        # nobody.
+        answer, topics = self._borrowed.run(connection, op, self._settings.clock.now(), self._check_borrowed_schema)
+        # The watches see the caller's commit, here and in other processes, like one of another process; a rollback
+        # notifies no one.
         self._watch.expect_strangers()
         if topics:
-            self._notices.announce_lent()
+            self._notices.announce_borrowed()
         return answer, topics
 
     def _inspect(self) -> None:
@@ -233,10 +233,10 @@ class SqliteStore:
             inspect(self._settings.location, allow_unsafe_fs=self._settings.allow_unsafe_fs)
             self._inspected = True
 
-    def _check_lent_schema(self, cursor: sqlite3.Cursor) -> None:
-        """Before the store itself has opened the file, its schema is made in the caller's own transaction.
+    def _check_borrowed_schema(self, cursor: sqlite3.Cursor) -> None:
+        """Create the schema in the caller's own transaction, where the store itself has not opened the file yet.
 
-        To open the file may take the lock that this very transaction holds.
+        Opening the file may need the lock that this very transaction holds.
         """
         session = self._current
         if session is not None and session.approves(cursor):
@@ -267,14 +267,14 @@ class SqliteStore:
         """Raise where the lock is held by a transaction of the caller that waits for it."""
         path = self._settings.location.path
         if path is None:
-            held = blocks and self._lent.held_by_this_thread()
+            held = blocks and self._borrowed.held_by_this_thread()
         else:
             held = caller_holds_lock(path, blocks=blocks)
         if held:
             raise self_locked(path) from None
 
     def _session(self) -> Session:
-        """The session, opened if need be. A file that is not in WAL mode yet is waited for."""
+        """Return the session, opened if need be. Waits for a file that is not in WAL mode yet."""
         if self._current is not None:
             return self._current
         try:
@@ -284,7 +284,7 @@ class SqliteStore:
         return self._open(PATIENCE)
 
     async def _aopen(self) -> Session:
-        """Off the loop where others must be waited for: the transaction in the way may be that of another task."""
+        """Open off the loop where it may have to wait: the blocking transaction may be that of another task."""
         with suppress(StorageBusy):
             return self._open(0)
         with suppress(StorageBusy):
@@ -293,7 +293,7 @@ class SqliteStore:
         return await asyncio.to_thread(self._open, PATIENCE)
 
     def _open_without_waiting(self) -> None:
-        """The caller's transaction needs no session, only the later ones are faster and wake this process with it."""
+        """Open a session if that needs no waiting: this call works without one, but later ones are faster with it."""
         if time.monotonic() < self._try_again_at:
             return
         try:
@@ -335,12 +335,12 @@ class SqliteStore:
             )
 
     def _require_file(self) -> None:
-        """An empty store in the place of one that is gone would hide that, and take its log with it."""
+        """Refuse a missing file: an empty store in its place would hide the loss, and take its log with it."""
         self._refuse_if_inherited()
         path = self._settings.location.path
         if self._had_file and path is not None and not os.path.exists(path):
             raise StorageUnavailable(
-                f"{path} was there and is gone; put it back, or start the program anew to begin with an empty store",
+                f"{path} was there and is gone; put it back, or restart the program to begin with an empty store",
                 backend="sqlite",
             )
 
@@ -365,25 +365,25 @@ class SqliteStore:
         session.writer.commit(batch)
 
     def _committed(self, topics: set[str], changes: int) -> None:
-        self._rung |= topics
+        self._topics |= topics
         self._changes += changes
 
     def _notify_listeners(self) -> None:
-        """The leader's last act: tell the checkpointer and those who wait for topics.
+        """Notify the checkpointer and the listeners of topics: the leader's last act.
 
-        After the callers: each thread that is woken takes the interpreter for a while, 0.3 ms of an idle worker's
+        After the callers: each woken thread takes the interpreter for a while, which cost 0.3 ms of an idle worker's
         delay when they came first.
         """
         session = self._current
-        topics, changes, self._rung, self._changes = self._rung, self._changes, set(), 0
+        topics, changes, self._topics, self._changes = self._topics, self._changes, set(), 0
         if session is None:
             return
         if changes:
             session.note(changes)
         if topics:
             self._announce(topics)
-        if self._bell.heard:
-            self._hear_others()
+        if self._bell.has_listeners:
+            self._check_notices()
             if self._watch.expects_strangers and self._strangers_wrote(session):
                 self._bell.ring_all()
 
@@ -391,32 +391,32 @@ class SqliteStore:
         try:
             return session.writer.strangers_wrote()
         except sqlite3.Error:
-            return True  # whoever wakes finds out; those whose work is committed must not be told that it failed
+            return True  # the woken threads find out; callers whose work is committed must not get an error
 
-    def _hear_others(self) -> bool:
-        """Pass on what other processes have topics; whether there was something."""
+    def _check_notices(self) -> bool:
+        """Wake listeners of topics that other processes notified; return whether there were any."""
         slots = self._notices.changed() or set()
-        if LENT in slots:
+        if BORROWED in slots:
             self._watch.expect_strangers()
         self._bell.ring_slots(slots)
         return bool(slots)
 
     def _announce(self, topics: Collection[str]) -> None:
-        """Ring, here and elsewhere, after a transaction that its caller has committed."""
+        """Notify listeners, here and in other processes, after a committed transaction."""
         self._bell.ring(topics)
         self._notices.ring(topics)
 
     def _look(self) -> bool:
-        """Ring if others have topics or, where that may be without a ring, committed; whether they have."""
+        """Wake listeners if other processes notified topics or, where it matters, committed; return whether so."""
         session = self._session()
-        heard = self._hear_others()
+        notified = self._check_notices()
         if not self._watch.expects_strangers:
-            return heard
+            return notified
         with self._combiner.exclusive():
             wrote = session.writer.strangers_wrote()
         if wrote:
             self._bell.ring_all()
-        return wrote or heard
+        return wrote or notified
 
     def _movements(self) -> int:
         return self._current.writer.movements if self._current is not None else 0

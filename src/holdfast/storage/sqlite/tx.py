@@ -1,4 +1,4 @@
-"""An open SQLite transaction as operations see it. Its methods block and never suspend."""
+"""An open SQLite transaction as operations use it. Its methods block and never suspend."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SqliteTx:
         return self._rows(statement, params)
 
     async def each(self, statement: Statement, rows: Sequence[Params], /, **common: Value) -> list[Row | None]:
-        # Rows are made by operations, of what was checked; 40 ns for each of their values would be felt.
+        # Rows are made by operations from checked values; checking again costs 40 ns a value.
         refuse_nul(common.values())
         common["now"] = self._now
         text = statement.sqlite
@@ -44,7 +44,7 @@ class SqliteTx:
         for row in rows:
             cursor = self._execute(text, {**row, **common})
             found = cursor.fetchall()
-            # A statement that returns nothing tells by its count: RETURNING takes 5 µs.
+            # A statement that returns nothing reports its count: RETURNING takes 5 µs.
             answers.append(found[0] if found else (cursor.rowcount,) if cursor.rowcount > 0 else None)
         return answers
 

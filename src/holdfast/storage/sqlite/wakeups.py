@@ -1,6 +1,6 @@
 """Wake-ups: within the process at once, from other processes through a watch on the notices and, for a while, the log.
 
-What others commit on connections of their own carries no topic, so it rings for all.
+Commits on connections of others carry no topic, so they wake all listeners.
 """
 
 from __future__ import annotations
@@ -14,52 +14,52 @@ from .watch import Watch
 
 
 class SqliteBell:
-    """The process's listeners. The watch looks out for strangers while one of them waits."""
+    """The process's listeners. The watch checks for commits of others while one of them waits."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._ears = Listeners()
+        self._listeners = Listeners()
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        self._ears.renew()
+        self._listeners.renew()
 
     @property
-    def heard(self) -> bool:
-        """Does anybody listen?"""
-        return bool(self._ears)
+    def has_listeners(self) -> bool:
+        """Return whether there are listeners."""
+        return bool(self._listeners)
 
-    def listen(self, topics: Collection[str]) -> WatchfulEar:
-        return WatchfulEar(self._ears.listen(topics), self._watch)
+    def listen(self, topics: Collection[str]) -> WatchingListener:
+        return WatchingListener(self._listeners.listen(topics), self._watch)
 
     def ring(self, topics: Collection[str]) -> None:
-        self._ears.ring(topics)
+        self._listeners.ring(topics)
 
     def ring_slots(self, slots: Collection[int]) -> None:
-        """Ring what other processes have topics."""
-        self._ears.ring_if(lambda topic: slot_of(topic) in slots)
+        """Wake the listeners of topics that other processes notified."""
+        self._listeners.ring_if(lambda topic: slot_of(topic) in slots)
 
     def ring_all(self) -> None:
-        self._ears.ring_all()
+        self._listeners.ring_all()
 
 
-class WatchfulEar:
-    """An ear that has the watch look out while it waits."""
+class WatchingListener:
+    """A listener that keeps the watch active while it waits."""
 
-    def __init__(self, ear: Listener, watch: Watch) -> None:
-        self._ear = ear
+    def __init__(self, listener: Listener, watch: Watch) -> None:
+        self._listener = listener
         self._watch = watch
 
     def wait(self, timeout: float) -> bool:
         with self._watch.attended():
-            return self._ear.wait(timeout)
+            return self._listener.wait(timeout)
 
     async def await_ring(self, timeout: float) -> bool:
         with self._watch.attended():
-            return await self._ear.await_ring(timeout)
+            return await self._listener.await_ring(timeout)
 
     def ring(self) -> None:
-        self._ear.ring()
+        self._listener.ring()
 
     def close(self) -> None:
-        self._ear.close()
+        self._listener.close()

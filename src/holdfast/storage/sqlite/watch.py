@@ -1,10 +1,10 @@
-"""Notices what other processes have rung, and, where it must, that another connection has committed.
+"""Notices topics that other processes notify, and, where needed, commits of other connections.
 
-Other processes write what they ring into a file (see notices.py). Where the system has inotify, it tells of each write;
+Other processes write their topics into a file (see notices.py). Where the system has inotify, it reports each write;
 elsewhere the file is read with growing pauses. A transaction that its caller commits is only announced there: for a
-while, each write to the log starts a short ladder of looks (the event comes before the commit is visible, by the time
-of an fsync). The same goes for all commits where the file cannot be used. The thread sleeps without a timer while
-nobody waits.
+while, each write to the log starts a short series of checks (the event comes before the commit is visible, by the time
+of an fsync). The same applies to all commits where the file cannot be used. The thread sleeps without a timer while
+no listener waits.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ..forking import renew_after_fork
 from .inotify import FileEvents
 from .notices import Notices
 
-# Seconds. A single look right after the event found none of 20 commits; a slow disk takes tens of milliseconds.
+# Seconds. A single check right after the event found none of 20 commits; a slow disk takes tens of milliseconds.
 LADDER: Final = (0.0001, 0.0002, 0.0002, 0.0003, 0.001, 0.003, 0.003, 0.01, 0.03, 0.05)
 _POLL_FIRST: Final = 0.001
 _POLL_LAST: Final = 0.03
-# Our own commits cause events too. The leader looks for others by itself at each commit, so the watch may rest.
+# Our own commits cause events too. The leader checks for others by itself at each commit, so the watch may pause.
 _REST: Final = 0.002
-# Seconds for which a transaction that was announced is waited for.
-_LENT_FOR: Final = 60.0
+# Seconds for which an announced transaction is waited for.
+_BORROWED_FOR: Final = 60.0
 
 _log = logging.getLogger("holdfast.storage")
 
 
 class Watch:
-    """Calls `look`, which rings and returns True if others have rung or, where it matters, committed.
+    """Calls `look`, which wakes listeners and returns True if others have notified or, where it matters, committed.
 
-    `movements` counts the begins and ends of our own transactions.
+    `movements` counts the beginnings and ends of our own transactions.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Watch:
 
     @contextmanager
     def attended(self) -> Iterator[None]:
-        """Somebody waits inside this block."""
+        """Keep the watch active: a listener waits inside this block."""
         with self._lock:
             self._waiting += 1
             self._call()
@@ -79,19 +79,19 @@ class Watch:
 
     @property
     def expects_strangers(self) -> bool:
-        """Whether there may be commits that ring nobody."""
+        """Return whether there may be commits without topics."""
         return time.monotonic() < self._strangers_until or not self._notices.open()
 
     def expect_strangers(self) -> None:
-        """For a while there may be. (A database in memory has none until a connection is lent.)"""
-        self._strangers_until = time.monotonic() + _LENT_FOR
+        """Expect commits without topics for a while. (A database in memory has none until a connection is borrowed.)"""
+        self._strangers_until = time.monotonic() + _BORROWED_FOR
         if not self._armed:
             with self._lock:
                 self._armed = True
                 self._call()
 
     def close(self) -> None:
-        # Under the lock: somebody who begins to wait at this moment has started the thread, or starts none.
+        # Under the lock: a listener that starts to wait at this moment has started the thread, or starts none.
         with self._lock:
             self.closed = True
             thread = self._thread
@@ -105,10 +105,10 @@ class Watch:
             self._events = None
 
     def watch(self) -> None:
-        """One spell of the thread: from the first who waits until nobody does."""
+        """Watch from the first listener that waits until none does."""
         self._look()  # opens the database, and makes the files
         if (events := self._listen()) is not None:
-            self._look()  # for what came before the system was asked to tell
+            self._look()  # for commits from before inotify was set up
             self._follow(events)
             return
         pause = _POLL_FIRST
@@ -117,48 +117,48 @@ class Watch:
             pause = _POLL_FIRST if self._look() else min(pause * 1.5, _POLL_LAST)
 
     def _follow(self, events: FileEvents) -> None:
-        """Look after each write, until nobody waits or the file is another."""
+        """Check after each write, until no listener waits or the file was replaced."""
         while self._still_wanted():
             if not self.expects_strangers:
                 events.drop_added()
                 if events.wait() and not self._look():
                     time.sleep(_REST)
             elif self._log_path is not None and events.add(self._log_path):
-                self._look()  # takes note of earlier commits; the announced one may come at any moment
-                self._climb(events)
-            elif events.wait(_LENT_FOR):
-                self._climb(events)
+                self._look()  # records earlier commits; the announced one may come at any moment
+                self._check_repeatedly(events)
+            elif events.wait(_BORROWED_FOR):
+                self._check_repeatedly(events)
             if events.is_of_another_file:
-                self._begin_anew(events)
+                self._watch_next_file(events)
                 return
 
-    def _begin_anew(self, events: FileEvents) -> None:
-        """The file was deleted (the log by the last who closed the database, before a fork, say): take the next one."""
+    def _watch_next_file(self, events: FileEvents) -> None:
+        """Watch the next file: this one was deleted (the log, say, when the last connection closed before a fork)."""
         with self._lock:
             if not self.closed:
                 events.close()
                 self._events = None
         self._notices.reopen_if_deleted()
-        # Opens the database again, which makes the log; the next spell listens before it looks.
+        # Opens the database again, which creates the log; the next call of `watch` subscribes before it checks.
         self._look()
 
-    def _climb(self, events: FileEvents) -> None:
-        """Look soon after a write to a file, then ever later. A new write begins anew.
+    def _check_repeatedly(self, events: FileEvents) -> None:
+        """Check soon after a write to a file, then less and less often. A new write starts over.
 
-        Our own commits write to the log as well, and a stranger's may be under way beside them: its event was heard
-        with theirs, and no other comes when it can be seen. So they slow the looks down and never end them.
+        Our own commits write to the log as well, and another process's may be in progress beside them: its event came
+        with theirs, and no other comes when it is visible. So our own slow the checks down and never end them.
         """
-        topics = 0
-        while topics < len(LADDER) and self._still_wanted():
-            wrote = _pause(events, LADDER[topics])
+        step = 0
+        while step < len(LADDER) and self._still_wanted():
+            wrote = _pause(events, LADDER[step])
             if self._is_ours():
                 time.sleep(_REST)
             if self.closed or self._look():
                 return
-            topics = 0 if wrote else topics + 1
+            step = 0 if wrote else step + 1
 
     def _is_ours(self) -> bool:
-        """Whether this process has written since the last look, or does so now."""
+        """Return whether this process has written since the last check, or does so now."""
         before, self._seen = self._seen, self._movements()
         return self._seen != before or self._seen % 2 == 1
 
@@ -191,7 +191,7 @@ class Watch:
 
 
 def _pause(events: FileEvents, seconds: float) -> bool:
-    """True if the log was written meanwhile. The first pauses are too short to ask."""
+    """Return True if the log was written meanwhile. The first pauses are too short to check."""
     if seconds >= 0.001:
         return events.wait(seconds)
     time.sleep(seconds)

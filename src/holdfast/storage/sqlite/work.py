@@ -1,4 +1,4 @@
-"""What waits for the writer: operations with what is known of their callers, and how many of them go together."""
+"""Work that waits for the writer: operations with the facts about their callers, and their grouping."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..waiter import Waiter
 from .connect import PATIENCE
 
 SUSPICIOUS: Final = 0.1
-"""Seconds after which a caller that waits for the lock is asked whether it holds that itself."""
+"""Seconds after which a caller that waits for the lock is checked for holding it itself."""
 _JOIN_IT: Final = "pass it as connection=, enqueue inside app.within(…), or commit it first"
 # Operations in one statement; a millisecond or two.
 _MERGED: Final = 256
 
 
 class Work(msgspec.Struct, frozen=True):
-    """An operation, and what is known of its caller."""
+    """An operation, and the facts about its caller."""
 
     op: Op[Any]
     reads: bool = False
     settled_to_wait: bool = False
     """It has met a busy lock, and its caller does not hold that itself."""
     merges: ListOp[Any, Any] | None = None
-    """The same as an operation that can be run together with others of its kind."""
+    """The same operation in a form that can be merged with others of its kind."""
 
     @property
     def vital(self) -> bool:
-        """The engine's own: it says how long to try, and it must get through when the disk is full."""
+        """Return whether it is the worker's own: it sets its patience, and must succeed even when the disk is full."""
         return self.op.patience is not None
 
     @property
     def may_ask_caller(self) -> bool:
-        """Its caller may hold the lock itself, and was not asked yet."""
+        """Return whether its caller may hold the lock itself, and was not checked yet."""
         return not (self.vital or self.settled_to_wait)
 
     @property
@@ -53,7 +53,7 @@ def list_work(op: ListOp[Any, Any]) -> Work:
 
 
 def by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
-    """Neighbours that can be merged together, a few hundred at most, and any other alone."""
+    """Group neighbours that can be merged, a few hundred at most, and any other alone."""
     start = 0
     while start < len(batch):
         end, kind = start + 1, _kind(batch[start])
@@ -76,7 +76,7 @@ def refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
 
 
 def time_left(batch: Sequence[Waiter[Work]]) -> float:
-    """Seconds until the first of them gives up."""
+    """Return the seconds until the first of them gives up."""
     return max(0.0, min(waiter.since + waiter.work.patience for waiter in batch) - time.monotonic())
 
 

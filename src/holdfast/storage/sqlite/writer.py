@@ -1,4 +1,4 @@
-"""Runs batches of operations on the one connection that writes. Whoever leads the combining lock calls it."""
+"""Runs batches of operations on the one connection that writes. The leader of the group commit calls it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .tx import SqliteTx
 from .work import Work, by_kind, give_up, refuse_all_but_vital
 
 BATCH_SECONDS: Final = 0.005
-"""No further operation starts in a batch that has run for so long."""
-# Then the turn passes on: newcomers may have less patience than this batch.
+"""No further operation starts in a batch that has run for this long."""
+# Then the next leader follows: newcomers may have less patience than this batch.
 _SLICE: Final = 0.05
 
 
@@ -42,7 +42,7 @@ class _Lost(Exception):
 
 
 class Writer:
-    """Not safe by itself: the combining lock lets one thread in at a time."""
+    """Not safe by itself: the group commit lets one thread in at a time."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Writer:
         self._durable = durable
         self._files = files
         self._synced: bool | None = True
-        """None while that changes: an interrupt may come before or after the database has heard of it."""
+        """None while it changes: an interrupt may come before or after the database is set."""
         self.movements = 0
-        """Grows at the begin and at the end of each transaction: odd while there is one."""
+        """Grows at the beginning and at the end of each transaction: odd while there is one."""
         self._cursor = connection.cursor()
         self._clock = clock
         self._committed = committed
@@ -70,7 +70,7 @@ class Writer:
         self._version = self._data_version()
 
     def commit(self, batch: Sequence[Waiter[Work]]) -> None:
-        """Run a batch in one transaction and settle it; what was not reached stays unsettled."""
+        """Run a batch in one transaction and settle it; operations that were not reached stay unsettled."""
         if self._ballast is not None and not self._ballast.restore():
             batch = refuse_all_but_vital(batch)
         if not batch:
@@ -81,8 +81,8 @@ class Writer:
             if len(batch) == 1:
                 self._last_resort(batch[0], lost.error)
                 return
-            # Nobody's work is in the database now. Each again by itself: one that cannot be stored (a full disk, say)
-            # fails alone, and each verdict is its own.
+            # Nothing of the batch is in the database now. Each runs again by itself: one that cannot be stored (a full
+            # disk, say) fails alone, and each gets its own result.
             for waiter in batch:
                 self.commit([waiter])
 
@@ -92,7 +92,7 @@ class Writer:
         self.connection.close()
 
     def strangers_wrote(self) -> bool:
-        """Has any other connection committed since this was last asked? One's own commits do not count."""
+        """Return whether another connection has committed since the last call."""
         before, self._version = self._version, self._data_version()
         return before != self._version
 
@@ -113,7 +113,7 @@ class Writer:
         waiter.fail(error)
 
     def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
-        self._roll_back()  # what a leader that was interrupted twice left open
+        self._roll_back()  # left open by a leader that was interrupted twice
         self._choose_sync(batch)
         changes, topics = self.connection.total_changes, set[str]()
         try:
@@ -137,9 +137,9 @@ class Writer:
         self._committed(topics, self.connection.total_changes - changes)
 
     def _choose_sync(self, batch: Sequence[Waiter[Work]]) -> None:
-        """Whether this commit waits for the disk. To skip that for a claim spares an idle worker half of its delay.
+        """Choose whether this commit waits for the disk. Skipping that for a claim halves an idle worker's delay.
 
-        The next commit that waits takes the earlier ones along: they are in the same log.
+        The next commit that waits includes the earlier ones: they are in the same log.
         """
         synced = not (
             batch[0].work.op.may_lose_on_power_failure
@@ -151,7 +151,7 @@ class Writer:
             self._synced = synced
 
     def _begin(self, batch: Sequence[Waiter[Work]]) -> bool:
-        """Take the lock, or fail those whose patience has ended; the others may go on waiting with newcomers."""
+        """Take the lock, or fail operations whose patience has ended; the others may keep waiting with newcomers."""
         reads = batch[0].work.reads and all(waiter.work.reads for waiter in batch)
         try:
             self._take_lock(self._lock_to_read if reads else self._lock_to_write, batch)
@@ -165,7 +165,7 @@ class Writer:
 
     def _take_lock(self, lock: Callable[[], None], batch: Sequence[Waiter[Work]]) -> None:
         try:
-            lock()  # nearly always; how patient the callers are is asked only where it is not free
+            lock()  # nearly always free; the callers' patience is computed only where it is not
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
@@ -173,7 +173,7 @@ class Writer:
             patiently(lock, min(deadline, time.monotonic() + _SLICE))
 
     def _may_write(self, batch: Sequence[Waiter[Work]]) -> bool:
-        """Whether the schema is still one that this code writes; 2 µs, once per commit."""
+        """Return whether this code may still write to the schema; 2 µs, once per commit."""
         if (refusal := self._refusal()) is None:
             return True
         self._roll_back()
@@ -185,7 +185,7 @@ class Writer:
         self._cursor.execute("begin immediate")
 
     def _lock_to_read(self) -> None:
-        # Only of a database in memory, where a lent connection that has written keeps readers out.
+        # Only in a database in memory, where a borrowed connection that has written keeps readers out.
         self._cursor.execute("begin")
         try:
             self._cursor.execute("select 1 from sqlite_master").fetchall()
@@ -194,7 +194,7 @@ class Writer:
             raise
 
     def _run_all(self, batch: Sequence[Waiter[Work]], topics: set[str]) -> list[_Verdict]:
-        """The verdicts of those that ran. None where a lone one failed: there is nothing to commit."""
+        """Return the results of operations that ran. Empty where a lone one failed: there is nothing to commit."""
         if len(batch) == 1:
             return self._run_lone(batch[0], topics)
         verdicts: list[_Verdict] = []
@@ -206,7 +206,7 @@ class Writer:
         return verdicts
 
     def _run_alike(self, alike: Sequence[Waiter[Work]], topics: set[str]) -> list[_Verdict]:
-        """Operations of one kind as one; where that fails, each by itself, so that only the culprit does."""
+        """Run operations of one kind as one; where that fails, each by itself, so that only the faulty one fails."""
         if len(alike) == 1:
             return [self._run(alike[0], topics)]
         ops = [op for waiter in alike if (op := waiter.work.merges) is not None]
@@ -239,7 +239,7 @@ class Writer:
             value = step(waiter.work.op.run(tx))
         except Exception as error:
             if is_garbled(error):
-                # It may have written before it read: all is undone, and each runs again by itself.
+                # It may have written before it read: all is rolled back, and each runs again by itself.
                 raise _Lost(error) from error
             self._require_transaction(error)
             if guarded:

@@ -1,6 +1,6 @@
-"""Named bytes of a job: stored by the run that owns it, found by anybody, gone with the job.
+"""Named bytes of a job: stored by the run that owns it, readable by any client, deleted with the job.
 
-That they go with it is done by the schema, whoever deletes the job. See the migration.
+The schema deletes them with the job, whichever way it is deleted. See the migration.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .. import steps
 
 
 async def add(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, content: Content) -> tuple[Step, bool]:
-    """Store an artifact and the entry in the journal that says so, both or neither. LeaseLost for any but the owner.
+    """Store an artifact and its journal entry, both or neither. LeaseLost for any run but the owner.
 
-    Answers the entry, and whether it is new: where it was there already, nothing is stored.
+    Returns the entry, and whether it is new: where it existed already, nothing is stored.
     """
     if before := await steps.find(tx, job_id, step.key):
         return before, False
-    # First, because it asks whose the job is, and keeps it so until the commit.
+    # First, because it checks who owns the job, and locks it until the commit.
     artifact = Artifact(job_id, content.name, content.content_type, content.size, content.sha256, created_at=0)
     entry = replace(step, value=as_text(artifact))
     recorded = await steps.record(tx, owner, job_id, epoch, entry)
@@ -53,24 +53,24 @@ def as_text(artifact: Artifact) -> str:
 
 
 def stored_as(step: Step) -> Artifact:
-    """The artifact that an entry of the journal stands for."""
+    """Return the artifact that a journal entry stands for."""
     return replace(Artifact(**json.loads(step.value or "{}")), created_at=step.ended_at)
 
 
 async def list_(tx: Tx, job_id: str) -> list[Artifact]:
-    """What a job has stored, by name, and first its result."""
+    """List a job's artifacts by name, its result first."""
     result = await _completion(tx, job_id)
     named = [_artifact(job_id, row) for row in await tx.all(sql.artifacts_of, job_id=job_id)]
     return [result.artifact, *named] if result else named
 
 
 async def get(tx: Tx, job_id: str, name: str) -> Artifact:
-    """An artifact without its bytes."""
+    """Return an artifact without its bytes."""
     return (await _find(tx, job_id, name)).artifact
 
 
 async def locate(tx: Tx, job_id: str, name: str) -> Stored:
-    """An artifact with its bytes, or the name of the blob that has them."""
+    """Return an artifact with its bytes, or the name of the blob that has them."""
     found = await _find(tx, job_id, name)
     if found.data is not None or found.blob is not None:
         return found
@@ -79,7 +79,7 @@ async def locate(tx: Tx, job_id: str, name: str) -> Stored:
 
 
 async def remove(tx: Tx, ids: Collection[str]) -> None:
-    """Every artifact of jobs that stay; what they do again they also store again."""
+    """Delete every artifact of jobs that stay; their next run stores them again."""
     if ids:
         gone = json.dumps(list(ids))
         await tx.one(sql.remove_artifacts, ids=gone)
@@ -99,7 +99,7 @@ async def _find(tx: Tx, job_id: str, name: str) -> Stored:
 
 
 async def _completion(tx: Tx, job_id: str) -> Stored | None:
-    """The result as an artifact, if the job has one. NotFound where there is no job."""
+    """Return the result as an artifact, if the job has one. NotFound where there is no job."""
     row = await tx.one(sql.completion_of, job_id=job_id)
     if row is None:
         raise NotFound("job", job_id)

@@ -14,7 +14,7 @@ from ...unstorable import refuse_in_json
 
 
 def key_of(tenant: str, name: str) -> str:
-    """Tenant and name in one. No name has that character."""
+    """Join tenant and name into a key. No name contains the separator."""
     refuse_in_json(name)
     return f"{tenant}\x1f{name}"
 
@@ -24,7 +24,7 @@ def name_of(key: str) -> str:
 
 
 async def chain(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> list[str]:
-    """The budget that a tenant means by a name and all that it is a part of.
+    """Return the budget that a tenant means by a name, and all budgets that contain it.
 
     It is the tenant's own, or else with `shares` that of no tenant.
     """
@@ -35,7 +35,7 @@ async def chain(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> list[
 
 
 async def locked(tx: Tx, keys: Collection[str]) -> dict[str, Account]:
-    """Those of these budgets that exist, for the rest of the transaction. Where one is due to begin anew, it has."""
+    """Lock those of these budgets that exist, until the commit. Those due for a reset are reset."""
     found = await _accounts(tx, keys, sql.lock_budgets)
     for key, account in found.items():
         if account.is_due:
@@ -44,12 +44,12 @@ async def locked(tx: Tx, keys: Collection[str]) -> dict[str, Account]:
 
 
 async def read(tx: Tx, keys: Collection[str]) -> dict[str, Account]:
-    """The same without a lock, as they are stored."""
+    """Read budgets without a lock, as they are stored."""
     return await _accounts(tx, keys, sql.read_budgets)
 
 
 async def write(tx: Tx, before: Account, after: Account) -> Account:
-    """Store what differs. The budget is locked."""
+    """Store the differences. The budget is locked."""
     if replace(after, lines={}) != replace(before, lines={}):
         await tx.one(
             sql.write_budget,
@@ -90,7 +90,7 @@ async def _accounts(tx: Tx, keys: Collection[str], statement: Statement) -> dict
     if not rows:
         return {}
     lines: dict[str, dict[str, Line]] = {row[0]: {} for row in rows}
-    # After the locks: what others have written before is seen.
+    # After the locks, so that earlier writes of other transactions are seen.
     for row in await tx.all(sql.lines_of, keys=wanted):
         if row[0] in lines:
             lines[row[0]][row[1]] = _line(row)

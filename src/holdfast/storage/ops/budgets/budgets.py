@@ -1,5 +1,5 @@
-"""Budgets: made, changed, begun anew, charged. Whoever changes one has locked its row, and the rows of those that it is
-a part of, in the order of their keys; a run's own row is locked before them."""
+"""Budgets: create, change, reset, charge. A change locks the budget's row, and the rows of the budgets that contain it,
+in the order of their keys; a run's own row is locked before them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from . import shortages
 from .accounts import chain, key_of, locked, read, write, write_lines
 
 KEPT: Final = 86_400 * SECOND
-"""How long the key of a spend is remembered."""
+"""How long the key of a spend is kept."""
 DEEPEST: Final = 16
 PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is to hold for a budget. None leaves what is there; a limit of None is a dimension without one."""
+    """The settings of a budget. None leaves the current value; a limit of None is a dimension without a limit."""
 
     limits: Mapping[str, int | None]
     soft: Mapping[str, int | None]
@@ -35,13 +35,13 @@ class Terms:
     expression: str | None = None
     zone: str | None = None
     never: bool = False
-    """It no longer begins anew by itself."""
+    """It is no longer reset by itself."""
     within: str | None = None
-    """The name of the budget that it is a part of; "" is of none."""
+    """The name of the budget that contains it; "" for none."""
 
 
 async def ensure(tx: Tx, tenant: str, name: str, terms: Terms, *, origin: str, shares: bool = True) -> bool:
-    """Make a budget or change it; False if it is so already. What an operator set is not changed by code."""
+    """Create or change a budget; False if nothing changes. Code does not change what an operator set."""
     key = key_of(tenant, name)
     created = await tx.one(sql.insert_budget, key=key, tenant=tenant, name=name, origin=origin) is not None
     account = (await locked(tx, [key]))[key]
@@ -57,7 +57,7 @@ async def ensure(tx: Tx, tenant: str, name: str, terms: Terms, *, origin: str, s
 
 
 async def raise_limits(tx: Tx, tenant: str, name: str, limits: Mapping[str, int]) -> tuple[Budget, bool]:
-    """Set limits that are higher than now; whether anything changed. Those that wait and now fit are let go."""
+    """Set higher limits; return whether anything changed. Waiting jobs that now fit are unblocked."""
     account = await _one(tx, tenant, name)
     lines = dict(account.lines)
     for dimension, hard in limits.items():
@@ -74,7 +74,7 @@ async def raise_limits(tx: Tx, tenant: str, name: str, limits: Mapping[str, int]
 
 
 async def reset(tx: Tx, tenant: str, name: str) -> bool:
-    """Begin anew by hand; False if nothing was spent."""
+    """Reset a budget by hand; False if nothing was spent."""
     account = await _one(tx, tenant, name)
     if not any(line.spent or line.warned for line in account.lines.values()):
         return False
@@ -84,18 +84,18 @@ async def reset(tx: Tx, tenant: str, name: str) -> bool:
 
 
 async def reset_due(tx: Tx, key: str) -> bool:
-    """Begin anew if that is due; False if somebody else has done it."""
+    """Reset a budget that is due; False if another transaction has done so."""
     before = (await read(tx, [key])).get(key)
     if before is None or not before.is_due:
         return False
-    # Locking writes what is due.
+    # Locking writes the due reset.
     await locked(tx, [key])
     await shortages.wake(tx, [key])
     return True
 
 
 async def remove(tx: Tx, tenant: str, name: str) -> bool:
-    """Forget a budget; False if there was none. Jobs that wait for it go on, and are told that it is gone."""
+    """Delete a budget; False if there was none. Jobs that wait for it resume, and get BudgetNotFound."""
     key = key_of(tenant, name)
     await locked(tx, [key])
     if part := await tx.one(sql.budget_children, key=key):
@@ -111,9 +111,9 @@ async def remove(tx: Tx, tenant: str, name: str) -> bool:
 async def spend(
     tx: Tx, tenant: str, name: str, amounts: Mapping[str, int], *, key: str | None = None, shares: bool = True
 ) -> Spent:
-    """Count a spend in a budget and in all that it is a part of, whatever their limits say.
+    """Count a spend in a budget and in all budgets that contain it, whatever their limits.
 
-    With a `key` the same again within a day changes nothing and answers the same.
+    With a `key`, repeating the same spend within a day changes nothing and returns the same.
     """
     keys = await chain(tx, tenant, name, shares=shares)
     accounts = await locked(tx, keys)
@@ -122,32 +122,32 @@ async def spend(
         if found[0] != text:
             raise SpendConflict(name, key)
         return Spent(msgspec.json.decode(found[1], type=tuple[Crossed, ...]), again=True)
-    told = tuple(await charge_all(tx, accounts, keys, amounts))
+    crossings = tuple(await charge_all(tx, accounts, keys, amounts))
     if key is not None:
-        answer = msgspec.json.encode(told).decode()
+        answer = msgspec.json.encode(crossings).decode()
         await tx.one(sql.put_spend, budget=keys[0], idem_key=key, amounts=text, answer=answer, kept=KEPT)
-    return Spent(told)
+    return Spent(crossings)
 
 
 async def charge_all(
     tx: Tx, accounts: Mapping[str, Account], keys: Sequence[str], amounts: Mapping[str, int]
 ) -> list[Crossed]:
-    """Count amounts in a chain of locked budgets, each where it has that dimension; what they crossed."""
+    """Add amounts to a chain of locked budgets, where they have that dimension; return the thresholds crossed."""
     known_dimensions(accounts[keys[0]], amounts)
-    told: list[Crossed] = []
+    crossings: list[Crossed] = []
     charged: list[tuple[str, Line]] = []
     for key in keys:
-        account, told_here = accounts[key], len(told)
+        account, earlier = accounts[key], len(crossings)
         for dimension, amount in amounts.items():
             before = account.lines.get(dimension)
             if before is not None and amount:
                 after = charge(before, amount)
                 charged.append((key, after))
-                told += crossed(account.name, before, after)
-        if any(one.kind == "hard" for one in told[told_here:]):
+                crossings += crossed(account.name, before, after)
+        if any(one.kind == "hard" for one in crossings[earlier:]):
             await write(tx, account, replace(account, breached_at=account.now))
     await write_lines(tx, charged)
-    return told
+    return crossings
 
 
 async def get(tx: Tx, tenant: str, name: str) -> Budget:
@@ -159,7 +159,7 @@ async def get(tx: Tx, tenant: str, name: str) -> Budget:
 
 
 async def list_budgets(tx: Tx, tenant: str | None, *, after: str = "", limit: int = PAGE) -> list[Budget]:
-    """In the order of tenants and names."""
+    """List budgets in the order of tenants and names."""
     rows = await tx.all(sql.list_budgets, tenant=tenant, after=after, n=limit)
     return await _views(tx, [row[0] for row in rows])
 
@@ -169,7 +169,7 @@ async def due_resets(tx: Tx) -> list[str]:
 
 
 async def prune_spends(tx: Tx, n: int) -> int:
-    """Keys of spends that are a day old."""
+    """Delete keys of spends that are a day old."""
     return len(await tx.all(sql.expired_spends, n=n))
 
 
@@ -234,7 +234,7 @@ def _known(account: Account, dimension: str) -> Line:
 
 
 def known_dimensions(account: Account, dimensions: Iterable[str]) -> None:
-    """UnknownDimension unless the budget has all of these."""
+    """Raise UnknownDimension unless the budget has all of these."""
     for dimension in dimensions:
         _known(account, dimension)
 

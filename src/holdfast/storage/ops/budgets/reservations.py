@@ -1,7 +1,7 @@
-"""What a run sets aside in budgets, what it settles, and how it is admitted.
+"""Reservations of runs in budgets, their settlement, and the admission of runs.
 
-A reservation is all or nothing: over its dimensions, over the budgets that it names, and over all that those are parts
-of. It counts only while its job runs under its epoch. Locks: the run's job, then budgets by key, then its quota.
+A reservation is all or nothing: over its dimensions, over the budgets that it names, and over all that contain
+those. It counts only while its job runs under its epoch. Locks: the run's job, then budgets by key, then its quota.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARK = "run:"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One reservation: in which budget, and how much, in millionths by dimension."""
+    """One reservation: the budget, and the amounts in millionths by dimension."""
 
     hold: str
     budget: str
@@ -40,7 +40,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Whose it is: the run that asks, as it knows itself."""
+    """The run that reserves."""
 
     owner: str
     job_id: str
@@ -48,23 +48,23 @@ class Runner:
 
 
 def admission_hold(budget: str) -> str:
-    """The name of what was reserved in a budget before the run began."""
+    """Return the name of what was reserved in a budget before the run began."""
     return f"admission:{budget}"
 
 
 async def reserve(
     tx: Tx, run: Runner, wishes: Sequence[Wish], *, quota: str | None = None, shares_quota: bool = True
 ) -> Exhausted | Admission | None:
-    """Set all of this aside for a run, and let it into its quota, or neither; None if it has all that it asked for.
+    """Reserve all of this for a run, and admit it to its quota, or neither; None if the run got everything.
 
-    A repetition changes nothing. LeaseLost where the job is no longer this run's.
+    A repetition changes nothing. LeaseLost where the run no longer owns the job.
     """
     tenant = await own_job(tx, run)
     held = await tx.all(sql.holds_of_run, job_id=run.job_id, epoch=run.epoch)
     open_ = [wish for wish in wishes if wish.hold not in {row[0] for row in held}]
     chains = {wish.hold: await chain(tx, tenant, wish.budget, shares=wish.shares) for wish in open_}
     if not held:
-        # As much as can be done before the budgets are locked: others wait for those.
+        # Do as much as possible before the budgets are locked: other transactions wait for those.
         await tx.one(sql.mark_run, id=run.job_id, epoch=run.epoch)
     accounts = await locked(tx, {key for keys in chains.values() for key in keys}) if chains else {}
     rows = [row for wish in open_ for row in _rows(wish, chains[wish.hold], accounts)]
@@ -82,28 +82,28 @@ async def reserve(
 
 
 async def settle(tx: Tx, run: Runner, tenant: str, wish: Wish) -> list[Crossed]:
-    """Give a reservation back and count what was really used: less, more, or in other dimensions.
+    """Release a reservation and count the actual usage: less, more, or in other dimensions.
 
-    The run's job is locked by the caller.
+    The caller has locked the run's job.
     """
     rows = await tx.all(sql.drop_reservation, job_id=run.job_id, epoch=run.epoch, hold=wish.hold)
     if not rows:
         raise InvalidInput(f"nothing is reserved in budget {wish.budget!r}, or it was settled already; use spend")
     keys = await chain(tx, tenant, wish.budget)
-    told = await charge_all(tx, await locked(tx, keys), keys, wish.amounts)
+    crossings = await charge_all(tx, await locked(tx, keys), keys, wish.amounts)
     await shortages.wake(tx, {row[0] for row in rows})
-    return told
+    return crossings
 
 
 async def release(tx: Tx, run: Runner, hold: str) -> bool:
-    """Give a reservation back unused; False if there was none."""
+    """Release a reservation unused; False if there was none."""
     rows = await tx.all(sql.drop_reservation, job_id=run.job_id, epoch=run.epoch, hold=hold)
     await shortages.wake(tx, {row[0] for row in rows})
     return bool(rows)
 
 
 async def runs_ended(tx: Tx, holds: Iterable[str]) -> set[str]:
-    """Give back what runs held that have just ended; the quotas that they left. `holds` are those of their jobs."""
+    """Release the reservations of ended runs; return the quotas that they left. `holds` are those of their jobs."""
     ids = [
         lane.removeprefix(MARK)
         for text in holds
@@ -115,16 +115,16 @@ async def runs_ended(tx: Tx, holds: Iterable[str]) -> set[str]:
 
 
 async def forget_runs(tx: Tx, ids: Iterable[str]) -> set[str]:
-    """Free what these jobs hold, which no longer run; the quotas that they left."""
+    """Release the reservations of jobs that no longer run; return the quotas that they left."""
     gone = json.dumps(sorted(ids))
     await shortages.wake(tx, {row[0] for row in await tx.all(sql.release_runs, ids=gone)})
     return {row[0] for row in await tx.all(sql.end_admissions_of, ids=gone)}
 
 
 async def block_short(tx: Tx, claimed: list[Claimed]) -> tuple[list[Claimed], int]:
-    """Block those of the jobs claimed in this transaction whose budgets have too little left; the others, and how many.
+    """Block claimed jobs whose budgets have too little left; return the other jobs, and how many were blocked.
 
-    Each budget is read once. The others still reserve what they ask for when they start, and an unknown budget is told
+    Each budget is read once. The other jobs still reserve when they start, and an unknown budget is reported
     then.
     """
     asking = [(job, wishes_of(job)) for job in claimed if job.limits and '"reserve"' in job.limits]
@@ -155,7 +155,7 @@ async def block_short(tx: Tx, claimed: list[Claimed]) -> tuple[list[Claimed], in
 
 
 def wishes_of(job: Claimed) -> list[Wish]:
-    """What a job reserves before it starts."""
+    """Return the reservations that a job makes before it starts."""
     limits = JobLimits.decode(job.limits or "{}")
     shares = not limits.own_reserve
     return [Wish(admission_hold(name), name, amounts, shares) for name, amounts in (limits.reserve or {}).items()]
@@ -164,7 +164,7 @@ def wishes_of(job: Claimed) -> list[Wish]:
 def _asked(
     wishes: Sequence[Wish], chains: Mapping[str, Sequence[str]], accounts: Mapping[str, Account]
 ) -> dict[tuple[str, str], int]:
-    """By budget and dimension; nothing where a budget or a dimension is unknown."""
+    """Sum the amounts by budget and dimension; empty where a budget or a dimension is unknown."""
     if any(not set(chains[wish.hold]) & set(accounts) for wish in wishes):
         return {}
     try:
@@ -174,7 +174,7 @@ def _asked(
 
 
 async def _chain(tx: Tx, tenant: str, name: str, shares: bool) -> list[str]:
-    """Empty where there is no such budget."""
+    """Return the chain of a budget; empty where there is no such budget."""
     try:
         return await chain(tx, tenant, name, shares=shares)
     except BudgetNotFound:
@@ -182,7 +182,7 @@ async def _chain(tx: Tx, tenant: str, name: str, shares: bool) -> list[str]:
 
 
 async def _note_breaches(tx: Tx, refused: Iterable[Refusal], accounts: Mapping[str, Account]) -> None:
-    """Count reservations that were refused by these budgets, which are locked."""
+    """Count reservations that these locked budgets refused."""
     counts = Counter((one.key, one.dimension) for one in refused)
     for key in sorted({key for key, _ in counts} & set(accounts)):
         account = accounts[key]
@@ -191,7 +191,7 @@ async def _note_breaches(tx: Tx, refused: Iterable[Refusal], accounts: Mapping[s
 
 
 async def own_job(tx: Tx, run: Runner) -> str:
-    """The tenant of a run's job, which is locked."""
+    """Lock a run's job and return its tenant."""
     row = await tx.one(sql.lock_running, id=run.job_id, owner=run.owner, epoch=run.epoch)
     if row is None:
         raise LeaseLost(f"job {run.job_id} is no longer this worker's; nothing was reserved or spent")
@@ -199,7 +199,7 @@ async def own_job(tx: Tx, run: Runner) -> str:
 
 
 def _rows(wish: Wish, keys: Sequence[str], accounts: Mapping[str, Account]) -> list[tuple[str, str, str, int]]:
-    """What to store: hold, budget, dimension, amount. Those above count the dimensions that they have."""
+    """Return the rows to store: hold, budget, dimension, amount. A containing budget counts its own dimensions."""
     known_dimensions(accounts[keys[0]], wish.amounts)
     return [
         (wish.hold, key, dimension, amount)
@@ -221,18 +221,19 @@ async def _refuse(
     if refused is None:
         return None
     await _note_breaches(tx, [refused], accounts)
-    # With what it holds already: that is given back now, and asked for again. Without, it would be let go in vain.
+    # Includes what the run holds already: that is released now, and reserved again. Otherwise the job would be
+    # unblocked in vain.
     await shortages.note(tx, [run.job_id], refused.key, _within(refused.key, _sums([*rows, *held])))
     return exhausted(accounts[refused.key], refused)
 
 
 def _within(budget: str, asked: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """By dimension, what is asked of one budget."""
+    """Return the amounts asked of one budget, by dimension."""
     return {dimension: amount for (key, dimension), amount in asked.items() if key == budget}
 
 
 def _sums(rows: Iterable[Row]) -> dict[tuple[str, str], int]:
-    """By budget and dimension."""
+    """Sum by budget and dimension."""
     found: dict[tuple[str, str], int] = {}
     for _, key, dimension, amount in rows:
         found[key, dimension] = found.get((key, dimension), 0) + amount

@@ -1,7 +1,7 @@
-"""Jobs that are blocked until a budget has room for them, and how they get out.
+"""Jobs that are blocked until a budget has room for them, and how they are unblocked.
 
-What lets a job go is only a hint: it asks again before it runs. So nothing is locked here to find out who fits, and a
-row that another transaction has is left to the next look.
+Unblocking a job is only a hint: it reserves again before it runs. So nothing is locked here to find out which jobs
+fit, and a row that another transaction has locked is left to the next check.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from . import budgets
 from .accounts import read
 
 PAGE: Final = 500
-# What is looked at by each release. Those behind are found when many in front of them do not fit.
+# Jobs checked by each release. Those behind them are found when many in front do not fit.
 _FIRST: Final = 100
 _MANY: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What a blocked job waits for. `asked` are millionths by dimension."""
+    """A blocked job's requirement. `asked` are millionths by dimension."""
 
     kind: str
     key: str
@@ -39,12 +39,12 @@ class Shortage:
 
 
 async def note(tx: Tx, ids: Sequence[str], budget: str, asked: Mapping[str, int]) -> None:
-    """A budget refused these jobs, which are blocked or about to be."""
+    """Record that a budget refused these jobs, which are blocked or about to be."""
     await tx.one(sql.put_shortages, ids=json.dumps(ids), key=budget, asked=json.dumps(asked))
 
 
 async def wake(tx: Tx, keys: Collection[str]) -> int:
-    """Let those jobs go on that now fit into these budgets; how many."""
+    """Unblock the jobs that now fit into these budgets; return how many."""
     if not keys:
         return 0
     short = [row[0] for row in await tx.all(sql.keys_with_shortage, keys=json.dumps(sorted(keys)))]
@@ -55,26 +55,26 @@ async def wake(tx: Tx, keys: Collection[str]) -> int:
 
 
 async def look_again(tx: Tx, ids: Sequence[str]) -> None:
-    """These jobs have just been blocked. Room that was made since they were refused did not know of them yet."""
+    """Check jobs that have just been blocked: room made since their refusal did not consider them."""
     for job_id in ids:
         if found := await shortage_of(tx, job_id):
             await wake(tx, [found.key])
 
 
 async def who_fits(tx: Tx, key: str, *, n: int = _MANY) -> list[str]:
-    """The jobs that would find room in this budget now: one read of it, however many wait."""
+    """Return the jobs that would fit into this budget now. The budget is read once, however many wait."""
     rows = await tx.all(sql.short_of, key=key, n=n)
     if not rows:
         return []
     account = (await read(tx, [key])).get(key)
     if account is not None:
         return list(fitting([(job_id, json.loads(asked)) for job_id, asked in rows], account.current.lines))
-    # It is gone, and they will be told; or it is a quota, for which jobs were blocked in former versions.
+    # It was deleted, and the jobs get an error; or it is a quota, for which former versions blocked jobs.
     return [row[0] for row in rows]
 
 
 async def let_go(tx: Tx, ids: Sequence[str]) -> int:
-    """Make blocked jobs ready; how many."""
+    """Make blocked jobs ready; return how many."""
     if not ids:
         return 0
     rows = await tx.all(sql.unblock_short, ids=json.dumps(ids))
@@ -91,12 +91,12 @@ async def shortage_of(tx: Tx, job_id: str) -> Shortage | None:
 
 
 async def what_is_short(tx: Tx) -> list[str]:
-    """The budgets and quotas that jobs wait for."""
+    """Return the budgets and quotas that jobs wait for."""
     return [row[1] for row in await tx.all(sql.what_is_short, n=PAGE)]
 
 
 async def has_leftovers(tx: Tx) -> bool:
-    """Whether there are notes of jobs that no longer wait."""
+    """Return whether there are records of jobs that no longer wait."""
     return await tx.one(sql.over_shortages) is not None
 
 
@@ -105,13 +105,13 @@ async def drop_leftovers(tx: Tx) -> int:
 
 
 async def what_has_expired(tx: Tx) -> tuple[bool, bool]:
-    """Whether keys of spends have, and admissions."""
+    """Return whether keys of spends have expired, and whether admissions have."""
     row = await tx.one(sql.what_is_spent)
     return (bool(row[0]), bool(row[1])) if row else (False, False)
 
 
 async def scarcity_of(tx: Tx, job: JobRecord) -> Scarcity | None:
-    """None where it waits for neither."""
+    """Return the budget or quota that a job waits for; None where it waits for neither."""
     if job.lane is not None and job.lane.startswith(QUOTA_LANE):
         return await _quota(tx, job.lane.removeprefix(QUOTA_LANE))
     found = await shortage_of(tx, job.id) if job.reason in (BUDGET_EXHAUSTED, QUOTA) else None

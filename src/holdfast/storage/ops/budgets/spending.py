@@ -25,11 +25,11 @@ Charges = dict[str, Counter[str]]
 
 _KINDS: Final = ("spend", "settle", "reserve")
 _REMEMBERED: Final = 400 * 86_400 * SECOND
-"""That a charge was given back is kept for longer than the journal of its job."""
+"""The record that a charge was refunded is kept for longer than the journal of its job."""
 
 
 async def spend(tx: Tx, run: Runner, step: Step, budget: str, amounts: Mapping[str, int]) -> Sequence[Crossed]:
-    """Charge a budget once, whatever is repeated; what it crossed."""
+    """Charge a budget once, however often it is repeated; return the thresholds crossed."""
     tenant = await own_job(tx, run)
     if await steps.find(tx, run.job_id, step.key):
         return ()
@@ -39,7 +39,7 @@ async def spend(tx: Tx, run: Runner, step: Step, budget: str, amounts: Mapping[s
 
 
 async def settle(tx: Tx, run: Runner, step: Step, wish: Wish) -> Sequence[Crossed]:
-    """Settle a reservation once. Where an earlier run did, this one's is only given back."""
+    """Settle a reservation once. Where an earlier run did, this one's is only released."""
     tenant = await own_job(tx, run)
     if await steps.find(tx, run.job_id, step.key):
         await release(tx, run, wish.hold)
@@ -49,7 +49,7 @@ async def settle(tx: Tx, run: Runner, step: Step, wish: Wish) -> Sequence[Crosse
 
 
 async def spent_by(tx: Tx, job_id: str) -> Charges:
-    """What a job has charged to budgets, by its journal. NotFound if there is no such job."""
+    """Return what a job has charged to budgets, by its journal. NotFound if there is no such job."""
     await get_job(tx, job_id)
     found: Charges = {}
     for step in await _charges(tx, job_id):
@@ -58,7 +58,7 @@ async def spent_by(tx: Tx, job_id: str) -> Charges:
 
 
 async def give_back(tx: Tx, job_id: str) -> Charges:
-    """Take what an ended job has charged off its budgets, each charge once; what was taken off."""
+    """Refund to its budgets what an ended job has charged, each charge once; return the refunds."""
     job = await get_job(tx, job_id)
     if not job.state.is_terminal:
         raise IllegalMove(f"job {job_id} is {job.state}; what it spent can be given back once it has ended")
@@ -84,7 +84,7 @@ async def _charges(tx: Tx, job_id: str) -> list[Step]:
 
 
 async def _chain(tx: Tx, tenant: str, budget: str) -> list[str]:
-    """None where the budget was deleted since."""
+    """Return the chain of a budget; None where it was deleted since."""
     try:
         return await chain(tx, tenant, budget)
     except BudgetNotFound:

@@ -1,7 +1,8 @@
-"""Tell those who wait for a job that it has ended: members of its flow, suspended jobs, the flow itself.
+"""Notify what waits for an ended job: members of its flow, suspended jobs, the flow itself.
 
-The schema notes every end of a linked job, whoever ends it. Operations that end jobs resolve the notes in their own
-transaction, one hop far: children that are skipped thereby leave notes of their own, which any worker resolves.
+The schema records every end of a linked job, whichever operation ends it. Operations that end jobs resolve these
+records in their own transaction, one level deep: children skipped by that leave records of their own, which any
+worker resolves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .endings import end_if_over
 PAGE: Final = 500
 """Ends that one transaction resolves at most."""
 EDGES: Final = 2_000
-"""Children that one transaction tells at most."""
+"""Children that one transaction updates at most."""
 _REPLAYED: Final = "replayed"
 
 
@@ -38,7 +39,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What waits to be carried on."""
+    """The kinds of work left to resolve."""
 
     hops: bool
     sweeps: bool
@@ -47,7 +48,7 @@ class Left:
 
     @property
     def any_but_callbacks(self) -> bool:
-        """A callback may have to wait for its queue, however often one looks."""
+        """Leaves out callbacks: one may have to wait for its queue, however often it is checked."""
         return self.hops or self.sweeps or self.cancels
 
 
@@ -63,13 +64,13 @@ async def resolve(tx: Tx, ids: Collection[str]) -> None:
 
 
 async def resolve_cancelled(tx: Tx, ids: Collection[str]) -> None:
-    """The same for members of a flow that is cancelled: none of the others is released, or skipped, for it."""
+    """Resolve members of a cancelled flow: no other member is released or skipped because of them."""
     if ids:
         await _resolve(tx, await tx.all(sql.take_hops, ids=as_list(ids)), cancelled=True)
 
 
 async def resolve_page(tx: Tx, rounds: int = 1) -> int:
-    """Resolve what others left, so many hops far; how many ends."""
+    """Resolve ends that other transactions left, `rounds` levels deep; return how many."""
     done = 0
     for _ in range(rounds):
         rows = await tx.all(sql.page_of_hops, n=PAGE - done)
@@ -83,17 +84,17 @@ async def resolve_page(tx: Tx, rounds: int = 1) -> int:
 
 
 async def replayed(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> None:
-    """These run again: their flow goes on, and each waits for those of its upstreams that run again too.
+    """Reopen the flows of replayed jobs; each job waits again for those of its upstreams that also run again.
 
-    Of the `forgiven` even upstreams that ended otherwise than asked are waited for, until somebody replays those.
+    A `forgiven` job waits even for upstreams that ended otherwise than required, until an operator replays those.
     """
     if ids:
         hops = _hops(await tx.all(sql.take_hops, ids=as_list(ids)))
-        await _go_on(tx, ids, hops, forgiven)
+        await _reopen(tx, ids, hops, forgiven)
 
 
 async def sweep(tx: Tx) -> bool:
-    """Cancel upstreams that a released job no longer needs, one job's and a page at a time; whether there was one."""
+    """Cancel upstreams that a released job no longer needs, a page at a time; return whether there was such a job."""
     row = await tx.one(sql.page_of_sweeps, n=1)
     if row is None:
         return False
@@ -111,18 +112,18 @@ async def sweep(tx: Tx) -> bool:
 async def _resolve(tx: Tx, rows: Sequence[Row], *, cancelled: bool = False) -> None:
     hops = _hops(rows)
     if again := [hop for hop in hops if hop.state == _REPLAYED]:
-        # By an older version of the code, which knows nothing of flows.
-        await _go_on(tx, [hop.job_id for hop in again], again)
+        # Replayed by an older version of the code, which knows nothing of flows.
+        await _reopen(tx, [hop.job_id for hop in again], again)
     if ended := [hop for hop in hops if hop.state != _REPLAYED]:
-        await _tell(tx, ended, cancelled=cancelled)
+        await _notify(tx, ended, cancelled=cancelled)
 
 
-async def _tell(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
+async def _notify(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
     known = json.dumps([{"id": hop.job_id, "state": hop.state} for hop in ended])
     marked = await tx.all(sql.mark_edges, ended=known, n=EDGES)
     await _count(tx, [(id, kind, met) for id, kind, met in marked if kind == "wait" or not cancelled])
     if len(marked) >= EDGES:
-        # More may wait for them: what is left of these ends is another's, and the flow does not end before.
+        # More jobs may wait for them: later transactions resolve the rest, and the flow does not end before.
         rows: list[Params] = [{"job_id": hop.job_id, "state": hop.state, "flow": hop.flow} for hop in ended]
         await tx.each(sql.put_hop, rows)
         tx.ring(HOPS)
@@ -145,11 +146,11 @@ async def _count(tx: Tx, marked: Sequence[tuple[str, str, int]]) -> None:
         await suspension.jobs_ended(tx, over)
 
 
-async def _go_on(tx: Tx, ids: Collection[str], hops: Sequence[Hop], forgiven: Collection[str] | None = None) -> None:
-    told = {id for (id,) in await tx.all(sql.forget_ends, ids=as_list(ids))}
+async def _reopen(tx: Tx, ids: Collection[str], hops: Sequence[Hop], forgiven: Collection[str] | None = None) -> None:
+    changed = {id for (id,) in await tx.all(sql.forget_ends, ids=as_list(ids))}
     if forgiven is None or forgiven:
         await tx.all(sql.forget_refusals, ids=as_list(ids if forgiven is None else forgiven))
-    counted = [one for one in await recount(tx, {*ids, *told}) if one.job_id in set(ids) and not one.is_free]
+    counted = [one for one in await recount(tx, {*ids, *changed}) if one.job_id in set(ids) and not one.is_free]
     if counted:
         await tx.all(sql.block_members, ids=as_list(one.job_id for one in counted))
     flows = _by_flow(hops)

@@ -1,6 +1,6 @@
-"""Who waits for whom: edges, and the counters that they add up to.
+"""Dependencies between jobs: edges, and the counters that they add up to.
 
-Locks are taken in one order by everybody: jobs by id, then edges, joins by id, children by id, flows by id.
+Every transaction locks in one order: jobs by id, then edges, joins by id, children by id, flows by id.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...port import Params, Tx
 from ...statements import sql
 
 HOPS: Final = "hops"
-"""The topic that wakes those who resolve what is left."""
+"""The topic that wakes the workers that resolve the remaining ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A job's counters as they are now. What it still could be told is the sum of both."""
+    """A job's current counters. Their sum is the number of ends still to come."""
 
     job_id: str
     awaits: int
@@ -39,13 +39,13 @@ class Counted:
 
 
 async def await_jobs(tx: Tx, job_id: str, upstreams: Collection[str]) -> bool:
-    """Let a job that is being suspended wait for the ends of others; True if all have ended, or are gone, already.
+    """Let a job that is being suspended wait for other jobs; True if all of them have ended or are gone.
 
-    It replaces what the job waited for before. When the last one ends, `suspension.jobs_ended` hears of it.
+    It replaces what the job waited for before. When the last one ends, `suspension.jobs_ended` is called.
     """
     await tx.one(sql.drop_wait_edges, job_id=job_id)
     await tx.one(sql.drop_wait_join, job_id=job_id)
-    # From here on their ends are noted: they are locked until our commit.
+    # From here on their ends are recorded: they are locked until our commit.
     live = [id for (id,) in await tx.all(sql.link_upstreams, ids=as_list(upstreams))]
     if not live:
         return True
@@ -75,12 +75,12 @@ async def insert_joins(
     kind: str = "flow",
     applied: bool = True,
 ) -> None:
-    """Counters of jobs that wait for so many others, none of which has ended. Those that have some keep them."""
+    """Insert counters of jobs that wait for other jobs, none of which has ended. Existing counters stay."""
     depths, rows = depths or {}, list[Params]()
     for job_id, join in sorted(joins.items()):
         n = upstreams.get(job_id, 0)
         needed = {"all": n, "any": min(n, 1)}.get(join.mode, join.needed)
-        # What is only planned waits for its application.
+        # A planned join waits for its application.
         awaits, spare = (needed, n - needed) if applied else (1, 0)
         rows.append(
             {
@@ -98,7 +98,7 @@ async def insert_joins(
 
 
 async def block(tx: Tx, ids: Collection[str]) -> None:
-    """Keep these from starting; IllegalMove where one has started or ended."""
+    """Keep these jobs from starting; IllegalMove where one has started or ended."""
     if not ids:
         return
     blocked = {id for (id,) in await tx.all(sql.block_members, ids=as_list(ids))}
@@ -110,7 +110,7 @@ async def block(tx: Tx, ids: Collection[str]) -> None:
 
 
 async def recount(tx: Tx, ids: Collection[str]) -> list[Counted]:
-    """Add up the edges of these jobs anew."""
+    """Recount the edges of these jobs."""
     if not ids:
         return []
     await tx.one(sql.lock_joins, ids=as_list(ids))
@@ -118,21 +118,21 @@ async def recount(tx: Tx, ids: Collection[str]) -> list[Counted]:
 
 
 async def count(tx: Tx, marked: Iterable[tuple[str, str, int]]) -> tuple[list[Counted], list[str]]:
-    """Subtract edges that were just marked; the members that this releases or makes impossible, and those who waited.
+    """Subtract edges that were just marked; return the members released or made impossible, and the jobs done waiting.
 
     One row per child, however many of its upstreams ended at once.
     """
-    told = Counter(marked)
-    children = sorted({(id, kind) for id, kind, _ in told})
+    tally = Counter(marked)
+    children = sorted({(id, kind) for id, kind, _ in tally})
     rows: list[Params] = [
-        {"job_id": id, "kind": kind, "met": told[id, kind, 1], "unmet": told[id, kind, 0]} for id, kind in children
+        {"job_id": id, "kind": kind, "met": tally[id, kind, 1], "unmet": tally[id, kind, 0]} for id, kind in children
     ]
     settled, over = list[Counted](), list[str]()
     for (id, kind), row, params in zip(children, await tx.each(sql.count_join, rows), rows, strict=True):
         if row is None:
             continue
         now = Counted(id, *row)
-        before = Counted(id, now.awaits + told[id, kind, 1], now.spare + told[id, kind, 0], now.rest)
+        before = Counted(id, now.awaits + tally[id, kind, 1], now.spare + tally[id, kind, 0], now.rest)
         if (now.is_free, now.is_impossible) == (before.is_free, before.is_impossible):
             continue
         if kind == "flow":
@@ -143,7 +143,7 @@ async def count(tx: Tx, marked: Iterable[tuple[str, str, int]]) -> tuple[list[Co
 
 
 async def settle(tx: Tx, counted: Sequence[Counted]) -> None:
-    """Release those that have all they asked for, skip those that will never have it."""
+    """Release members whose requirements are met, skip those whose requirements can no longer be met."""
     free = [one for one in counted if one.is_free]
     if free:
         for (queue,) in set(await tx.all(sql.release_members, ids=as_list(one.job_id for one in free))):
@@ -153,7 +153,7 @@ async def settle(tx: Tx, counted: Sequence[Counted]) -> None:
         tx.ring(HOPS)
     impossible = [one.job_id for one in counted if one.is_impossible]
     if impossible and await tx.all(sql.skip_members, ids=as_list(impossible)):
-        # Those who wait for them are the next hop's.
+        # The jobs that wait for them are resolved at the next level.
         tx.ring(HOPS)
         tx.ring("finished")
 

@@ -23,7 +23,7 @@ async def end_if_over(tx: Tx, flow_id: str) -> None:
         return
     tx.ring("finished")
     outcome, on_success, on_failure = row
-    # Of a cancelled flow nobody needs to be told that it failed.
+    # No callback for a cancelled flow.
     name = {"succeeded": "on_success", "failed": "on_failure"}.get(outcome)
     text = on_success if name == "on_success" else on_failure
     if name and text and not await _enqueue(tx, text):
@@ -31,7 +31,7 @@ async def end_if_over(tx: Tx, flow_id: str) -> None:
 
 
 async def pay_callbacks(tx: Tx) -> int:
-    """Enqueue the callbacks whose queue took no jobs when their flow ended; how many."""
+    """Enqueue the callbacks whose queue accepted no jobs when their flow ended; return how many."""
     paid = 0
     for flow_id, name, on_success, on_failure in await tx.all(sql.owed_callbacks, n=_PAGE):
         text = on_success if name == "on_success" else on_failure
@@ -49,10 +49,10 @@ def encode_callback(spec: JobSpec | None) -> str | None:
 
 
 async def _enqueue(tx: Tx, text: str) -> bool:
-    """False where the queue takes no jobs. The outcome of the flow's last member must not fail for that."""
+    """Enqueue a callback; False where the queue accepts no jobs. That must not fail the outcome of the last member."""
     spec = msgspec.json.decode(text, type=JobSpec)
     if await tx.one(sql.job_identity, id=spec.id):
-        # The flow was retried, and has ended once more.
+        # The flow was retried, and has ended again.
         spec = msgspec.structs.replace(spec, id=ids.new())
     try:
         await enqueue(tx, [spec])

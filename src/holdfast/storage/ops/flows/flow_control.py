@@ -1,4 +1,4 @@
-"""What people do to flows: cancel, retry what failed, run a part again."""
+"""Operator actions on flows: cancel, retry what failed, run a part again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCOPES: Final = {CancelPolicy.FLOW_ONLY: 0, CancelPolicy.CANCEL_PENDING: 1, Can
 
 
 async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cancelled", actor: str = "") -> FlowCancel:
-    """Cancel a flow as far as `policy` goes; what is unknown goes least far. Repeated, the first cancel is told.
+    """Cancel a flow as far as `policy` goes; an unknown one cancels least. Repeated, it returns the first cancel.
 
     A large flow is cancelled in pages: by `cancel_page`, or by any worker.
     """
@@ -37,7 +37,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
         return FlowCancel(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
     if flow.finished_at is not None:
         raise FlowEnded(f"flow {flow_id} has ended ({flow.state}); there is nothing left to cancel")
-    # Before that of every member that it reaches, by which these are known.
+    # Earlier than the cancel of every member that it reaches; `cancelled_members` finds them by this.
     at = await clock(tx)
     ended, upto = await _cancel_members(tx, flow_id, "", chosen, reason)
     row = await tx.one(sql.cancel_flow, id=flow_id, policy=str(chosen), reason=reason, at=at, upto=upto)
@@ -49,7 +49,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
 
 
 async def cancel_page(tx: Tx, flow_id: str) -> bool:
-    """Carry a cancel on by one page; whether there may be more."""
+    """Cancel the next page of members; return whether there may be more."""
     row = await tx.one(sql.cancel_place, id=flow_id)
     if row is None or row[2] is None:
         return False
@@ -61,19 +61,19 @@ async def cancel_page(tx: Tx, flow_id: str) -> bool:
 
 
 async def cancelled_members(tx: Tx, flow_id: str, at: int) -> tuple[str, ...]:
-    """The members that a cancel of that time reached."""
+    """Return the members that a cancel of that time reached."""
     return tuple(row[0] for row in await tx.all(sql.cancelled_members, flow=flow_id, at=at))
 
 
 async def cancelling(tx: Tx, n: int = 20) -> list[str]:
-    """Flows whose cancel has not reached all their members."""
+    """Return flows whose cancel has not reached all their members."""
     return [id for (id,) in await tx.all(sql.cancelling_flows, n=n)]
 
 
 async def retry_flow(tx: Tx, flow_id: str, *, actor: str = "", reason: str = "") -> list[str]:
-    """Run the failed part again: members that failed, expired or were cancelled, and what was skipped for their sake.
+    """Retry the failed part: members that failed, expired or were cancelled, and those skipped because of them.
 
-    The ids of the members that run again. A flow that had ended goes on.
+    Returns the ids of the members that run again. An ended flow is reopened.
     """
     found = await flow_graph(tx, flow_id)
     _require_settled(found.flow)
@@ -90,7 +90,7 @@ async def replay_member(
     """Run a finished member again, and with `downstream` all finished ones that wait for it, directly or not."""
     job = await get_job(tx, job_id)
     if job.flow is None:
-        raise IllegalMove(f"job {job_id} is no member of a flow; retry the job itself")
+        raise IllegalMove(f"job {job_id} is not a member of a flow; retry the job itself")
     if not job.state.is_terminal:
         raise IllegalMove(
             f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
@@ -101,7 +101,7 @@ async def replay_member(
     chosen = await _replay(tx, {job_id, *after}, forgiven=[job_id])
     if job_id not in chosen:
         raise IllegalMove(
-            f"job {job_id} was replayed {job.generation} times already, or a twin holds its dedupe key; "
+            f"job {job_id} was replayed {job.generation} times already, or another job holds its dedupe key; "
             "enqueue a new one"
         )
     target, change = job.flow, {"member": job_id, "members": len(chosen)}
@@ -124,7 +124,7 @@ async def set_join(tx: Tx, job_id: str, join: Join, *, actor: str = "", reason: 
     await tx.one(sql.set_join, id=job_id, mode=join.mode, needed=join.needed, rest=join.rest)
     await settle(tx, await recount(tx, [job_id]))
     ((*_, state),) = await tx.all(sql.look_at_members, ids=as_list([job_id]))
-    old, new = _told(job_id, before), _told(job_id, join)
+    old, new = _audited(job_id, before), _audited(job_id, join)
     await audit(tx, actor=actor, action="flow.set_join", target=flow_id, reason=reason, before=old, after=new)
     return JoinChange(job_id, join, upstreams, JobState(state), changed=True)
 
@@ -153,14 +153,14 @@ def _same(one: Join, other: Join) -> bool:
     return (one.mode, one.rest) == (other.mode, other.rest) and (one.mode != "quorum" or one.needed == other.needed)
 
 
-def _told(job_id: str, join: Join) -> dict[str, object]:
+def _audited(job_id: str, join: Join) -> dict[str, object]:
     return {"member": job_id, "needs": join.mode, "needed": join.needed, "rest": join.rest}
 
 
 async def _cancel_members(
     tx: Tx, flow_id: str, after: str, policy: CancelPolicy, reason: str
 ) -> tuple[list[str], str | None]:
-    """Of the next page of members those that this ended, and where to go on; None where there are no more."""
+    """Cancel the next page of members; return those that this ended, and where to continue (None at the end)."""
     page = await tx.all(sql.page_of_members, flow=flow_id, after=after, n=PAGE)
     ids = as_list(id for id, _ in page)
     ended = await tx.all(sql.cancel_members, ids=ids, scope=_SCOPES[policy], reason=reason) if page else []
@@ -171,14 +171,14 @@ async def _cancel_members(
 
 async def _after_cancel(tx: Tx, flow_id: str, ended: Sequence[str]) -> None:
     await dependency_resolution.resolve_cancelled(tx, ended)
-    # Where it had no members, or none that was alive, nothing else ends it.
+    # Where it had no live members, nothing else ends it.
     await end_if_over(tx, flow_id)
     tx.ring("finished")
     tx.ring(HOPS)
 
 
 async def _replay(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> list[str]:
-    """Start a new generation of these; those that could be."""
+    """Start a new generation of these; return those for which that was possible."""
     if not ids:
         return []
     await tx.one(sql.lock_members, ids=as_list(ids))

@@ -1,4 +1,4 @@
-"""Reads: one flow, its members and edges, what it came to, and many flows."""
+"""Reads: one flow, its members and edges, its results, and many flows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def get_flow(tx: Tx, flow_id: str) -> FlowRecord:
 
 
 async def list_flows(tx: Tx, wanted: FlowFilter) -> list[FlowRecord]:
-    """Flows, newest first."""
+    """List flows, newest first."""
     rows = await tx.all(
         sql.list_flows,
         before=wanted.before,
@@ -36,13 +36,13 @@ async def list_flows(tx: Tx, wanted: FlowFilter) -> list[FlowRecord]:
 
 
 async def flow_counts(tx: Tx, flow_id: str) -> dict[str, int]:
-    """How many members are in each state that has any."""
+    """Return the number of members in each state that has any."""
     await get_flow(tx, flow_id)
     return {state: int(n) for state, n in await tx.all(sql.count_members, flow=flow_id)}
 
 
 async def counts_of_flows(tx: Tx, flow_ids: Sequence[str], tenant: str | None = None) -> dict[str, dict[str, int]]:
-    """The same of several at once. One that has no members, or is not there, is left out."""
+    """Return these counts for several flows. A flow that is missing or has no members is left out."""
     found: dict[str, dict[str, int]] = {}
     for flow, state, n in await tx.all(sql.count_members_of, flows=json.dumps(list(flow_ids)), tenant=tenant):
         found.setdefault(flow, {})[state] = int(n)
@@ -50,7 +50,7 @@ async def counts_of_flows(tx: Tx, flow_ids: Sequence[str], tenant: str | None = 
 
 
 async def flow_graph(tx: Tx, flow_id: str) -> FlowGraph:
-    """Members by name, and edges."""
+    """Return members by name, and edges."""
     flow = await get_flow(tx, flow_id)
     members = [
         MemberRecord(id, name, task, queue, _state(state), *rest)
@@ -64,7 +64,7 @@ async def flow_graph(tx: Tx, flow_id: str) -> FlowGraph:
 
 
 async def flow_ends(tx: Tx, flow_id: str) -> list[FlowEnd]:
-    """The members that nobody waits for, by name, with what they came to."""
+    """Return the members that no other waits for, by name, with their results."""
     await get_flow(tx, flow_id)
     rows = await tx.all(sql.flow_sinks, flow=flow_id)
     return [
@@ -76,7 +76,7 @@ async def flow_ends(tx: Tx, flow_id: str) -> list[FlowEnd]:
 
 
 async def members_behind(tx: Tx, job_id: str) -> set[str]:
-    """The members that cannot start before this one has ended, directly or through others."""
+    """Return the members that cannot start before this one has ended, directly or through others."""
     return {id for (id,) in await tx.all(sql.members_behind, id=job_id)}
 
 

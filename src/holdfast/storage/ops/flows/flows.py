@@ -1,4 +1,4 @@
-"""Make flows: all of it in one transaction, or bit by bit, by a caller far away or by a member that runs."""
+"""Create flows: in one transaction, or step by step, by a remote caller or by a running member."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .flow_reads import list_flows as list_flows
 
 
 async def create_flow(tx: Tx, spec: FlowSpec) -> FlowRecord:
-    """Store a whole flow; the one that is there where the id is known with the same name (a repeated call)."""
+    """Store a whole flow; return the existing one where the id is known with the same name (a repeated call)."""
     for callback in (spec.on_success, spec.on_failure):
         if callback is not None and callback.dedupe is not None:
             raise InvalidFlow("a flow's callback cannot have a dedupe key: its last member would wait for the key")
@@ -71,7 +71,7 @@ async def add_members(
     by: Holder | None = None,
     staged: bool = False,
 ) -> FlowRecord:
-    """Add jobs to a flow that has not ended. Members that are there already, by id and name, are left as they are.
+    """Add jobs to a flow that has not ended. Members that exist already, by id and name, are left unchanged.
 
     `by`: the run that extends its own flow; LeaseLost if it no longer owns its job. `staged`: they wait until
     `apply_edges`, whatever edges they have by then.
@@ -85,13 +85,13 @@ async def add_members(
         await _store(tx, flow, plan, staged=staged)
         await _extend(tx, flow, len(plan.fresh))
         if plan.late:
-            # Once more: whoever changed the graph at the same moment has committed, or waits for us.
+            # Check again: a transaction that changed the graph meanwhile has committed, or waits for us.
             await _whole(tx, flow)
     return await get_flow(tx, flow_id)
 
 
 async def stage_edges(tx: Tx, flow_id: str, edges: Sequence[Edge], revision: int) -> int:
-    """Plan edges, if nobody has changed the graph since `revision`; the new revision."""
+    """Plan edges, if the graph has not changed since `revision`; return the new revision."""
     flow = await get_flow(tx, flow_id)
     _require_live(flow)
     if flow.revision != revision:
@@ -104,7 +104,7 @@ async def stage_edges(tx: Tx, flow_id: str, edges: Sequence[Edge], revision: int
     try:
         await _deepen(tx, flow)
     except FlowCycle:
-        # Perhaps with what another has staged since we looked: that is for the caller to see first.
+        # Possibly with edges that another caller has staged since: the caller must see those first.
         if (await get_flow(tx, flow_id)).revision != revision:
             raise _changed(flow_id) from None
         raise
@@ -120,7 +120,7 @@ def _changed(flow_id: str) -> StaleRevision:
 
 
 async def apply_edges(tx: Tx, flow_id: str) -> int:
-    """Make planned edges count and let staged members go; how many edges. Repeated, it finds none.
+    """Apply planned edges and release staged members; return how many edges. A repeated call finds none.
 
     IllegalMove where a member has started that was to wait.
     """
@@ -135,7 +135,7 @@ async def apply_edges(tx: Tx, flow_id: str) -> int:
     for member in found.members:
         if member.id in waiting and member.mode and member.needed is not None:
             flows.check_join(Join(member.mode, member.needed), upstreams[member.id])
-    # Whoever ends one of them now waits for us, and finds the edge afterwards.
+    # A transaction that ends one of them now waits for us, and finds the edge afterwards.
     await tx.one(sql.lock_members, ids=as_list(waiting | {edge.upstream for edge in planned}))
     await block(tx, waiting)
     await insert_joins(tx, dict.fromkeys(waiting - staged, Join()), {}, applied=False)
@@ -146,16 +146,16 @@ async def apply_edges(tx: Tx, flow_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a call adds to a flow, after what it repeats has been left out."""
+    """The additions of a call to a flow, without what it repeats."""
 
     fresh: dict[str, Member]
     edges: list[Edge]
     old: set[str] = field(default_factory=set)
-    """Members that the edges name and that are there already."""
+    """Existing members that the edges name."""
 
     @property
     def late(self) -> set[str]:
-        """Of these, those that are now to wait for more."""
+        """Return those of these that must now wait for more jobs."""
         return self.old & {edge.downstream for edge in self.edges}
 
 
@@ -228,14 +228,14 @@ async def _insert(tx: Tx, flow: FlowRecord, members: Sequence[Member], waiting: 
 
 
 async def _count_all(tx: Tx, ids: Collection[str]) -> None:
-    """Count what has ended before, and let go, or skip, what waits for nothing else."""
+    """Count upstreams that ended before, and release or skip members that wait for nothing else."""
     if ids:
         await tx.one(sql.meet_ended, ids=as_list(ids))
         await settle(tx, await recount(tx, ids))
 
 
 async def _deepen(tx: Tx, flow: FlowRecord) -> None:
-    """Edges lead to members that were there before: what hangs on these is deeper now."""
+    """Increase the depths of members below existing ones that new edges lead to."""
     found = await _whole(tx, flow)
     deep: list[Params] = [{"job_id": id, "depth": depth} for id, depth in sorted(found.items()) if depth > 1]
     if deep:
@@ -243,7 +243,7 @@ async def _deepen(tx: Tx, flow: FlowRecord) -> None:
 
 
 async def _whole(tx: Tx, flow: FlowRecord) -> dict[str, int]:
-    """Look for cycles in the whole graph; the depths of all that have edges."""
+    """Check the whole graph for cycles; return the depths of all members with edges."""
     rows = await tx.all(sql.flow_edges, flow=flow.id)
     return flows.depths(Edge(upstream, downstream) for upstream, downstream, *_ in rows)
 
@@ -260,7 +260,7 @@ async def _require_held(tx: Tx, flow: FlowRecord, by: Holder) -> None:
     if row is None:
         raise LeaseLost(f"job {by.job_id} is no longer this worker's; nothing was added to its flow")
     if row[0] != flow.id:
-        raise ForeignMember(f"job {by.job_id} is no member of flow {flow.id}; a job extends its own flow only")
+        raise ForeignMember(f"job {by.job_id} is not a member of flow {flow.id}; a job extends its own flow only")
 
 
 async def _require_names(tx: Tx, flow: FlowRecord, members: Sequence[Member]) -> None:
@@ -280,7 +280,7 @@ def _require_same(flow: FlowRecord, member: Member, of: str | None, name: str | 
         raise IdTaken(member.spec.id)
     if of is None:
         job_id = member.spec.id
-        raise IdTaken(job_id, f"job {job_id} exists and is no member of this flow; give the member another id")
+        raise IdTaken(job_id, f"job {job_id} exists and is not a member of this flow; give the member another id")
     if of != flow.id:
         raise ForeignMember(f"job {member.spec.id} is a member of another flow, {of}")
     if name != member.name:
@@ -291,7 +291,9 @@ def _require_members(flow: FlowRecord, edges: Iterable[Edge], members: Collectio
     for edge in edges:
         for id in (edge.upstream, edge.downstream):
             if id not in members:
-                raise ForeignMember(f"job {id} is no member of flow {flow.id}; add it first, or wait for it in a task")
+                raise ForeignMember(
+                    f"job {id} is not a member of flow {flow.id}; add it first, or wait for it in a task"
+                )
 
 
 def _require_live(flow: FlowRecord) -> None:

@@ -1,4 +1,4 @@
-"""What operators do to many jobs. One call here is one batch: one transaction, with its record in the same commit."""
+"""Operator actions on many jobs. One call here is one batch: one transaction, its audit record included."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH: Final = 500
 
 
 async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, ActionResult]:
-    """What would become of these jobs. Changes nothing."""
+    """Return the expected outcome for each of these jobs. Changes nothing."""
     fates: dict[str, ActionResult] = dict.fromkeys(ids, ActionResult.MISSING)
     taken: set[str] = set()
     for job in await _look(tx, ids, order):
@@ -37,7 +37,7 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, ActionRe
             continue
         fate = rules.fate(job, order.action, force=order.force, priority=order.priority)
         if fate is ActionResult.RETRIED and job.held is not None:
-            # Of two jobs with one key, the first would be the live twin of the second.
+            # Of two jobs with one key, the first would hold the key of the second.
             fate = ActionResult.NOT_REQUEUED if job.held in taken else fate
             taken.add(job.held)
         fates[job.id] = fate
@@ -47,7 +47,7 @@ async def expect(tx: Tx, ids: Sequence[str], order: Order) -> dict[str, ActionRe
 async def apply(
     tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason: str, target: str
 ) -> dict[str, ActionResult]:
-    """Act on these jobs, and record it if something was changed; what became of each."""
+    """Act on these jobs, and audit it if something changed; return each job's outcome."""
     await tx.one(sql.lock_jobs, ids=json.dumps(ids))
     jobs = await _look(tx, ids, order)
     fates: dict[str, ActionResult] = dict.fromkeys(ids, ActionResult.MISSING)
@@ -62,7 +62,7 @@ async def apply(
 
 
 async def check_target(tx: Tx, order: Order) -> None:
-    """QueueClosed where jobs would be moved to a queue that takes none."""
+    """Raise QueueClosed where jobs would be moved to a queue that accepts none."""
     if order.queue is not None:
         row = await tx.one(sql.queue_state, name=order.queue)
         if row and row[0] in CLOSED:
@@ -109,7 +109,7 @@ async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> di
 
 
 async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False) -> None:
-    """Cancel what waits; ask what runs to stop, or end it."""
+    """Cancel waiting jobs; ask running ones to stop, or end them."""
     waiting = [job.id for job in jobs if not job.state.is_terminal and job.state is not JobState.RUNNING]
     ended = await _each(tx, sql.cancel_each, waiting, reason=reason)
     if linked := [id for id, row in zip(waiting, ended, strict=True) if row and row[0]]:
@@ -138,7 +138,7 @@ async def _release(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> d
 
 
 async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> dict[str, ActionResult]:
-    """To another queue, with whatever else its route asks for."""
+    """Move jobs to another queue, along with the other requirements of their route."""
     assert order.queue is not None
     await check_target(tx, order)
     routes = {job.route: await find_route(tx, job.route, job.queue) for job in jobs}

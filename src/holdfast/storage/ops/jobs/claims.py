@@ -1,4 +1,4 @@
-"""Hand ready jobs to a worker. Finishing one batch and claiming the next share a transaction, finish first."""
+"""Claim ready jobs for a worker. Finishing one batch and claiming the next share a transaction, finish first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..limits.lanes import balance, unpark_by_quotas, unpark_by_tokens
 from ..routing.affinities import Routing, look_ahead, note
 from .finishing import Record, record
 
-# Rows that became due are made claimable by the claims themselves, page by page until none is left: the most urgent job
-# may be the last that came due. A claim after a long outage does no more than this many pages.
+# Claims themselves make rows claimable that have come due, page by page until none is left: the most urgent job
+# may be the last that came due. A claim after a long outage processes at most this many pages.
 _PROMOTED_AT_ONCE: Final = 1_000
 _PAGES_PER_CLAIM: Final = 30
 
@@ -31,9 +31,9 @@ _NONE: Final = ActiveLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """What a worker asks for: at most `n` jobs, and at most `suspects` of those whose worker was lost before.
+    """A worker's request for at most `n` jobs, of which at most `suspects` had their worker lost before.
 
-    `token` is unique per claim: it is how a claim is read again when its reply was lost.
+    `token` is unique per claim: a claim whose reply was lost is read again by it.
     """
 
     owner: str
@@ -44,15 +44,15 @@ class ClaimRequest:
     alone: bool = False
     standing: ActiveLimits = _NONE
     parts: tuple[tuple[str, int], ...] = ()
-    """The same routes in order, each part with its own most: for queues of which the worker may run only so many."""
+    """The same routes in order, in parts with a maximum each: for queues of which the worker may run only some jobs."""
     routing: Routing | None = None
     """None unless one of the routes has an affinity or names the worker."""
     beyond: str | None = None
-    """The same routes without what was probably taken before. What is lacking then is sought in all of them."""
+    """The same routes without jobs that were probably claimed before. If too few are found, all routes are searched."""
 
     @property
     def is_simple(self) -> bool:
-        """Whether one statement may be all that it takes."""
+        """Return whether one statement may be enough."""
         its = self.standing
         special = self.alone or self.parts or self.routing is not None
         return not (special or its.lanes or its.scopes or its.breakers or its.quotas or its.verbose_queues)
@@ -60,20 +60,20 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one round trip of a worker brought."""
+    """The result of one round trip of a worker."""
 
     verdicts: list[Verdict]
     claimed: list[Claimed]
     parked: int = 0
-    """Jobs that were next in line but over a limit; there may be others behind them."""
+    """Jobs that were next in order but over a limit; there may be others behind them."""
     others_wait: bool = False
-    """Whether jobs of affinities wait for which the worker has no place now."""
+    """Whether there are jobs of affinities for which the worker has no slot now."""
     met_limits: bool = False
-    """Whether jobs with limits were finished, claimed or parked, so that others may have come back to their places."""
+    """Whether jobs with limits were finished, claimed or parked, so that others may have become claimable."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
-    """The routes a worker serves, the first tier before the second."""
+    """Encode the routes that a worker serves, the first tier before the second."""
     return json.dumps(
         [
             {"route": route.number, "queue": route.queue, "tier": tier}
@@ -84,24 +84,24 @@ def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:
 
 
 async def turn(tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None) -> Turn:
-    """Record what is finished, then claim what there is room for."""
-    # Claim-first deadlocked on Postgres: finished rows are locked before new ones, by everybody.
+    """Record the finished jobs, then claim as many as there are free slots for."""
+    # Claim-first deadlocked on Postgres: every transaction locks finished rows before new ones.
     standing = request.standing if request else ActiveLimits()
     done = await record(tx, owner, finishes, standing.cooled) if finishes else Record([], [])
     taken, others_wait = await _take(tx, request) if request else ([], False)
     claimed, parked = await balance(tx, done.freed, taken, standing, done.closed)
     if request and request.routing:
         claimed = await note(tx, request.owner, request.routing, claimed)
-    if told := [
+    if verbose := [
         job for job in claimed if job.queue in standing.verbose_queues or (job.tags and asks_for_all(job.tags))
     ]:
-        await events.started(tx, owner, told)
+        await events.started(tx, owner, verbose)
     met_limits = bool(done.freed or parked) or any(job.limits is not None for job in claimed)
     return Turn(done.verdicts, claimed, parked, others_wait, met_limits)
 
 
 async def claim(tx: Tx, request: ClaimRequest) -> list[Claimed]:
-    """Take the first ready jobs of the worker's routes that their limits allow, in order."""
+    """Claim the first ready jobs of the worker's routes that their limits allow, in order."""
     return (await turn(tx, request.owner, [], request)).claimed
 
 
@@ -113,7 +113,7 @@ async def _take(tx: Tx, request: ClaimRequest) -> tuple[list[Claimed], bool]:
     if request.standing.quotas:
         await unpark_by_quotas(tx)
     await let_go(tx, request.standing.breakers)
-    # What has just come due may be a suspect too.
+    # A job that has just come due may be a suspect too.
     suspects = bool(request.suspects and (suspects or overdue))
     if request.routing is None or not request.routing.affinities:
         return _in_order(await _claim(tx, request, suspects=suspects)), False
@@ -130,7 +130,7 @@ async def promote(tx: Tx) -> None:
 async def _take_by_affinity(
     tx: Tx, request: ClaimRequest, routing: Routing, *, suspects: bool
 ) -> tuple[list[Claimed], bool]:
-    """From the routes without an affinity, and those of the affinities that the worker settles on."""
+    """Claim from the routes without an affinity, and from those whose affinities the worker chooses."""
     choices = await look_ahead(tx, request.owner, routing, request.routes, suspects=suspects)
     jobs: list[Claimed] = []
     while choices.next() or not jobs:
@@ -144,7 +144,7 @@ async def _take_by_affinity(
         found = await _claim(tx, narrowed, suspects=suspects)
         jobs += found
         choices.take(found)
-        # Parts count by queue, and only once.
+        # `parts` limit each queue, so they can be applied only once.
         if choices.is_over or request.parts or len(jobs) >= request.n:
             break
     return _in_order(jobs), choices.others_wait
@@ -178,7 +178,7 @@ def _looks(request: ClaimRequest) -> tuple[tuple[str, int], ...]:
 
 
 async def lone_claim(tx: Tx, request: ClaimRequest) -> Turn | None:
-    """A simple claim by one statement, with no transaction around it; None where more must be done than that."""
+    """Make a simple claim with one statement and no transaction; None where more is needed."""
     if rows := await _claim_from(tx, request, request.routes, request.n, lone=True):
         return Turn([], _in_order([Claimed(*row) for row in rows]))
     due, ready, suspects, *_ = await tx.one(sql.what_stands) or (0, True, True)
@@ -186,22 +186,22 @@ async def lone_claim(tx: Tx, request: ClaimRequest) -> Turn | None:
 
 
 async def claimed_under(tx: Tx, owner: str, token: str) -> list[Claimed]:
-    """What a claim took whose reply was lost."""
+    """Return the jobs of a claim whose reply was lost."""
     rows = await tx.all(sql.claimed_under, owner=owner, claim=token)
     return _in_order([Claimed(*row) for row in rows])
 
 
 async def next_due(tx: Tx) -> int | None:
-    """Microseconds until a future row becomes claimable; None if there is none."""
+    """Return the microseconds until a future row becomes claimable; None if there is none."""
     row = await tx.one(sql.next_due)
     return row[0] if row else None
 
 
 async def suspects_wait(tx: Tx, routes: Collection[int]) -> bool:
-    """Whether a job waits on one of these routes that must run apart from its like."""
+    """Return whether a suspect job, which must run isolated, waits on one of these routes."""
     return any(route in routes for (route,) in await tx.all(sql.routes_of_suspects))
 
 
 def _in_order(jobs: list[Claimed]) -> list[Claimed]:
-    # RETURNING promises no order.
+    # RETURNING guarantees no order.
     return sorted(jobs, key=lambda job: (-job.priority, job.rank, job.id))

@@ -1,4 +1,4 @@
-"""What people do to jobs: cancel, run now, replay, delete, change priority, pause a queue."""
+"""Operator actions on jobs: cancel, run now, replay, delete, change priority, hold."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ async def cancel(
     if not held.by_anybody and await _is_elsewhere(tx, job_id, held):
         return CancelResult.MOVED
     if ended := await tx.one(sql.cancel_waiting, id=job_id, reason=reason):
-        await _tell(tx, job_id, ended[0])
+        await _notify(tx, job_id, ended[0])
         tx.ring("finished")
         return CancelResult.CANCELLED
     if force and (ended := await tx.one(sql.force_cancel, id=job_id, reason=reason)):
-        await _tell(tx, job_id, ended[1])
+        await _notify(tx, job_id, ended[1])
         await release(tx, [ended[0]])
         tx.ring("finished")
         tx.ring("cancel")
@@ -64,9 +64,9 @@ async def run_now(tx: Tx, job_id: str) -> bool:
 
 
 async def replay(tx: Tx, job_id: str) -> bool:
-    """Run a finished job again, attempts from zero; False where a live twin holds its dedupe key.
+    """Run a finished job again, attempts from zero; False where another live job holds its dedupe key.
 
-    A member of a flow that has not got what it waits for goes back to waiting for it.
+    A member of a flow whose dependencies are not met goes back to waiting for them.
     """
     job = await get_job(tx, job_id)
     if not job.state.is_terminal:
@@ -90,8 +90,8 @@ async def replay(tx: Tx, job_id: str) -> bool:
 async def delete(tx: Tx, job_id: str) -> DeleteResult:
     """Remove a job and its history; a running one is asked to stop instead.
 
-    A live one is cancelled first, so that the log and those who wait for it are told. One that belongs to an unfinished
-    flow, or that another waits for, ends now and is removed with those later.
+    A live job is cancelled first, so that the event log and waiting jobs are notified. One that belongs to an
+    unfinished flow, or that another job waits for, ends now and is removed together with those later.
     """
     job = await _locked(tx, job_id)
     answer = CancelResult.FINISHED if job.state.is_terminal else await cancel(tx, job_id, reason="deleted")
@@ -105,7 +105,7 @@ async def delete(tx: Tx, job_id: str) -> DeleteResult:
 
 
 async def hold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
-    """Put a ready job aside; False if an operator holds it already."""
+    """Hold a ready job; False if an operator holds it already."""
     job = await _locked(tx, job_id)
     if job.state is JobState.BLOCKED and job.reason == HELD:
         return False
@@ -120,7 +120,7 @@ async def hold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
 
 
 async def unhold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
-    """Let a held job go on; False if nobody holds it."""
+    """Release a held job; False if no operator holds it."""
     job = await _locked(tx, job_id)
     row = await tx.one(sql.release_job, id=job_id)
     if row is None:
@@ -136,7 +136,7 @@ async def unhold(tx: Tx, job_id: str, *, actor: str, reason: str) -> bool:
 
 
 async def prioritise(tx: Tx, job_id: str, priority: int, *, actor: str, reason: str) -> bool:
-    """Change the priority of a job that waits; False if it has that one."""
+    """Change the priority of a waiting job; False if it has that priority already."""
     job = await _locked(tx, job_id)
     if job.priority == priority and job.state in (JobState.READY, JobState.BLOCKED, JobState.SUSPENDED):
         return False
@@ -148,7 +148,7 @@ async def prioritise(tx: Tx, job_id: str, priority: int, *, actor: str, reason: 
 
 
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
-    """Change the priority of a job that waits."""
+    """Change the priority of a waiting job."""
     if await tx.one(sql.set_priority, id=job_id, priority=priority) is None:
         job = await get_job(tx, job_id)
         raise IllegalMove(
@@ -167,12 +167,12 @@ async def _locked(tx: Tx, job_id: str) -> JobRecord:
 
 
 async def _is_elsewhere(tx: Tx, job_id: str, held: Held) -> bool:
-    """Whether a job that has not ended is in other hands than those it is looked for in."""
+    """Return whether a job that has not ended is not `held` as the caller expects."""
     job = await _locked(tx, job_id)
     return not job.state.is_terminal and held.misfit(job.owner, job.epoch) is not None
 
 
-async def _tell(tx: Tx, job_id: str, linked: int) -> None:
+async def _notify(tx: Tx, job_id: str, linked: int) -> None:
     if linked:
         await dependency_resolution.resolve(tx, [job_id])
 

@@ -1,7 +1,7 @@
-"""How many jobs are in each state of each queue.
+"""Counts of jobs by queue and state.
 
-Live jobs are counted as they are. So are finished ones while they are few; a great number of them is counted now and
-then, and what has ended since is added: an estimate, which says that it is one.
+Live jobs are counted exactly. So are finished ones while they are few; a large number of them is counted now and
+then, and those that ended since are added: an estimate, marked as one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...port import Tx
 from ...statements import sql
 
 FEW: Final = 20_000
-"""Up to so many finished jobs are counted each time."""
+"""Up to this many finished jobs are counted each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits in a queue. `oldest` says for how many µs the first could have started; None if none could."""
+    """The waiting jobs of a queue. `oldest` is for how many µs the first could have started; None if none could."""
 
     queue: str
     ready: int
@@ -31,7 +31,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many jobs had ended in a state of a queue up to an instant."""
+    """The number of jobs that had ended in a state of a queue up to an instant."""
 
     queue: str
     state: str
@@ -40,7 +40,7 @@ class Tally:
 
 
 async def count_jobs(tx: Tx) -> list[Count]:
-    """Every count that is not 0. A ready job whose time has not come counts as "delayed"."""
+    """Return every count that is not 0. A ready job that is not due yet counts as "delayed"."""
     waiting = await backlogs(tx)
     live = [Count(item.queue, "ready", item.ready) for item in waiting]
     live += [Count(item.queue, "delayed", item.delayed) for item in waiting]
@@ -51,18 +51,18 @@ async def count_jobs(tx: Tx) -> list[Count]:
 
 
 async def backlogs(tx: Tx) -> list[Backlog]:
-    """What waits in each queue that has something."""
+    """Return the backlog of each queue that has one."""
     rows = await tx.all(sql.queued_by_queue)
     return [Backlog(queue, int(jobs - later), int(later), oldest) for queue, jobs, later, oldest in rows]
 
 
 async def measure(tx: Tx, *, afresh: bool) -> list[Tally]:
-    """The tallies as they should be: those there are and what has ended since, or all of it `afresh`."""
+    """Compute the tallies: the stored ones plus the jobs that ended since, or all of it `afresh`."""
     if await tx.one(sql.ended_beyond, n=FEW) is None:
         return []
     known = {} if afresh else {(queue, state): jobs for queue, state, jobs, _ in await tx.all(sql.list_tallies)}
     upto = await _upto(tx) if known else 0
-    # Up to the last end that was seen, not up to now: a commit under way may bring ends that lie before this moment.
+    # Up to the last end that was seen, not up to now: a commit in progress may add ends from before this moment.
     seen = upto
     for queue, state, more, last in await tx.all(sql.ended_since, after=upto):
         known[queue, state] = known.get((queue, state), 0) + more
@@ -78,7 +78,7 @@ async def write_tallies(tx: Tx, tallies: Sequence[Tally]) -> None:
 
 
 async def lower_tallies(tx: Tx, gone: Iterable[tuple[str, str]]) -> None:
-    """Finished jobs are no longer there: each by its queue and state."""
+    """Subtract deleted jobs from the tallies, each by its queue and state."""
     for (queue, state), n in sorted(Counter(gone).items()):
         await tx.one(sql.lower_tally, queue=queue, state=state, n=n)
 
@@ -88,7 +88,7 @@ async def _upto(tx: Tx) -> int:
 
 
 async def ended(tx: Tx) -> list[Count]:
-    """Finished jobs by queue and state."""
+    """Count finished jobs by queue and state."""
     tallies = {(queue, state): (jobs, upto) for queue, state, jobs, upto in await tx.all(sql.list_tallies)}
     if not tallies or await tx.one(sql.ended_beyond, n=FEW) is None:
         return [Count(queue, state, jobs) for queue, state, jobs, _ in await tx.all(sql.ended_since, after=0)]

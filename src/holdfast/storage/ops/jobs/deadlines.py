@@ -1,4 +1,4 @@
-"""What time does to rows: deadlines pass, dedupe windows close."""
+"""Deadlines of jobs that are not running."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PAGE: Final = 500
 
 
 async def is_overdue(tx: Tx) -> bool:
-    """Whether a deadline has passed of a job that nobody runs: a look, before anything is locked for it."""
+    """Return whether a job that is not running has passed its deadline. Takes no lock."""
     return await tx.one(sql.overdue_job) is not None
 
 
 async def expire_jobs(tx: Tx) -> list[str]:
-    """End the jobs whose deadline has passed and that nobody runs, a page at a time."""
+    """End the jobs that have passed their deadline and are not running, a page at a time."""
     rows = await tx.all(sql.expire_jobs, n=PAGE)
     if rows:
         tx.ring("finished")

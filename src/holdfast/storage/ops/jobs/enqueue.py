@@ -19,17 +19,17 @@ from ..routing.routes import insert_routes
 from ..webhooks.endpoints import note_called
 from . import values
 
-# How often a key may change hands between the insert and the look at its holder.
+# How often a key may change holders between the insert and the read of its holder.
 _TRIES: Final = 3
 CLOSED: Final = ("draining", "disabled")
-# Reasons for which a job may wait for its next try; one that is over a limit has lost its own.
+# Reasons for which a job may wait for its next retry; a job over a limit has lost its own reason.
 _RETRYING: Final = ("retry", "limit")
 
 
 async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
-    """Insert every job, or find the one that already holds its id or key. Answers come in order."""
+    """Insert every job, or find the one that already holds its id or key. Results come in order."""
     await _prepare(tx, specs)
-    # Keys are locked in one order by everybody; where two specs share a key, the first still comes first.
+    # Every transaction locks keys in one order; where two specs share a key, the first still comes first.
     order = sorted(range(len(specs)), key=lambda i: held_key(specs[i]) or "")
     ranks = await fair_ranks(tx, specs)
     stored = [_with_reference(spec) for spec in specs]
@@ -49,7 +49,7 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 
 async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
-    """The same for jobs that can meet no twin: nothing to look at, nothing to wait for."""
+    """Enqueue jobs that have no dedupe key: there is no holder to read or wait for."""
     if len(specs) == 1:
         inserted = await tx.count(sql.insert_plain_job, _PLAIN_COLUMNS, [_plain_values(specs[0])])
     else:
@@ -62,14 +62,14 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 
 async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
-    """The same for many jobs whose ids were made a moment ago, in a transaction of our own."""
-    now, closed, loud = await tx.one(sql.time_and_closed_queues) or (0, None, None)
+    """Enqueue many jobs whose ids were just generated, in a transaction of the store's own."""
+    now, closed, verbose = await tx.one(sql.time_and_closed_queues) or (0, None, None)
     queues = {spec.route.queue for spec in specs}
     if closed is not None:
         for queue in queues:
             await _require_open(tx, queue)
     await tx.copy(sql.copy_jobs, [_placed(spec, now) for spec in specs])
-    if loud is not None:
+    if verbose is not None:
         await events.copied(tx, [spec.id for spec in specs])
     for queue in queues:
         tx.ring(f"queue:{queue}")
@@ -77,7 +77,7 @@ async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
 
 
 async def store_in_any_queue(tx: Tx, spec: JobSpec) -> None:
-    """Store a job that follows from another, also in a queue that takes no new ones."""
+    """Store a job that follows from another, even in a queue that accepts no new ones."""
     await insert_routes(tx, [spec.route])
     now, *_ = await tx.one(sql.time_and_closed_queues) or (0,)
     await tx.copy(sql.copy_jobs, [_placed(spec, now)])
@@ -87,7 +87,7 @@ async def store_in_any_queue(tx: Tx, spec: JobSpec) -> None:
 
 
 def held_key(spec: JobSpec) -> str | None:
-    """The value that a job's dedupe key is held by."""
+    """Return the value under which a job's dedupe key is stored."""
     return key_text(spec.tenant, spec.dedupe.scope, spec.dedupe.key) if spec.dedupe else None
 
 
@@ -102,7 +102,7 @@ async def _prepare(tx: Tx, specs: Sequence[JobSpec]) -> None:
 
 
 async def _note_hooks(tx: Tx, specs: Sequence[JobSpec]) -> None:
-    """What is enqueued when these new jobs end. They are linked, so that no end of theirs goes unnoticed."""
+    """Store the hooks of new jobs. The jobs are linked, so that none of their ends is missed."""
     if rows := [{"job_id": spec.id, "hooks": spec.hooks} for spec in specs if spec.hooks is not None]:
         await tx.one(sql.note_hooks, rows=json.dumps(rows))
         await tx.all(sql.link_upstreams, ids=json.dumps([row["job_id"] for row in rows]))
@@ -114,7 +114,7 @@ async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
     held = held_key(spec)
     if await tx.one(sql.open_dedupe_window, held=held, job_id=spec.id, window=spec.dedupe.window):
         return Enqueued(spec.id, True)
-    # While the insert waited for a stranger's twin, that one ended and left its window open.
+    # While the insert waited for another transaction's job with the same key, that job ended with its window open.
     await tx.one(sql.delete_job, id=spec.id)
     await tx.one(sql.untell_job, id=spec.id)
     if past := await _window_winner(tx, held):
@@ -123,7 +123,7 @@ async def _created(tx: Tx, spec: JobSpec) -> Enqueued:
 
 
 async def _meet_twin(tx: Tx, spec: JobSpec, rank: int | None) -> Enqueued:
-    """The insert found its id or key taken: name the winner, or take its place by the key's policy."""
+    """Resolve an insert whose id or key is taken: return the holder, or replace it by the key's policy."""
     for _ in range(_TRIES):
         if await tx.one(sql.job_identity, id=spec.id):
             return await _same_id(tx, spec)
@@ -151,7 +151,7 @@ async def _require_open(tx: Tx, queue: str) -> None:
 
 
 async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:
-    # Another tenant's job is not handed out, whatever it does: only that the id is taken is said.
+    # Another tenant's job is never returned, whatever its state: the caller only learns that the id is taken.
     task, payload, tenant = await tx.one(sql.job_identity, id=spec.id) or ("", "", "")
     if (task, tenant) != (spec.task, spec.tenant) or not is_same(payload, spec.payload):
         raise IdTaken(spec.id)
@@ -159,7 +159,7 @@ async def _same_id(tx: Tx, spec: JobSpec) -> Enqueued:
 
 
 async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
-    """The job that holds the key; None where it has let go of it."""
+    """Return the job that holds the key; None where it no longer does."""
     held = held_key(spec)
     holder = await tx.one(sql.dedupe_winner, held=held)
     if holder is None:
@@ -168,7 +168,7 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
     winner_id, _state, reason, until, _attempts = holder
     if until == "failure" and reason in _RETRYING and (ended := await tx.one(sql.supersede_job, id=winner_id)):
         if ended[0]:
-            # Those who wait for it are told by whoever resolves what others leave.
+            # Jobs that wait for it are notified later, by the worker that resolves leftover ends.
             tx.ring("hops")
         return None
     if dedupe.on_duplicate == "replace":
@@ -182,7 +182,7 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
 
 
 async def _window_winner(tx: Tx, held: str | None) -> str | None:
-    """The job whose window is open, as long as there is that job."""
+    """Return the job whose window is open, if that job still exists."""
     await tx.one(sql.close_dead_window, held=held)
     row = await tx.one(sql.dedupe_window_winner, held=held)
     return str(row[0]) if row else None
@@ -195,7 +195,7 @@ def _existing(winner_id: str, dedupe: Dedupe) -> Enqueued:
 
 
 def _with_reference(spec: JobSpec) -> JobSpec:
-    """The job as its row holds it: arguments that are too large for it are kept elsewhere."""
+    """Return the job as its row stores it: arguments that are too large are kept in a blob."""
     column = values.column_of(spec.payload)
     return spec if column is spec.payload else replace(spec, payload=column)
 
@@ -212,7 +212,7 @@ _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedup
 
 
 def _plain_values(spec: JobSpec) -> Row:
-    """What is stored of a job without a key, in the order of _PLAIN_COLUMNS."""
+    """Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
     route = spec.route
     return (
         spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, spec.limits,
@@ -222,7 +222,7 @@ def _plain_values(spec: JobSpec) -> Row:
 
 
 def _values(spec: JobSpec, rank: int | None = None) -> Row:
-    """What is stored of any job, in the order of _COLUMNS."""
+    """Return the values of any job, in the order of _COLUMNS."""
     dedupe = spec.dedupe
     key = (dedupe.scope, dedupe.key, dedupe.until, held_key(spec)) if dedupe else _KEYLESS
     return (*_plain_values(spec), rank, *key)
@@ -232,7 +232,7 @@ _KEYLESS: Final = (None, None, None, None)
 
 
 def _placed(spec: JobSpec, now: int) -> Row:
-    """The row of a new job, in the order of copy_jobs; as insert_job makes it."""
+    """Return the row of a new job in the order of copy_jobs, as insert_job makes it."""
     starts = now + spec.delay if spec.at is None else spec.at
     due, reason = (1, "new") if starts <= now else (0, "delay")
     deadline = spec.deadline_at

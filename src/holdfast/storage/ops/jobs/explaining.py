@@ -1,4 +1,4 @@
-"""Gathers what the explanation of a job looks at."""
+"""Reads the facts from which a job's state is explained."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN: Final = 5
 
 
 async def explain(tx: Tx, job_id: str, tenant: str | None = None) -> Explanation:
-    """Why a job is where it is. Told to a `tenant`, no job of another is named."""
+    """Explain why a job is in its state. For a `tenant`, no job of another tenant is named."""
     job = await get_job(tx, job_id)
     queue = await tx.one(sql.queue_stands, name=job.queue)
     scene = Scene(

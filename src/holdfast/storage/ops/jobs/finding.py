@@ -1,8 +1,8 @@
-"""Finds jobs by what they are, newest first, without a look at those that cannot be meant.
+"""Finds jobs by a filter, newest first, without reading those that cannot match.
 
-The jobs fall into pools, each with an index of its own: queued, not due yet, running, waiting for something else,
-ended, ended without success, those of a flow, those whose ids begin alike. A filter says which pools it needs. What
-no index answers is looked for in what the pools give, stretch by stretch.
+The jobs fall into pools, each with its own index: queued, not due yet, running, waiting for something else,
+ended, ended without success, members of a flow, ids with a common prefix. A filter determines the pools it needs.
+Conditions that no index answers are checked on the rows of the pools, page by page.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ....names import MAX_INSTANT, MIN_INSTANT
 from ...port import Tx, Value
 from ...statements import Statement, sql
 
-# Above every id: a bound that is always there can be looked up in an index, one that may be null cannot.
+# Above every id: an index can be searched with a bound that is always there, but not with one that may be null.
 _LAST: Final = "\U0010ffff"
 _STRETCH: Final = 1_000
 _LEAST: Final = 250
-"""What is read of a queue at least: each read has its price."""
+"""Rows to read from a queue at least: each read has a fixed cost."""
 _LOOSE: Final = ("reason", "created_after", "created_before", "finished_after", "finished_before", "older_than")
-"""What the pools check, row by row, without an index."""
+"""Conditions that the pools check, row by row, without an index."""
 _INSIDE: Final = ("affinity", "tag", "text", "created_by", "priority", "min_attempts")
-"""What they do not check."""
+"""Conditions that they do not check."""
 _OF_ENDS: Final = (
     "state", "states", "queue", "finished_after", "finished_before", "older_than", "order", "before", "limit",
 )  # fmt: skip
-"""What the index of ended jobs answers."""
+"""Conditions that the index of ended jobs answers."""
 _POOLS: Final[dict[str | None, Sequence[Statement]]] = {
     None: (sql.find_ready, sql.find_running, sql.find_waiting, sql.find_ended),
     "ready": (sql.find_ready,),
@@ -47,19 +47,19 @@ _POOLS: Final[dict[str | None, Sequence[Statement]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Some ids, the greatest first. `next` is where to look on; None where everything was looked at."""
+    """Some ids, the greatest first. `next` is where to continue; None at the end."""
 
     ids: list[str]
     next: str | None
 
 
 async def find_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int) -> list[str]:
-    """The first `n` ids below `before`, the greatest first."""
+    """Return the first `n` ids below `before`, the greatest first."""
     return (await search_ids(tx, wanted, before=before, n=n)).ids
 
 
 async def search_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int, most: int | None = None) -> Found:
-    """The same. What no index answers is looked for among `most` jobs: a short page may then not be the last."""
+    """Find ids, checking conditions without an index on at most `most` jobs: a short page may not be the last one."""
     if wanted.order == "ended":
         return await _search_ended(tx, wanted, before, n, most)
     nothing: dict[str, Any] = dict.fromkeys(_LOOSE)
@@ -82,7 +82,7 @@ async def search_ids(tx: Tx, wanted: JobFilter, *, before: str | None, n: int, m
 
 
 async def _search_ended(tx: Tx, wanted: JobFilter, before: str | None, n: int, most: int | None) -> Found:
-    """The jobs that ended last. `before` is the time of an end and an id, since many end in one commit."""
+    """Find the jobs that ended last. `before` is an end time and an id, since many jobs end in one commit."""
     known: dict[str, Any] = {name: getattr(wanted, name) for name in _OF_ENDS}
     is_indexed = replace(JobFilter(), **known) == wanted
     size = n if is_indexed else _STRETCH
@@ -103,7 +103,7 @@ async def _search_ended(tx: Tx, wanted: JobFilter, before: str | None, n: int, m
 
 
 async def _ends(tx: Tx, wanted: JobFilter, before: str | None, n: int) -> list[tuple[int, str]]:
-    """Ends and ids, the last end first. Several states are found one by one."""
+    """Return end times and ids, the last end first. Several states are read one by one."""
     bound = (MAX_INSTANT if wanted.finished_before is None else wanted.finished_before - 1, _LAST)
     upto, last = bound if before is None else min(bound, _read_place(before))
     since = MIN_INSTANT if wanted.finished_after is None else wanted.finished_after
@@ -129,7 +129,7 @@ def _read_place(before: str) -> tuple[int, str]:
 
 
 async def _stretch(tx: Tx, wanted: JobFilter, before: str | None) -> tuple[list[str], bool]:
-    """The next jobs to look at, the greatest id first, and whether there are more."""
+    """Return the next jobs to check, the greatest id first, and whether there are more."""
     if wanted.state == "ready" and _pools(wanted, _STRETCH) == _POOLS["ready"] and wanted.queue is None:
         return await _of_each_queue(tx, wanted, before)
     ids = await _pooled(tx, wanted, before, _STRETCH)
@@ -137,9 +137,9 @@ async def _stretch(tx: Tx, wanted: JobFilter, before: str | None) -> tuple[list[
 
 
 async def _of_each_queue(tx: Tx, wanted: JobFilter, before: str | None) -> tuple[list[str], bool]:
-    """The same over many queues, of which the pool would read a whole stretch each and give one stretch of them all.
+    """Return the next jobs of many queues; the pool would read a whole page of each and return one page in total.
 
-    Below the least id of a queue that has more, the picture is not complete: what lies there comes with the next.
+    Below the least id of a queue that has more, the result is incomplete: those ids come with the next page.
     """
     queues = [row[0] for row in await tx.all(sql.ready_queues)]
     share = max(_LEAST, _STRETCH // max(1, len(queues)))
@@ -154,7 +154,7 @@ async def _of_each_queue(tx: Tx, wanted: JobFilter, before: str | None) -> tuple
 
 
 async def _pooled(tx: Tx, wanted: JobFilter, before: str | None, n: int) -> list[str]:
-    """By what the indexes know. Several states are found one by one."""
+    """Search by the indexed columns. Several states are read one by one."""
     found: list[str] = []
     for state in dict.fromkeys(wanted.states or (wanted.state,)):
         one = replace(wanted, state=state, states=None)
@@ -165,7 +165,7 @@ async def _pooled(tx: Tx, wanted: JobFilter, before: str | None, n: int) -> list
 
 
 async def _narrowed(tx: Tx, wanted: JobFilter, ids: Sequence[str]) -> list[str]:
-    """Those of some ids that fit in everything; several states were looked at already."""
+    """Keep those of some ids that match the whole filter; several states were checked already."""
     if not ids:
         return []
     inside: dict[str, Value] = {name: getattr(wanted, name) for name in _INSIDE}
@@ -196,8 +196,8 @@ def _pools(wanted: JobFilter, n: int) -> Sequence[Statement]:
         return (sql.find_running,)
     if wanted.label in LATER:
         return (sql.find_later,)
-    # A stretch of what has succeeded would be read from every task of every queue; most jobs have, so that going
-    # through all of them reads less.
+    # A page of succeeded jobs would be read from every task of every queue; since most jobs have succeeded,
+    # reading all of them in order reads less.
     is_most = wanted.state is None or (wanted.state == "succeeded" and n >= _STRETCH)
     if is_most and wanted.queue is None and wanted.task is None:
         return (sql.find_of_tenant if wanted.tenant else sql.find_any,)

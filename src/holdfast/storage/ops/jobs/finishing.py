@@ -1,4 +1,4 @@
-"""Record how runs ended. Every write requires the caller's ownership; zero rows is an answer, not an error."""
+"""Record how runs ended. Every write requires the caller's ownership; zero rows is a result, not an error."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from . import values
 
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
-_NOT_LET_IN: Final = frozenset({"quota", "admission"})
+_NOT_ADMITTED: Final = frozenset({"quota", "admission"})
 # In the middle of a run, or before it began.
-_NOT_TOLD: Final = frozenset({"sleep", "gate", *_NOT_LET_IN})
+_NOT_IN_HISTORY: Final = frozenset({"sleep", "gate", *_NOT_ADMITTED})
 _id: Final = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of each outcome, and the lanes that the ended runs counted in."""
+    """The result of each outcome, and the lanes that the ended runs counted in."""
 
     verdicts: list[Verdict]
     freed: list[str]
@@ -57,15 +57,15 @@ class Record:
 
 
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Verdict]:
-    """Record each outcome if `owner` still holds that job under that epoch. Answers come in order."""
+    """Record each outcome if `owner` still holds that job under that epoch. Results come in order."""
     done = await record(tx, owner, finishes)
     await release(tx, done.freed)
     return done.verdicts
 
 
 async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collection[str] = ()) -> Record:
-    """The same, with the slots in lanes left to the caller to give back. `cooled` are queues that were throttled."""
-    # One lock order for everybody: jobs by id.
+    """Record outcomes, and leave it to the caller to release the slots in lanes. `cooled` are throttled queues."""
+    # Every transaction locks jobs in the order of their ids.
     ordered = sorted(finishes, key=_id)
     done = [item for item in ordered if type(item.outcome) is Done]
     rest = ordered if not done else [item for item in ordered if type(item.outcome) is not Done]
@@ -77,7 +77,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
         await events.succeeded(tx, owner, done, succeeded)
     tx.ring("finished")
     items, rows = [*done, *rest], [*succeeded, *settled]
-    await _tell(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
+    await _notify(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
     freed = [row[-1] for row in rows if row and row[-1]]
     closed = await breakers.judge(tx, finishes, items, rows) if freed else ()
     if not rest and None not in succeeded:
@@ -90,7 +90,7 @@ async def settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: bo
     """Record outcomes other than success, each with a row in the history. A rescuer does so in the owner's place."""
     rows = await _settle(tx, owner, finishes, by_owner=by_owner)
     await rates.cool_queues(tx, _cooled(finishes, rows), ())
-    await _tell(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
+    await _notify(tx, [item.id for item, row in zip(finishes, rows, strict=True) if row and row[-2]])
     await release(tx, [row[-1] for row in rows if row])
     return rows
 
@@ -100,7 +100,9 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
         return []
     await insert_routes(tx, [f.outcome.route for f in finishes if isinstance(f.outcome, Rerouted)])
     rows = await tx.each(sql.settle_job, [_change(item) for item in finishes], owner=owner, by_owner=int(by_owner))
-    history = [_attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row and _is_told(item.outcome)]
+    history = [
+        _attempt(item, row) for item, row in zip(finishes, rows, strict=True) if row and _is_in_history(item.outcome)
+    ]
     if history:
         await tx.each(sql.record_attempt, history, worker=owner)
     for item in finishes:
@@ -117,13 +119,13 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
              and isinstance(item.outcome, Parked) and item.outcome.reason in (BUDGET_EXHAUSTED, QUOTA)],
     )  # fmt: skip
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
-        # It can be claimed at once, or comes due sooner than the workers meant to look again.
+        # It can be claimed at once, or comes due before the workers would poll again.
         tx.ring(f"queue:{queue}")
     return rows
 
 
 def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str, int]:
-    """Queues that were throttled, each with the delay that was asked for first."""
+    """Return the queues that were throttled, each with the first delay that was requested."""
     delays: dict[str, int] = {}
     for item, row in zip(finishes, rows, strict=True):
         if row and isinstance(item.outcome, Throttled) and item.outcome.cools:
@@ -131,8 +133,8 @@ def _cooled(finishes: Sequence[Finish], rows: Sequence[Row | None]) -> dict[str,
     return delays
 
 
-async def _tell(tx: Tx, linked: Sequence[str]) -> None:
-    """Let those know who wait for these jobs, if they have ended."""
+async def _notify(tx: Tx, linked: Sequence[str]) -> None:
+    """Notify the jobs and flows that wait for these jobs, if they have ended."""
     if linked:
         await dependency_resolution.resolve(tx, linked)
 
@@ -154,7 +156,7 @@ async def _succeed(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Row |
 
 
 async def _verdict(tx: Tx, item: Finish, changed: Row | None) -> Verdict:
-    """One that changed nothing was repeated after an unknown commit, or is no longer the caller's."""
+    """Classify an outcome that changed nothing: repeated after an unknown commit, or no longer the caller's job."""
     if changed:
         return Recorded(changed[0])
     row = await tx.one(sql.finish_verdict, id=item.id)
@@ -175,9 +177,11 @@ def _attempt(item: Finish, row: Row) -> Params:
     }
 
 
-def _is_told(outcome: Outcome) -> bool:
-    """Whether the history has a row for it: a pause in the middle of a run does not end the attempt."""
-    return not isinstance(outcome, Suspended) and not (isinstance(outcome, Snoozed) and outcome.reason in _NOT_TOLD)
+def _is_in_history(outcome: Outcome) -> bool:
+    """Return whether the outcome gets a row in the history: a pause in the middle of a run does not end the attempt."""
+    return not isinstance(outcome, Suspended) and not (
+        isinstance(outcome, Snoozed) and outcome.reason in _NOT_IN_HISTORY
+    )
 
 
 def _history(outcome: Outcome) -> tuple[str, str | None]:
@@ -197,10 +201,10 @@ def _history(outcome: Outcome) -> tuple[str, str | None]:
 
 
 def _change(item: Finish) -> Params:
-    """The columns that an outcome sets.
+    """Return the columns that an outcome sets.
 
-    A refund gives the attempt back that the claim counted. A run that came to an outcome of its own clears the
-    suspicion on the job and the losses before; one that was lost or handed back (None) leaves them.
+    A refund gives back the attempt that the claim counted. A run with an outcome of its own clears the
+    suspicion on the job and its losses; one that was lost or handed back (None) leaves them.
     """
     change: dict[str, Value] = {
         "id": item.id, "epoch": item.epoch, "state": "ready", "reason": None, "delay": 0, "refund": 0, "crash": 0,
@@ -212,10 +216,10 @@ def _change(item: Finish) -> Params:
 
 
 def _never_began(outcome: Outcome) -> bool:
-    """Whether no handler was started: as far as others can see, the job was not taken."""
+    """Return whether no handler was started: for others, the job was not claimed."""
     match outcome:
         case Snoozed(reason=reason):
-            return reason in _NOT_LET_IN
+            return reason in _NOT_ADMITTED
         case Parked() | Released():
             return not outcome.began
         case _:

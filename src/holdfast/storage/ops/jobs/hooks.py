@@ -1,4 +1,4 @@
-"""Jobs that are enqueued because another has ended: the hooks of its task, in the transaction that records the end."""
+"""Jobs that are enqueued when another ends: the hooks of its task, in the transaction that records the end."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def _enqueue(tx: Tx, spec: JobSpec) -> None:
     try:
         await enqueue(tx, [spec])
     except QueueClosed:
-        # The end must be recorded whatever the hook's queue is set to, and the hook must not be lost.
+        # The end must be recorded whatever the state of the hook's queue, and the hook must not be lost.
         await store_in_any_queue(tx, spec)
 
 
 async def _job(tx: Tx, hook: Hook, state: str, row: Row) -> JobSpec:
     job_id, _, now, reason, result, error, tenant = row
-    # The job may run again by now: what is stored of it is then no longer of that end.
+    # The job may be running again: its stored values are then no longer of that end.
     facts: dict[str, Any] = {"state": state, "reason": None, "result": None, "error": None}
     if now == state:
         known = await values.load_any(tx, result) if "result" in hook.wants else None

@@ -1,4 +1,4 @@
-"""Reads: one job, many jobs, counts, and what somebody who waits needs to know."""
+"""Reads: one job, many jobs, counts, and the outcomes that callers wait for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .finding import find_ids, search_ids
 
 
 async def get_job(tx: Tx, job_id: str) -> JobRecord:
-    """A job. Large values are left where they are."""
+    """Return a job, without its large values."""
     row = await tx.one(sql.get_job, id=job_id)
     if row is None:
         raise NotFound("job", job_id)
@@ -29,12 +29,12 @@ async def get_job(tx: Tx, job_id: str) -> JobRecord:
 
 
 async def whole_job(tx: Tx, job_id: str) -> JobRecord:
-    """A job with its arguments and its result, where these are kept in blobs."""
+    """Return a job with its arguments and its result, where these are kept in blobs."""
     return await _whole(tx, await get_job(tx, job_id))
 
 
 async def demands(tx: Tx, job_id: str) -> Demands:
-    """What a job asks of workers and limits. NotFound if there is none."""
+    """Return a job's requirements: route and limits. NotFound if there is no such job."""
     job = await get_job(tx, job_id)
     route = await route_of(tx, job)
     limits = JobLimits.decode(job.limits) if job.limits else JobLimits()
@@ -57,20 +57,20 @@ async def demands(tx: Tx, job_id: str) -> Demands:
 
 
 async def attempts_of(tx: Tx, job_id: str) -> list[Attempt]:
-    """The runs that did not end in success, oldest first."""
+    """Return the runs that did not end in success, oldest first."""
     return [Attempt(*row) for row in await tx.all(sql.job_attempts, job_id=job_id)]
 
 
 async def list_jobs(tx: Tx, wanted: JobFilter) -> list[JobRecord]:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     found = await find_ids(tx, wanted, before=wanted.before, n=wanted.limit)
     return [await _whole(tx, job) for job in await _in_order(tx, found)]
 
 
 async def search_jobs(tx: Tx, wanted: JobFilter, most: int) -> JobPage:
-    """Jobs, newest first; what no index answers is looked for among at most `most` of them.
+    """Search jobs, newest first; conditions without an index are checked on at most `most` of them.
 
-    Large values are left where they are: a page shows their sizes.
+    Large values are not read: a page shows their sizes.
     """
     found = await search_ids(tx, wanted, before=wanted.before, n=wanted.limit, most=most)
     return JobPage(tuple(await _in_order(tx, found.ids)), found.next)
@@ -82,13 +82,13 @@ async def _in_order(tx: Tx, ids: Sequence[str]) -> list[JobRecord]:
 
 
 async def outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:
-    """Those of `ids` that have ended."""
+    """Return the outcomes of those of `ids` that have ended."""
     ended = await bare_outcomes_of(tx, ids)
     return [replace(end, result=await values.load_any(tx, end.result)) for end in ended]
 
 
 async def bare_outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:
-    """The same, with large results left where they are."""
+    """Return the outcomes of those that have ended, without large results."""
     rows = await tx.all(sql.outcomes_of, ids=json.dumps(list(ids)))
     return [
         Ended(id, JobState(state), result, last_error(state, reason, error), reason)
@@ -97,12 +97,12 @@ async def bare_outcomes_of(tx: Tx, ids: Collection[str]) -> list[Ended]:
 
 
 async def queue_states(tx: Tx) -> dict[str, str]:
-    """Queues that were ever given a state; any other is active."""
+    """Return the states of queues that were ever given one; any other is active."""
     return dict(await tx.all(sql.queue_states))
 
 
 async def clock(tx: Tx) -> int:
-    """The store's own time in microseconds."""
+    """Return the store's own time in microseconds."""
     row = await tx.one(sql.database_clock)
     assert row is not None
     return int(row[0])

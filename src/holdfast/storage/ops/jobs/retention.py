@@ -1,7 +1,7 @@
-"""Delete what is over, a page at a time: finished jobs with their history, results, closed windows, old records.
+"""Delete expired data, a page at a time: finished jobs with their history, results, closed windows, old records.
 
-Pages are chosen on a snapshot and deleted under guards that repeat the choice, so two who prune at once do no harm and
-a job that was replayed meanwhile stays. Only the time of a job's end counts, never that of its creation.
+Pages are chosen on a snapshot and deleted under guards that repeat the choice, so concurrent pruning does no harm and
+a job that was replayed in between stays. Only the time of a job's end counts, never that of its creation.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from .queries import clock
 BATCH: Final = 200
 """Rows that one transaction deletes at most."""
 PAGE: Final = 2_000
-"""Rows that are looked at in one step."""
+"""Rows that are read in one step."""
 _PAGES_AT_ONCE: Final = 128
 _SPARE_PAGES: Final = 2_048
 _SPARE_SHARE: Final = 0.25
 _COUNTS_WITHIN: Final = 180 * SECOND
-"""Minutes are rolled within so long of their beginning, if by anybody."""
+"""Minutes are rolled within this time of their beginning, if at all."""
 
 
 async def retention(tx: Tx, base: Retention) -> Retention:
-    """How long what is kept, as the queues' settings are now."""
+    """Return the retention times from the current settings of the queues."""
     return with_queues(base, await list_queues(tx))
 
 
 async def page_of_ended(tx: Tx, after: int, kept: int, skip: int = 0) -> list[Row]:
-    """Jobs that ended after an instant and at least `kept` µs ago, oldest first: id, queue, state, finished_at."""
+    """Return jobs that ended after an instant and at least `kept` µs ago, oldest first: id, queue, state, end."""
     return await tx.all(sql.page_of_ended, after=after, kept=kept, skip=skip, n=PAGE)
 
 
 async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
-    """Delete those of these jobs that ended at least `kept` µs ago and that nothing needs; how many."""
+    """Delete those of these jobs that ended at least `kept` µs ago and that nothing refers to; return how many."""
     rows = await tx.all(sql.lock_prunable, ids=json.dumps(ids), kept=kept)
     if rows:
         certain = json.dumps([row[0] for row in rows])
@@ -55,7 +55,7 @@ async def prune_jobs(tx: Tx, ids: Sequence[str], kept: int) -> int:
 
 
 async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
-    """Forget the results and artifacts of those of these jobs that succeeded at least `kept` µs ago; how many."""
+    """Delete results and artifacts of those of these jobs that succeeded at least `kept` µs ago; return how many."""
     rows = await tx.all(sql.prune_results, ids=json.dumps(ids), kept=kept)
     await artifacts.remove(tx, [row[0] for row in rows])
     await values.drop(tx, [row[0] for row in rows], "result")
@@ -63,8 +63,8 @@ async def prune_results(tx: Tx, ids: Sequence[str], kept: int) -> int:
 
 
 async def over_cap(tx: Tx, queue: str, cap: int) -> int:
-    """How many finished jobs a queue has too many."""
-    # Roughly first: a great number is counted only where it may be too great.
+    """Return by how many finished jobs a queue exceeds its cap."""
+    # A rough check first: a large number is counted only where it may exceed the cap.
     if sum(count.jobs for count in await ended(tx) if count.queue == queue) <= cap:
         return 0
     row = await tx.one(sql.ended_in_queue, queue=queue)
@@ -72,18 +72,18 @@ async def over_cap(tx: Tx, queue: str, cap: int) -> int:
 
 
 async def page_of_evicted(tx: Tx, queue: str, state: str, after: int, n: int) -> list[Row]:
-    """The oldest finished jobs of a queue in a state from an instant on: id, finished_at."""
+    """Return the oldest finished jobs of a queue in a state from an instant on: id, finished_at."""
     return await tx.all(sql.page_of_evicted, queue=queue, state=state, after=after, n=min(n, BATCH))
 
 
 async def uncounted(tx: Tx) -> int:
-    """How far back, in µs, jobs may have ended that no minute counts yet; 0 where nobody counts."""
+    """Return how far back, in µs, jobs may have ended that no minute counts yet; 0 where nothing is counted."""
     behind = await clock(tx) - await rolled_to(tx)
     return behind if behind < _COUNTS_WITHIN else 0
 
 
 async def wastes_space(tx: Tx) -> bool:
-    """Whether so much of a SQLite file is empty that it should shrink, and can. What is left will be used again."""
+    """Return whether a SQLite file has so much free space that it should shrink, and can. The rest will be reused."""
     row = await tx.one(sql.free_pages)
     if row is None or not row[2]:
         return False
@@ -98,39 +98,39 @@ async def give_back_space(tx: Tx) -> None:
 
 
 async def what_is_over(tx: Tx, audit_kept: int) -> tuple[bool, bool]:
-    """Whether dedupe windows have closed, and whether records are old enough."""
+    """Return whether dedupe windows have closed, and whether audit records are old enough to delete."""
     row = await tx.one(sql.what_is_over, kept=audit_kept)
     assert row is not None
     return bool(row[0]), bool(row[1])
 
 
 async def prune_windows(tx: Tx) -> int:
-    """Dedupe windows that have closed."""
+    """Delete dedupe windows that have closed."""
     return len(await tx.all(sql.expired_windows, n=BATCH))
 
 
 async def flows_are_over(tx: Tx) -> bool:
-    """Whether of an ended flow no member is left."""
+    """Return whether there is an ended flow without members."""
     return await tx.one(sql.flows_are_over, n=BATCH) is not None
 
 
 async def prune_flows(tx: Tx) -> int:
-    """Ended flows of which no member is left."""
+    """Delete ended flows without members."""
     return len(await tx.all(sql.prune_flows, n=BATCH))
 
 
 async def prune_audit(tx: Tx, kept: int) -> int:
-    """Records of what operators did long ago."""
+    """Delete old audit records."""
     return len(await tx.all(sql.prune_audit, kept=kept, n=BATCH))
 
 
 async def forget(tx: Tx, ids: Collection[str]) -> None:
-    """The history, steps, mailboxes, edges and streams of jobs that are deleted in this transaction."""
+    """Delete the history, steps, mailboxes, edges and streams of jobs that are deleted in this transaction."""
     if not ids:
         return
-    # Artifacts go with their job by a trigger: their bytes may be elsewhere, and nobody may forget to doom them.
+    # Artifacts go with their job by a trigger: their bytes may be elsewhere, and must always be marked for removal.
     gone = json.dumps(list(ids))
-    # The schema does this too, but not on a lent SQLite connection whose foreign keys are off.
+    # The schema does this too, but not on a borrowed SQLite connection whose foreign keys are off.
     await tx.one(sql.delete_attempts_of, ids=gone)
     await tx.one(sql.forget_steps, ids=gone)
     await tx.one(sql.forget_waits, ids=gone)

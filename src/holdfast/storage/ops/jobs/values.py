@@ -23,14 +23,14 @@ Kind: TypeAlias = Literal["payload", "result", "step", "signal"]
 
 
 def column_of(text: str) -> str:
-    """What is written into the row: the value itself, or a reference to it, which `keep` must follow."""
+    """Return the value to store in the row: the value itself, or a reference to it, which `keep` must follow."""
     return refer(text).column if is_large(text) else text
 
 
 async def keep(tx: Tx, job_id: str, kind: Kind, key: str, column: str, text: str) -> None:
-    """Store the bytes that a column of this transaction refers to; nothing to do where it holds the value itself.
+    """Store the bytes that a column of this transaction refers to; does nothing where it holds the value itself.
 
-    They take the place of what was kept for that job under this kind and key.
+    They replace what was kept for that job under this kind and key.
     """
     if column is text:
         return
@@ -47,7 +47,7 @@ async def keep(tx: Tx, job_id: str, kind: Kind, key: str, column: str, text: str
 
 
 async def load(tx: Tx, column: str) -> str:
-    """The value of a column, read from its blob where it is kept in one."""
+    """Return the value of a column, read from its blob where it is kept in one."""
     if not is_reference(column):
         return column
     reference = reference_of(column)
@@ -63,11 +63,11 @@ async def load(tx: Tx, column: str) -> str:
 
 
 async def load_any(tx: Tx, column: str | None) -> str | None:
-    """The same for a column that may be null."""
+    """Return the value of a column that may be null."""
     return None if column is None else await load(tx, column)
 
 
 async def drop(tx: Tx, ids: Collection[str], kind: Kind) -> None:
-    """Let go of the values of one kind of jobs that stay. With a job its values go by themselves."""
+    """Delete the values of one kind of jobs that stay. A deleted job's values go with it."""
     if ids:
         await tx.one(sql.drop_values, ids=json.dumps(list(ids)), kind=kind)

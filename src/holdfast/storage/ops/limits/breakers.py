@@ -1,7 +1,7 @@
-"""Circuit breakers, cluster-wide: they let everything through, nothing for a while, or a single job that tries.
+"""Circuit breakers, cluster-wide: closed (all jobs pass), open (none pass for a while) or half-open (one trial job).
 
-Where a breaker is closed and all goes well, it is read and never written. Breakers are locked after jobs and before
-lanes when runs are judged; whoever claims locks after lanes, and therefore never waits.
+While a breaker is closed and its jobs succeed, it is read and never written. Recording outcomes locks breakers after
+jobs and before lanes; a claim locks them after lanes, and therefore never waits for them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .parking import unpark
 
 _LANE: Final = breaker_lane("")
 _AT_ONCE: Final = 1000
-# A job that was let go to try has not been claimed: its queue may be paused, or served by nobody.
+# A trial job that was unparked has not been claimed: its queue may be paused, or have no worker.
 _NEXT_TRY: Final = SECOND // 2
 
 
 async def judge(tx: Tx, finishes: Sequence[Finish], items: Sequence[Finish], rows: Sequence[Row | None]) -> set[str]:
-    """Let the breakers know how their jobs' runs ended, in the order of `finishes`; those that are closed as before.
+    """Record in the breakers how runs ended, in the order of `finishes`; return the breakers that stay closed.
 
     `rows` belong to `items`, which are the same in another order: the new state first, the lanes last.
     """
@@ -49,10 +49,10 @@ async def judge(tx: Tx, finishes: Sequence[Finish], items: Sequence[Finish], row
 
 
 async def gates(tx: Tx, candidates: Iterable[Candidate], closed: Collection[str] = ()) -> dict[str, int]:
-    """How many each breaker that is not closed lets through, by lane. One that does not exist lets nothing through.
+    """Return how many jobs each breaker that is not closed lets through, by lane. A missing breaker lets none through.
 
-    `closed` are those that were found so in this transaction: one that another opens meanwhile lets these few through,
-    as it would have a moment ago.
+    `closed` were found closed in this transaction: if another transaction opens one now, these few jobs still pass,
+    as they would have a moment ago.
     """
     found: dict[str, int] = {}
     scopes = {one.breaker.removeprefix(_LANE) for one in candidates if one.breaker is not None}.difference(closed)
@@ -65,7 +65,7 @@ async def gates(tx: Tx, candidates: Iterable[Candidate], closed: Collection[str]
 
 
 async def begin_trials(tx: Tx, gates: dict[str, int], accepted: Iterable[Candidate]) -> None:
-    """Those that were let through a breaker that is not closed try for all the others."""
+    """Mark the jobs that passed a breaker that is not closed as its trials."""
     for one in accepted:
         if one.breaker is not None and one.breaker in gates:
             scope = one.breaker.removeprefix(_LANE)
@@ -73,7 +73,7 @@ async def begin_trials(tx: Tx, gates: dict[str, int], accepted: Iterable[Candida
 
 
 async def let_go(tx: Tx, scopes: Iterable[str]) -> None:
-    """Of the jobs parked behind these, let those go that they would let through."""
+    """Unpark the jobs behind these breakers that they would let through."""
     for scope in scopes:
         breaker = await _read(tx, scope)
         if breaker is not None and breaker.room != 0:
@@ -81,14 +81,14 @@ async def let_go(tx: Tx, scopes: Iterable[str]) -> None:
 
 
 async def restless(tx: Tx) -> tuple[tuple[str, ...], int | None]:
-    """The breakers to be looked after by claims, and in how many µs the next of them could let a job go."""
+    """Return the breakers that claims must check, and the µs until the next of them could let a job through."""
     found = [_breaker(row) for row in await tx.all(sql.restless_breakers)]
     waits = [_next_look(breaker) for breaker in found if breaker.waits and not breaker.trial_runs]
     return tuple(breaker.scope for breaker in found), min(waits, default=None)
 
 
 async def ensure(tx: Tx, scope: str, threshold: int, open_for: int, *, origin: str) -> None:
-    """Make a breaker, or change it; what an operator set is not changed by code."""
+    """Create or change a breaker; code does not change what an operator set."""
     await tx.one(sql.ensure_breaker, scope=scope, threshold=threshold, open_for=open_for, origin=origin)
     await let_go(tx, [scope])
 
@@ -98,7 +98,7 @@ async def remove(tx: Tx, scope: str) -> bool:
 
 
 async def trip(tx: Tx, scope: str, open_for: int | None = None) -> Breaker:
-    """Open a breaker by hand, for as long as it always opens unless told otherwise."""
+    """Open a breaker by hand, for its usual time unless another is given."""
     breaker = await _lock(tx, scope)
     if breaker is None:
         raise NotFound("breaker", scope)
@@ -106,7 +106,7 @@ async def trip(tx: Tx, scope: str, open_for: int | None = None) -> Breaker:
 
 
 async def reset(tx: Tx, scope: str) -> Breaker:
-    """Close a breaker by hand; what waits behind it is let go."""
+    """Close a breaker by hand, and unpark the jobs behind it."""
     breaker = await _lock(tx, scope)
     if breaker is None:
         raise NotFound("breaker", scope)
@@ -125,7 +125,7 @@ async def list_breakers(tx: Tx) -> list[Breaker]:
 
 
 async def _inherited(tx: Tx, scope: str) -> Breaker | None:
-    """A tenant's breaker, made when its first job comes; None where there is none to follow."""
+    """Return a tenant's breaker, created with its first job; None where it has none to inherit from."""
     followed = breaker_it_follows(scope)
     if followed is None:
         return None
@@ -138,8 +138,8 @@ async def _room(tx: Tx, scope: str, breaker: Breaker | None) -> int | None:
         return 0
     if breaker.room != 1:
         return breaker.room
-    # Whoever holds it is about to try, or has just heard how a try went. Read again once it is ours: what was seen
-    # before the lock may be older than the trial of another.
+    # The transaction that holds it starts a trial, or records one. Read again after locking: the state from before
+    # the lock may be older than another's trial.
     if await tx.one(sql.try_breaker, scope=scope) is None:
         return 0
     breaker = await _read(tx, scope)
@@ -169,8 +169,8 @@ async def _read(tx: Tx, scope: str) -> Breaker | None:
 
 
 async def _read_all(tx: Tx, scopes: Collection[str]) -> dict[str, Breaker]:
-    """Those that exist."""
-    # Read one by one, and again for those that come in, they were 15 of the 23 statements of a turn that delivers to
+    """Return those that exist."""
+    # Reading them one by one, twice, made 15 of the 23 statements of a worker's round trip that delivers to
     # eight endpoints.
     if not scopes:
         return {}

@@ -1,7 +1,7 @@
 """Fair shares of a queue: each key's jobs are ranked so that keys take turns, in proportion to their weights.
 
 A rank is a virtual time: the head of the queue is now, and each job of a key comes a step after the one before. So a
-key with 100,000 waiting jobs delays another's first job by one turn.
+key with 100,000 waiting jobs delays another's first job by one job.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from ....model.limits import fair_lane
 from ...port import Tx
 from ...statements import sql
 
-# Small against real time, so that a key's long backlog of yesterday is no debt today; large enough for weights to 64.
+# Small compared with real time, so that a long backlog of yesterday costs a key nothing today; large enough for
+# weights up to 64.
 _STEP: Final = 64
 
 
 async def fair_ranks(tx: Tx, specs: Sequence[JobSpec]) -> dict[int, int]:
-    """The rank of each job that has a fair share, by its position."""
+    """Return the rank of each job that has a fair share, by its position."""
     shares: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
     for i, spec in enumerate(specs):
         if spec.fair is not None:
@@ -46,5 +47,5 @@ async def give_back(tx: Tx, specs: Sequence[JobSpec]) -> None:
 
 
 def _share(spec: JobSpec, fair: Fair) -> tuple[str, int]:
-    """The lane of a job's key, and how far each job moves it."""
+    """Return the lane of a job's key, and how far each job moves it."""
     return fair_lane(spec.route.queue, spec.tenant, fair.key), max(1, round(_STEP / fair.weight))

@@ -1,7 +1,7 @@
-"""Concurrency limits. Lanes count the jobs that run in them; what finds no room is parked until there is some.
+"""Concurrency limits. Lanes count the jobs that run in them; a job without a free slot is parked until there is one.
 
-All lanes of a turn are locked once, in one order, after its jobs: those it finished and those it claimed. So a slot
-that was freed can be taken in the same commit, two turns never wait for each other in a circle, and a job is never
+Each transaction locks all its lanes once, in one order, after its jobs: those it finished and those it claimed. So a
+slot that was freed can be taken in the same commit, two transactions never deadlock on lanes, and a job is never
 parked behind a slot that is being freed at the same moment.
 """
 
@@ -25,9 +25,9 @@ from . import breakers, quotas, rates
 from .parking import unpark
 
 UNUSED_FOR: Final = 3600 * SECOND
-"""How long a fairness lane is kept after its last rank. One that is made again starts at the head of the queue."""
+"""How long a fairness lane is kept after its last rank. A recreated one starts at the head of the queue."""
 
-# Python's part of a turn with keys, by `json` and dataclasses: 10.4 µs a job; by msgspec: 3.7.
+# Python's part of a claim with keys, by `json` and dataclasses: 10.4 µs a job; by msgspec: 3.7.
 _encode = msgspec.json.Encoder().encode
 _decode_holds = msgspec.json.Decoder(list[str]).decode
 
@@ -35,11 +35,11 @@ _decode_holds = msgspec.json.Decoder(list[str]).decode
 async def balance(
     tx: Tx, freed: Sequence[str], claimed: list[Claimed], standing: ActiveLimits, closed: Collection[str] = ()
 ) -> tuple[list[Claimed], int]:
-    """Give back the slots of finished jobs and take those of claimed ones; the jobs that may start, and how many not.
+    """Free the slots of finished jobs, take those of claimed ones; return the jobs that may start, and how many do not.
 
-    `freed` are the `holds` of jobs that have just left the running state, `closed` breakers that were found to be so.
+    `freed` are the `holds` of jobs that have just left the running state, `closed` the breakers found closed.
     """
-    # What most turns are: nothing to give back, nobody limited.
+    # The most common case: nothing to free, no job limited.
     if not freed and not standing.lanes and not any(job.limits for job in claimed):
         return claimed, 0
     claimed, short = await block_short(tx, claimed)
@@ -69,7 +69,7 @@ async def balance(
 
 
 async def release(tx: Tx, holds: Iterable[str | None]) -> None:
-    """Give back the slots of jobs that have just left the running state."""
+    """Free the slots of jobs that have just left the running state."""
     await balance(tx, [text for text in holds if text], [], ActiveLimits())
 
 
@@ -78,7 +78,7 @@ async def anyone_parked(tx: Tx) -> bool:
 
 
 async def unpark_stalled(tx: Tx) -> int:
-    """Jobs parked in lanes that have room, such as those behind a job that was cancelled while it waited."""
+    """Unpark jobs in lanes that have room, such as those behind a job that was cancelled while it waited."""
     found = await parked_lanes(tx)
     known = {lane.key: lane for lane in await _lock(tx, found)}
     count = 0
@@ -89,13 +89,13 @@ async def unpark_stalled(tx: Tx) -> int:
         elif lane is None and not key.startswith(("rate:", "breaker:", QUOTA_LANE)):
             count += await unpark(tx, key, 1000)  # its limit was removed
         elif key.startswith("rate:") and await tx.one(sql.rate_without_bucket, scope=key.removeprefix("rate:")):
-            count += await unpark(tx, key, 1000)  # the rate was made after the jobs of this key came
+            count += await unpark(tx, key, 1000)  # the rate was created after the jobs of this key came
     return count + await quotas.unpark_all(tx, found)
 
 
 async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
-    """Let as many jobs go as there are tokens for them now."""
-    # Looked at without a lock: buckets are locked after lanes. What goes too early is parked again.
+    """Unpark as many jobs as there are tokens for now."""
+    # Read without a lock: buckets are locked after lanes. A job that is unparked too early is parked again.
     for bucket in await rates.list_buckets(tx) if scopes else ():
         if bucket.scope in scopes and bucket.tokens >= 1:
             await unpark(tx, rate_lane(bucket.scope), int(bucket.tokens))
@@ -104,17 +104,17 @@ async def unpark_by_tokens(tx: Tx, scopes: Collection[str]) -> None:
 
 
 async def unpark_by_quotas(tx: Tx) -> None:
-    """Let as many jobs go as the windows of their quotas have room for now."""
+    """Unpark as many jobs as the windows of their quotas have room for now."""
     await quotas.unpark_all(tx, await parked_lanes(tx))
 
 
 async def parked_lanes(tx: Tx) -> list[str]:
-    """The lanes in which jobs are parked."""
+    """Return the lanes in which jobs are parked."""
     return [row[0] for row in await tx.all(sql.parked_lanes)]
 
 
 async def next_token(tx: Tx) -> int | None:
-    """Microseconds until the first job that waits for a token could have one; None if none waits."""
+    """Return the microseconds until the first job that waits for a token could have one; None if none waits."""
     waiting = set(await parked_lanes(tx))
     waits = [
         max(0, round((1 - bucket.tokens) / bucket.refill * SECOND))
@@ -127,7 +127,7 @@ async def next_token(tx: Tx) -> int | None:
 
 
 async def set_lane(tx: Tx, key: str, capacity: int, *, origin: str = "operator") -> None:
-    """Limit a task or a queue; what waits and now fits is let go."""
+    """Limit a task or a queue; unpark the jobs that now fit."""
     await tx.one(sql.ensure_lane, key=key, standing=1, capacity=capacity, origin=origin)
     await unpark_stalled(tx)
 
@@ -139,12 +139,12 @@ async def remove_lane(tx: Tx, key: str) -> bool:
 
 
 async def unused_lanes(tx: Tx, after: str, n: int) -> list[str]:
-    """Lanes of keys, in order from one on, in which nothing runs."""
+    """Return lanes of keys in which no job runs, in order from one on."""
     return [row[0] for row in await tx.all(sql.unused_lanes, after=after, kept=UNUSED_FOR, n=n)]
 
 
 async def delete_unused(tx: Tx, keys: Iterable[str]) -> None:
-    """Delete those of these lanes that no job runs in or waits for."""
+    """Delete those of these lanes in which no job runs or is parked."""
     parked = set(await parked_lanes(tx))
     # In one order, like every transaction that locks several lanes.
     for key in sorted(set(keys) - parked):
@@ -157,7 +157,7 @@ async def list_lanes(tx: Tx, n: int = 1000) -> list[Lane]:
 
 
 async def _lock_all(tx: Tx, keys: set[str], candidates: Iterable[Candidate]) -> list[Lane]:
-    """Lock these lanes, and make those that a job brings along and that are not there yet, or are of another size."""
+    """Lock these lanes; create or resize those that a job brings along."""
     lanes = await _lock(tx, keys)
     present = {lane.key: lane.capacity for lane in lanes}
     wanted = dict(pair for one in candidates for pair in one.capacities)
@@ -184,7 +184,7 @@ async def _write(tx: Tx, verdicts: Verdicts) -> None:
 
 
 async def _move(tx: Tx, left: Counter[str], joined: Counter[str]) -> None:
-    """Count who left and who joined, and let the next go where there is room and somebody waits."""
+    """Count the jobs that left and joined, and unpark the next where there is room."""
     deltas = dict(joined)
     for key, count in left.items():
         deltas[key] = deltas.get(key, 0) - count

@@ -1,4 +1,4 @@
-"""Parks jobs that ask for what another was refused, and lets jobs go that are parked in a lane."""
+"""Parks jobs that need the same limit as a refused one, and unparks the jobs of a lane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AT_ONCE: Final = 1_000
 
 
 async def park_alike(tx: Tx, job: Claimed, lane: str | None) -> list[str]:
-    """Park the jobs behind a refused one that ask for the same; without a lane they are blocked."""
+    """Park the jobs behind a refused one that need the same; without a lane they are blocked."""
     rows = await tx.all(sql.park_alike, lane=lane, route=job.route, limits=job.limits, tenant=job.tenant, n=_AT_ONCE)
     return [row[0] for row in rows]
 

@@ -1,4 +1,4 @@
-"""Quotas: so many within any window, so many at once. Admission is idempotent by its holder, until the window ends."""
+"""Quotas: a maximum per window and at once. Admission is idempotent per holder, until the window ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .parking import park_alike, unpark
 PAGE: Final = 500
 _MANY: Final = 10_000
 HELD: Final = 3_600 * SECOND
-"""How long an admission without a job and without a window counts as active, where nobody releases it."""
+"""How long an admission without a job and without a window counts as active, if it is not released."""
 
 
 async def ensure(
@@ -34,7 +34,7 @@ async def ensure(
     concurrency: int | None,
     origin: str,
 ) -> bool:
-    """Make a quota or change it; False if it is so already. What an operator set is not changed by code."""
+    """Create or change a quota; False if nothing changes. Code does not change what an operator set."""
     row = await tx.one(
         sql.ensure_quota,
         key=key_of(tenant, name),
@@ -51,14 +51,14 @@ async def ensure(
 
 
 async def lock(tx: Tx, tenant: str, name: str) -> None:
-    """Until the commit nobody else changes it."""
+    """Lock a quota until the commit."""
     await tx.one(sql.lock_quota, key=key_of(tenant, name))
 
 
 async def admit(
     tx: Tx, tenant: str, name: str, holder: str, run: tuple[str, int] | None = None, *, shares: bool = True
 ) -> Admission:
-    """Let one more in, or say why not. A `run`, a job and its epoch, is active only while it lasts."""
+    """Admit one more, or say why not. A `run`, a job and its epoch, is active only while it lasts."""
     key = await find(tx, tenant, name, shares=shares)
     answer = await _answer(tx, key, holder, run)
     refused = isinstance(answer, RateExceeded | ConcurrencyExceeded)
@@ -68,7 +68,7 @@ async def admit(
 
 
 async def release(tx: Tx, tenant: str, name: str, holder: str, *, shares: bool = True) -> bool:
-    """It is no longer active; False if it was not. In the window it counts until that ends."""
+    """End an active admission; False if it was not active. It still counts in its window until that ends."""
     key = await find(tx, tenant, name, shares=shares)
     await tx.one(sql.lock_quota, key=key)
     released = await tx.one(sql.end_admission, quota=key, holder=holder) is not None
@@ -78,7 +78,7 @@ async def release(tx: Tx, tenant: str, name: str, holder: str, *, shares: bool =
 
 
 async def find(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> str:
-    """The key of the quota that a tenant means by a name: its own, or else with `shares` that of no tenant."""
+    """Find the key of the quota that a tenant means by a name: its own, or else with `shares` that of no tenant."""
     key = await _key(tx, tenant, name, shares=shares)
     if key is None:
         raise QuotaNotFound(name)
@@ -91,7 +91,7 @@ async def _key(tx: Tx, tenant: str, name: str, *, shares: bool = True) -> str | 
 
 
 async def remove(tx: Tx, tenant: str, name: str) -> bool:
-    """Forget a quota; False if there was none. Jobs that wait for it go on, and are told that it is gone."""
+    """Delete a quota; False if there was none. Jobs that wait for it resume, and get QuotaNotFound at their start."""
     key = key_of(tenant, name)
     await tx.one(sql.lock_quota, key=key)
     if await tx.one(sql.delete_quota, key=key) is None:
@@ -115,22 +115,22 @@ async def list_quotas(tx: Tx, tenant: str | None, *, after: str = "", limit: int
 
 
 async def prune_admissions(tx: Tx, n: int) -> int:
-    """Admissions whose window is over."""
+    """Delete admissions whose window is over."""
     return len(await tx.all(sql.expired_admissions, n=n))
 
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """The room in quotas that are locked, by key, and by the id of each job that asks for it."""
+    """The room in locked quotas, by key and by the id of each job that needs it."""
 
     by_key: Mapping[str, QuotaRoom]
     by_job: Mapping[str, QuotaRoom]
 
 
 async def lock_rooms(tx: Tx, asking: Sequence[Candidate], emptier: Collection[str]) -> Rooms:
-    """Lock the quotas of jobs that were claimed, and those that runs have just left and others wait for.
+    """Lock the quotas of claimed jobs, and those that runs have just left and other jobs wait for.
 
-    One that does not exist is left out: its jobs are told when they start.
+    One that does not exist is left out: its jobs get QuotaNotFound when they start.
     """
     named = {(one.job.tenant, one.quota or "", one.shares_quota) for one in asking}
     keys = {(tenant, name, shares): await _key(tx, tenant, name, shares=shares) for tenant, name, shares in named}
@@ -146,9 +146,9 @@ async def lock_rooms(tx: Tx, asking: Sequence[Candidate], emptier: Collection[st
 
 
 async def enter(tx: Tx, rooms: Rooms, jobs: Sequence[Claimed]) -> None:
-    """Let claimed jobs into their quotas, in which there is room for them; to ask again at the start changes nothing.
+    """Admit claimed jobs to their quotas, which have room; the repeated admission at the start changes nothing.
 
-    Those that also reserve in budgets are let in when they start: both or neither.
+    Jobs that also reserve in budgets are admitted when they start: both or neither.
     """
     for job in jobs:
         room = rooms.by_job.get(job.id)
@@ -162,16 +162,16 @@ async def enter(tx: Tx, rooms: Rooms, jobs: Sequence[Claimed]) -> None:
 
 
 async def note_parked(tx: Tx, rooms: Rooms, emptier: Collection[str], parked: Mapping[str, Sequence[Claimed]]) -> None:
-    """Count jobs that were parked behind quotas, by lane, with those behind them that ask for the same.
+    """Count the jobs parked behind quotas, by lane, including those behind them that need the same.
 
-    Where a run has left and nobody was parked, others take its place.
+    Where a run has left and no job was parked, others take its place.
     """
     for key, room in rooms.by_key.items():
         if jobs := parked.get(room.lane):
             alike = {(job.route, job.limits, job.tenant): job for job in jobs}
             others = [len(await park_alike(tx, job, room.lane)) for job in alike.values()]
             await tx.one(sql.count_admission, key=key, admitted=0, refused=len(jobs) + sum(others))
-            # Workers look when the window will have room for them.
+            # Workers poll again when the window has room for them.
             for queue in {job.queue for job in jobs}:
                 tx.ring(f"queue:{queue}")
         elif key in emptier:
@@ -179,7 +179,7 @@ async def note_parked(tx: Tx, rooms: Rooms, emptier: Collection[str], parked: Ma
 
 
 async def unpark_all(tx: Tx, lanes: Iterable[str]) -> int:
-    """Let as many jobs go from lanes of quotas as each has room for now; what goes too early is parked again."""
+    """Unpark as many jobs in lanes of quotas as each has room for now; one unparked too early is parked again."""
     count = 0
     for lane in lanes:
         if lane.startswith(QUOTA_LANE):
@@ -188,7 +188,7 @@ async def unpark_all(tx: Tx, lanes: Iterable[str]) -> int:
 
 
 async def next_room(tx: Tx, lanes: Iterable[str]) -> int | None:
-    """Microseconds until a job in a lane of a quota finds room in its window; None where time brings none."""
+    """Return the microseconds until a parked job finds room in its quota's window; None where time brings none."""
     waits: list[int] = []
     for lane in lanes:
         if lane.startswith(QUOTA_LANE):
@@ -202,7 +202,7 @@ async def next_room(tx: Tx, lanes: Iterable[str]) -> int | None:
 
 
 async def opens_in(tx: Tx, key: str) -> int:
-    """Microseconds until the window of a quota has room."""
+    """Return the microseconds until the window of a quota has room."""
     row = await tx.one(sql.get_quota, key=key)
     if row is None or row[4] is None:
         return 0
@@ -216,7 +216,7 @@ async def _unpark(tx: Tx, room: QuotaRoom) -> int:
 
 
 async def _room(tx: Tx, key: str, jobs: Sequence[str] = ()) -> QuotaRoom:
-    """Room for any number where the quota is gone: its jobs are told when they start."""
+    """Return the room of a quota; unlimited where it was deleted: its jobs get QuotaNotFound when they start."""
     row = await tx.one(sql.get_quota, key=key)
     if row is None:
         return QuotaRoom(quota_lane(key), None, None)
@@ -258,7 +258,7 @@ async def _answer(tx: Tx, key: str, holder: str, run: tuple[str, int] | None) ->
 
 async def _put(tx: Tx, key: str, holder: str, run: tuple[str, int] | None, span: int | None, *, again: bool) -> None:
     job_id, epoch = run or (None, None)
-    # A job's own lasts as long as it runs, beyond its window; without a window the row is of no further use.
+    # A run's admission lasts as long as it runs, beyond its window; without a window the row is not needed further.
     kept = span if span is not None else 0 if run else HELD
     statement = sql.take_again if again else sql.put_admission
     await tx.one(statement, quota=key, holder=holder, job_id=job_id, epoch=epoch, kept=0 if again and run else kept)
@@ -291,6 +291,6 @@ async def _view(tx: Tx, key: str) -> Quota | None:
 
 
 def _counts(before: Row, span: int | None) -> bool:
-    """Whether an earlier admission still says something: in its window, or while it is active."""
+    """Return whether an earlier admission still counts: in its window, or while it is active."""
     at, _, _, _, active, now = before
     return bool(active) or (span is not None and at > now - span)

@@ -1,4 +1,4 @@
-"""Totals of jobs at once per queue, over all workers."""
+"""Cluster-wide totals of concurrent jobs per queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..workers.workers import list_workers
 
 
 async def set_total(tx: Tx, queue: str, total: int | None) -> None:
-    """Let so many jobs of a queue run at once in the whole cluster; None is as many as the workers have slots."""
+    """Set how many jobs of a queue may run at once in the whole cluster; None: as many as the workers have slots."""
     await tx.one(sql.set_total, name=queue, total=total)
     await share_out(tx)
     tx.ring(f"queue:{queue}")
@@ -20,7 +20,7 @@ async def totals(tx: Tx) -> dict[str, int]:
 
 
 async def share_out(tx: Tx) -> int:
-    """Split every total over the workers that live now; how many shares changed. Only those are written."""
+    """Split every total over the live workers; return how many shares changed. Only those are written."""
     wanted = split(await totals(tx), await list_workers(tx))
     present: Shares = {(queue, worker): slots for queue, worker, slots in await tx.all(sql.list_shares)}
     changed = {key: slots for key, slots in wanted.items() if present.get(key) != slots}
@@ -35,7 +35,7 @@ async def share_out(tx: Tx) -> int:
 
 
 async def shares_of(tx: Tx, worker_id: str) -> dict[str, int]:
-    """How many jobs of each queue that has a total this worker may run."""
+    """Return how many jobs of each queue with a total this worker may run."""
     known = await totals(tx)
     if not known:
         return {}
@@ -48,6 +48,6 @@ async def shares_of(tx: Tx, worker_id: str) -> dict[str, int]:
 
 
 async def unserved_queues(tx: Tx) -> list[str]:
-    """Queues with jobs that could start, which no live worker serves."""
+    """Return queues with jobs that could start, which no live worker serves."""
     waiting = [row[0] for row in await tx.all(sql.queues_with_work)]
     return unserved(waiting, await list_workers(tx)) if waiting else []

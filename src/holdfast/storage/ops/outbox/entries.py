@@ -1,6 +1,6 @@
 """Outbox entries in the store: put within a cap, claimed and recorded in batches, kept in order by key.
 
-Entries are jobs, and whatever can be is left to the operations of jobs.
+Entries are jobs, and use the operations of jobs wherever possible.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..jobs.counting import lower_tallies
 from ..jobs.retention import forget
 from ..limits import lanes
 
-# Delivered entries are of no further use, so their removal is shared by the puts that follow.
+# Delivered entries are not needed any more, so later puts share the work of removing them.
 _EVICTED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What an outbox may hold."""
+    """The capacity of an outbox."""
 
     name: str
     queue: str
@@ -36,7 +36,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """What became of a put, and how many entries there are now, where they were counted."""
+    """The result of a put, and the number of entries, where they were counted."""
 
     answers: list[Enqueued]
     entries: int | None
@@ -44,7 +44,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a claim took, and how many it found, of which some may have to wait."""
+    """The entries of a claim, and how many it found, of which some may have to wait."""
 
     jobs: list[Claimed]
     found: int
@@ -52,16 +52,16 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a relay finds when it looks around. `next_due` is in microseconds."""
+    """The result of a relay's poll. `next_due` is in microseconds."""
 
     next_due: int | None
     claimable: frozenset[str] = field(default_factory=frozenset)
     parked: frozenset[str] = field(default_factory=frozenset)
-    """Queues with entries that a success would let go."""
+    """Queues with entries that a success would release."""
 
 
 async def put(tx: Tx, specs: Sequence[JobSpec], keys: Mapping[str, str], room: Room | None) -> Put:
-    """Enqueue entries; with `room` only within it. `keys` are those of entries that are delivered in order, by id."""
+    """Enqueue entries; with `room` only within it. `keys` are the order keys of entries, by id."""
     entries = await make_room(tx, room, len(specs)) if room is not None else None
     answers = await enqueue.enqueue(tx, specs)
     ordered: list[Params] = [
@@ -77,7 +77,7 @@ async def put(tx: Tx, specs: Sequence[JobSpec], keys: Mapping[str, str], room: R
 
 
 async def make_room(tx: Tx, room: Room, n: int) -> int:
-    """Evict what is over until `n` more fit: delivered entries, then abandoned ones. How many are left."""
+    """Evict finished entries until `n` more fit: delivered ones, then abandoned ones. Return how many are left."""
     row = await tx.one(sql.entries_in, queue=room.queue)
     entries = int(row[0]) if row else 0
     over = entries + n - room.cap
@@ -106,9 +106,9 @@ async def _evict(tx: Tx, queue: str, state: str, n: int) -> int:
 async def turn(
     tx: Tx, owner: str, finishes: Sequence[Finish], request: ClaimRequest | None, *, unpark: str | None, ordered: bool
 ) -> Taken:
-    """Record what became of one batch and claim the next; `unpark` names the queue whose parked entries may go."""
+    """Record the outcomes of one batch and claim the next; `unpark` names the queue whose parked entries may go."""
     if ordered and (ended := [f.id for f in finishes if isinstance(f.outcome, (Done, Failed))]):
-        # Recorded first, so that those behind them find them ended.
+        # Recorded first, so that later entries of the same keys find them ended.
         await claims.turn(tx, owner, finishes, None)
         await _let_next(tx, ended, len(finishes))
         finishes = ()
@@ -122,7 +122,7 @@ async def turn(
 
 
 async def _in_order(tx: Tx, owner: str, claimed: list[Claimed]) -> list[Claimed]:
-    """In the order of their puts, without those that are behind one that has not ended; they wait for it."""
+    """Sort entries in the order of their puts; those behind one that has not ended are left out, and wait for it."""
     ids = json.dumps([job.id for job in claimed])
     rows = await tx.all(sql.look_at_order, ids=ids)
     place = {id: seq for id, seq, _ in rows}
@@ -136,7 +136,7 @@ async def _in_order(tx: Tx, owner: str, claimed: list[Claimed]) -> list[Claimed]
 async def _let_next(tx: Tx, ended: Sequence[str], n: int) -> None:
     ids = json.dumps(ended)
     places = await tx.all(sql.places_in_order, ids=ids)
-    # One that was abandoned keeps its place, for when somebody tries it again.
+    # An abandoned entry keeps its place, in case an operator retries it.
     await tx.one(sql.forget_delivered_order, ids=ids)
     for queue, key in sorted(set(places)):
         await _release(tx, queue, key, n)
@@ -148,7 +148,7 @@ async def _release(tx: Tx, queue: str, key: str, n: int) -> None:
 
 
 async def mend_order(tx: Tx, queue: str, n: int) -> int:
-    """Let go what waits for entries that have ended elsewhere, such as by a cancel; of how many keys."""
+    """Release entries that wait for ones ended by other means, such as a cancel; return for how many keys."""
     keys = [row[0] for row in await tx.all(sql.stalled_order, queue=queue)]
     for key in sorted(keys):
         await _release(tx, queue, key, n)
@@ -156,12 +156,12 @@ async def mend_order(tx: Tx, queue: str, n: int) -> int:
 
 
 async def order_stalls(tx: Tx, queue: str) -> bool:
-    """Whether there is something to mend: a look that takes no lock."""
+    """Return whether `mend_order` has something to do. Takes no lock."""
     return await tx.one(sql.stalled_order, queue=queue) is not None
 
 
 async def look(tx: Tx, routes: str) -> Signs:
-    """What there is for the relays of these routes."""
+    """Poll for the relays of these routes."""
     rows = await tx.all(sql.outbox_signs, routes=routes)
     return Signs(
         await claims.next_due(tx),

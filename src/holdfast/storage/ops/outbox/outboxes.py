@@ -1,4 +1,4 @@
-"""What operators see of outboxes and do to them."""
+"""Operator views of outboxes and actions on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHERE = {
 
 
 async def counts(tx: Tx, tenant: str | None = None) -> list[OutboxCounts]:
-    """How each outbox stands that has entries, of all or of one tenant."""
+    """Return the counts of each outbox that has entries, of all tenants or of one."""
     found: dict[str, Counter[str]] = {}
     for count in await (count_jobs(tx) if tenant is None else counts_of(tx, tenant)):
         if count.queue.startswith(PREFIX):
@@ -35,7 +35,7 @@ async def counts(tx: Tx, tenant: str | None = None) -> list[OutboxCounts]:
 
 
 async def ages(tx: Tx, names: Sequence[str]) -> dict[str, OutboxAges]:
-    """When the oldest entry was put, of each outbox and place."""
+    """Return when the oldest entry was put, of each outbox and place."""
     queues = json.dumps([queue_of(name) for name in names])
     return {
         queue.removeprefix(PREFIX): OutboxAges(*found)
@@ -44,18 +44,18 @@ async def ages(tx: Tx, names: Sequence[str]) -> dict[str, OutboxAges]:
 
 
 async def last_delivery(tx: Tx, names: Sequence[str]) -> int | None:
-    """When something was last delivered: an entry of one of these outboxes, or a webhook. In microseconds."""
+    """Return when an entry of one of these outboxes, or a webhook, was last delivered, in microseconds."""
     found: list[int | None] = [one.delivered for one in (await ages(tx, names)).values()] if names else []
     found += [row[0] for row in await tx.all(sql.last_webhook)]
     return max((at for at in found if at is not None), default=None)
 
 
 async def retry_now(tx: Tx, name: str, tenant: str | None = None, *, actor: str, reason: str) -> int:
-    """Make everything due that waits for its time or is parked; how many. What is being sent is not touched."""
+    """Make all delayed or parked entries due; return how many. Entries that are being sent are not touched."""
     queue = queue_of(name)
     hastened = await tx.all(sql.hasten_entries, queue=queue, tenant=tenant)
     due = len(hastened) + len(await tx.all(sql.release_parked, queue=queue, tenant=tenant))
-    # That a destination rests concerns every tenant, so none of them can end it.
+    # A destination's pause applies to every tenant, so none of them can end it.
     cooled = tenant is None and await tx.one(sql.end_cooling, queue=queue) is not None
     if due or cooled:
         tx.ring(f"queue:{queue}")
@@ -67,7 +67,7 @@ async def retry_now(tx: Tx, name: str, tenant: str | None = None, *, actor: str,
 async def drain(
     tx: Tx, name: str, older: int, tenant: str | None = None, *, apply: bool, actor: str, reason: str
 ) -> DrainReport:
-    """Abandoned entries of at least that age, by kind; with `apply` they are pending again, all in this transaction."""
+    """Count abandoned entries of at least that age, by kind; with `apply` they are made pending again."""
     queue = queue_of(name)
     rows = await tx.all(sql.abandoned_entries, queue=queue, older=older, tenant=tenant)
     by_kind = Counter(_kind(payload) for _, payload, _ in rows)

@@ -1,4 +1,4 @@
-"""What a claim does for a worker whose routes ask for more: it keeps to few affinities, and uses up grants."""
+"""Claims of a worker with special routes: it keeps to few affinities, and uses up grants."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .grants import use_grants
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What a claim must know of a worker's special routes."""
+    """The facts that a claim needs about a worker's special routes."""
 
     hold: Hold
     affinities: Mapping[int, str]
-    """Of its routes, those with an affinity, by number."""
+    """The worker's routes with an affinity, by number."""
     own: frozenset[int]
-    """Those that only workers of its name serve."""
+    """Routes that only workers of its name serve."""
     known: tuple[str, ...]
-    """What the store knows to be loaded there."""
+    """Affinities that the store has recorded as loaded there."""
 
 
 class Choices:
-    """Which of a worker's affinities to claim from, one after the other until its places are taken."""
+    """The affinities that a worker claims from, one after the other until its slots are taken."""
 
     def __init__(self, hold: Hold, affinities: Mapping[int, str], heads: Sequence[Head]) -> None:
         self._hold = hold
@@ -38,13 +38,13 @@ class Choices:
         self._allowed: Collection[str] = ()
 
     def next(self) -> bool:
-        """Settle on the next affinities; False where there are none."""
+        """Choose the next affinities; False where there are none."""
         self._allowed = choose(self._hold, self._heads)
         self._heads = [head for head in self._heads if head.affinity not in self._allowed]
         return bool(self._allowed)
 
     def take(self, claimed: Sequence[Claimed]) -> None:
-        """Note what was claimed from them. Where that is nothing, others had taken those jobs a moment before."""
+        """Record the jobs claimed from them. None means that other workers claimed those jobs a moment before."""
         self._hold = self._hold.using(self.affinities_of(claimed))
 
     @property
@@ -53,13 +53,13 @@ class Choices:
 
     @property
     def others_wait(self) -> bool:
-        """Whether there are jobs of affinities for which the worker has no place now."""
+        """Return whether there are jobs of affinities for which the worker has no slot now."""
         return any(head.affinity not in self._hold.in_use for head in self._heads)
 
     def only(self, routes: str) -> str:
-        """Of these routes, those without an affinity and those of the affinities that are settled on.
+        """Keep of these routes those without an affinity and those of the chosen affinities.
 
-        Of the latter no job is taken whose priority is below that of somebody who is left out.
+        From the latter no job is claimed whose priority is below that of a job that is left out.
         """
         least: dict[int, int] = {}
         for head in self._heads:
@@ -79,7 +79,7 @@ class Choices:
 
 
 async def look_ahead(tx: Tx, owner: str, routing: Routing, routes: str, *, suspects: bool) -> Choices:
-    """Look at the first job of each route with an affinity."""
+    """Read the first job of each route with an affinity."""
     wanted = [route for route in json.loads(routes) if route["route"] in routing.affinities]
     rows = await tx.all(sql.affinity_heads, routes=json.dumps(wanted)) if wanted else []
     heads = [Head(routing.affinities[route], *rest) for route, due, *rest in rows if due == 1 or suspects]
@@ -91,7 +91,7 @@ async def look_ahead(tx: Tx, owner: str, routing: Routing, routes: str, *, suspe
 
 
 async def note(tx: Tx, owner: str, routing: Routing, claimed: list[Claimed]) -> list[Claimed]:
-    """After a claim: what the worker has loaded now, and which grants it used; the jobs with the routes they have."""
+    """Record after a claim the worker's loaded affinities and used grants; return the jobs with their own routes."""
     used = [routing.affinities[job.route] for job in claimed if job.route in routing.affinities]
     resident = routing.hold.using(used).resident
     if set(resident) != set(routing.known):

@@ -1,7 +1,7 @@
-"""Grants: for a while only the worker of one name may claim a job. Its route requires that name meanwhile.
+"""Grants: for a while only one named worker may claim a job. Meanwhile the job's route requires that name.
 
-A grant ends by being used, by expiring, or by being withdrawn; each gives the job the route back that it had. What has
-expired is ended by whoever looks first. The job is locked before its grant, as a claim does.
+A grant ends when it is used, expires or is withdrawn; each restores the job's earlier route. An expired grant is
+ended by the first transaction that finds it. The job is locked before its grant, as a claim does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GRANTABLE: Final = (JobState.READY, JobState.BLOCKED, JobState.SUSPENDED)
 
 
 async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
-    """Let only `worker` claim the job for so many µs. One that is there already is replaced."""
+    """Let only `worker` claim the job for that many µs. An existing grant is replaced."""
     held = await tx.one(sql.hold_route, id=job_id)
     if held is None:
         await get_job(tx, job_id)
@@ -45,7 +45,7 @@ async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
 
 
 async def withdraw(tx: Tx, job_id: str) -> bool:
-    """Open the job to everybody now; False where no grant was there."""
+    """Open the job to every worker now; False where there was no grant."""
     held = await tx.one(sql.hold_route, id=job_id)
     if held is None:
         await get_job(tx, job_id)
@@ -57,12 +57,12 @@ async def withdraw(tx: Tx, job_id: str) -> bool:
 
 
 async def expire_grants(tx: Tx) -> int:
-    """End the grants whose time is over; how many."""
+    """End the expired grants; return how many."""
     ended = 0
-    # Jobs are locked in the order of their ids by everybody.
+    # Every transaction locks jobs in the order of their ids.
     for (job_id,) in sorted(await tx.all(sql.expired_grants, n=_PAGE)):
         held = await tx.one(sql.hold_route, id=job_id)
-        # Looked at again under the lock: it may have been given anew.
+        # Read again under the lock: it may have been granted again.
         if await tx.one(sql.expired_grant, job_id=job_id) is not None:
             ended += 1
             await _end(tx, [job_id])
@@ -72,14 +72,14 @@ async def expire_grants(tx: Tx) -> int:
 
 
 async def use_grants(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
-    """End the grants of jobs that have just been claimed; the routes that those have again."""
+    """End the grants of jobs that have just been claimed; return the routes restored to them."""
     return {job_id: route.number for job_id, route in (await _end(tx, ids)).items()}
 
 
 async def own_route(tx: Tx, job_id: str) -> int | None:
-    """The route that a job has but for a grant, by its number; None where there is no such job.
+    """Return the number of a job's route apart from a grant; None where there is no such job.
 
-    The job is locked: its grant neither comes nor ends before the transaction does.
+    The job is locked: no grant is made or ended before the transaction ends.
     """
     held = await tx.one(sql.hold_route, id=job_id)
     if held is None:
@@ -89,7 +89,7 @@ async def own_route(tx: Tx, job_id: str) -> int | None:
 
 
 async def list_grants(tx: Tx, tenant: str | None = None, n: int = 1000) -> list[Grant]:
-    """Those in force and those that have expired unseen, the first to expire first."""
+    """List the grants in force and those expired but not ended yet, the first to expire first."""
     return [_grant(row) for row in await tx.all(sql.list_grants, tenant=tenant, n=n)]
 
 
@@ -99,7 +99,7 @@ async def grant_of(tx: Tx, job_id: str) -> Grant | None:
 
 
 async def _end(tx: Tx, ids: Sequence[str]) -> dict[str, Route]:
-    """Remove grants, and give their jobs, which are locked, the routes back that they had; those routes."""
+    """Remove grants of locked jobs, and restore and return the jobs' earlier routes."""
     restored: dict[str, Route] = {}
     for job_id, *granted in await tx.all(sql.take_grants, ids=json.dumps(list(ids))):
         held = await tx.one(sql.hold_route, id=job_id)
@@ -111,9 +111,9 @@ async def _end(tx: Tx, ids: Sequence[str]) -> dict[str, Route]:
 
 
 async def _route_before(tx: Tx, held: Row, granted: Sequence[Any]) -> Route:
-    """What a job that is held asked for before it was granted. Workers can find it."""
+    """Return the route that a held job had before its grant. Workers can find it."""
     worker, number, *columns = granted
-    # A job that was moved to another queue since has a route of its own there.
+    # A job that was moved to another queue since then has a route of its own there.
     route = _route(*columns) if held[0] == number else await find_route(tx, held[0], held[1])
     before = route.without(worker_capability(worker))
     await insert_routes(tx, [before])

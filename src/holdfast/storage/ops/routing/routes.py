@@ -1,4 +1,4 @@
-"""Routes that ask for more than their queue: rows by which workers find them.
+"""Routes that require more than their queue: rows by which workers find them.
 
 A claim names every route its worker serves, so routes that no live job has are hidden from workers, and deleted when
 no job at all has them. An enqueue that began before its route was marked idle may commit after that; since a route is
@@ -32,7 +32,7 @@ class Usage:
 
 
 async def insert_routes(tx: Tx, routes: Iterable[Route]) -> None:
-    """Make special routes known; a plain one follows from its queue's name."""
+    """Store special routes; a plain one follows from its queue's name."""
     for route in {route for route in routes if not route.is_plain}:
         known = await tx.one(sql.route_idle_since, id=route.number)
         if known is None:
@@ -53,13 +53,13 @@ async def _insert(tx: Tx, route: Route) -> None:
 
 
 async def special_routes(tx: Tx) -> list[Route]:
-    """Every route in use that asks for more than its queue."""
+    """Return every route in use that requires more than its queue."""
     rows = await tx.all(sql.special_routes, kept=HIDDEN_AFTER)
     return [_route(*row) for row in rows]
 
 
 async def usage(tx: Tx) -> Usage:
-    """Compare the marks of special routes with the jobs that there are."""
+    """Compare the marks of special routes with the existing jobs."""
     marks = await tx.all(sql.route_marks)
     if not marks:
         return Usage()
@@ -74,7 +74,7 @@ async def usage(tx: Tx) -> Usage:
 
 
 async def note_usage(tx: Tx, usage: Usage) -> None:
-    """Mark routes as that says, and delete those over."""
+    """Mark routes by their usage, and delete those that no job has."""
     for id in usage.used:
         await tx.one(sql.use_route, id=id)
     for id in usage.left:
@@ -84,12 +84,12 @@ async def note_usage(tx: Tx, usage: Usage) -> None:
 
 
 async def route_of(tx: Tx, job: JobRecord) -> Route:
-    """What a job asks of a worker."""
+    """Return a job's route."""
     return await find_route(tx, job.route, job.queue)
 
 
 async def find_route(tx: Tx, number: int, queue: str) -> Route:
-    """The route of that number, which is the plain one of its queue where it has no row."""
+    """Return the route of that number; the plain one of its queue where it has no row."""
     row = await tx.one(sql.get_route, id=number)
     return _route(*row) if row else Route(queue)
 

@@ -1,4 +1,4 @@
-"""Jobs that could start, and that no live worker can run; and queues with a total that none serves."""
+"""Jobs that could start but that no live worker can run; and queues with a total that no worker serves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .routes import find_route, special_routes
 
 
 async def stranded(tx: Tx) -> list[Stranded]:
-    """By route, each with the first of its jobs and with what is missing; a queue with a total also without jobs."""
+    """Return stranded jobs by route, each with the first job and what is missing; queues with a total always."""
     waiting, configured = await tx.all(sql.waiting_routes), await totals(tx)
     if not waiting and not configured:
         return []
@@ -31,7 +31,7 @@ async def stranded(tx: Tx) -> list[Stranded]:
 
 
 async def unrunnable(tx: Tx, jobs: Sequence[JobRecord]) -> dict[str, Reason]:
-    """Of these jobs, those that wait and that nobody could run."""
+    """Return those of these jobs that wait and that no worker could run."""
     waiting = [job for job in jobs if job.state in (JobState.READY, JobState.BLOCKED)]
     workers = await list_workers(tx) if waiting else []
     routes = {

@@ -1,4 +1,4 @@
-"""Make the jobs of due schedules: one per tick, whoever looks, however often.
+"""Make the jobs of due schedules: one per tick, however many schedulers check, however often.
 
 The schedule is advanced by compare-and-set, and each tick has a row of its own that is written in the job's commit and
 outlives the job. Neither a second scheduler nor a restart, a clock that steps or a pruned job can fire a tick twice;
@@ -28,22 +28,22 @@ MOST_AT_ONCE: Final = 1_000
 
 
 async def due_schedules(tx: Tx, after: tuple[int, str] | None = None) -> tuple[int, list[tuple[int, str]]]:
-    """The time, and a page of what is due, the longest overdue first, each with the time it was due."""
+    """Return the time and a page of due schedules, the longest overdue first, each with the time it was due."""
     tick, name = after or (-1, "")
     rows = await tx.all(sql.due_schedules, after_tick=tick, after_name=name, n=PAGE)
     return await clock(tx), [(due, found) for due, found in rows]
 
 
 async def seconds_to_next(tx: Tx, after: int) -> float | None:
-    """Until the next schedule is due of those that were not yet at `after`; None where there is none."""
+    """Return the seconds until the next schedule is due that was not due yet at `after`; None where there is none."""
     row = await tx.one(sql.next_schedule, after=after)
     return None if row is None or row[0] is None else row[0] / SECOND
 
 
 async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
-    """Make the jobs of a schedule's due ticks. Whoever comes second finds nothing left to do.
+    """Make the jobs of a schedule's due ticks. A second caller finds nothing left to do.
 
-    `launched_at` is when the caller began to look: an interval that was overdue then waits for its cool-down first.
+    `launched_at` is when the caller started: an interval that was overdue then first waits for its cool-down.
     """
     schedule, now = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.ACTIVE:
@@ -51,7 +51,7 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
     try:
         due = _look(schedule, now)
     except UnknownZone:
-        # Another machine, or this one after an upgrade, may know the zone: that is no fault of the schedule.
+        # Another machine, or this one after an upgrade, may know the zone: the schedule is not at fault.
         raise
     except InvalidInput as wrong:
         return await _break(tx, schedule, str(wrong))
@@ -70,7 +70,7 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
 
 
 async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
-    """Make a job beside the ticks, under the same overlap policy. When the schedule fires next does not change."""
+    """Make a job outside the ticks, under the same overlap policy. The next firing does not change."""
     schedule, now = await hold_schedule(tx, name)
     blocker = await _make_room(tx, schedule, schedule.last_job)
     answer = RanNow(None, blocker)
@@ -84,7 +84,7 @@ async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
 
 
 async def backfill(tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False) -> Backfill:
-    """Make the jobs of the ticks from `start` up to `end` that have none, whatever the overlap policy."""
+    """Make the missing jobs of the ticks from `start` up to `end`, whatever the overlap policy."""
     schedule, now = await hold_schedule(tx, name)
     _check_range(schedule, start, end, now)
     ticks = ticks_between(schedule.timing, start, end, MOST_AT_ONCE)
@@ -113,11 +113,11 @@ async def _break(tx: Tx, schedule: Schedule, error: str) -> Firing:
 
 
 def _cooling(schedule: Schedule, due: Due, now: int, launched_at: int | None) -> int | None:
-    """Until when an interval waits that was overdue when its scheduler came up; None where it need not."""
+    """Return until when an interval waits that was overdue when its scheduler started; None where it need not."""
     if schedule.every is None or launched_at is None or not due.ticks:
         return None
     first, until = next_tick(schedule.timing, schedule.last_tick), launched_at + schedule.cooldown
-    # Where it is due at another time than its tick, it has waited once already: restarts do not put it off for ever.
+    # If it is due at another time than its tick, it has waited once already: restarts do not postpone it for ever.
     has_waited = schedule.next_tick != first
     was_overdue = first is not None and first <= launched_at
     return until if was_overdue and not has_waited and launched_at <= now < until else None
@@ -138,7 +138,7 @@ async def _make_jobs(tx: Tx, schedule: Schedule, due: Due, now: int) -> Firing:
 
 
 async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | None:
-    """The job made for a tick; None where the tick has one, or a twin holds the job's dedupe key."""
+    """Return the job made for a tick; None where the tick has one, or another job holds the dedupe key."""
     job_id = ids.new()
     if await tx.one(sql.insert_tick, schedule=schedule.name, tick=tick, job_id=job_id) is None:
         return None
@@ -149,7 +149,7 @@ async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | N
 
 
 async def _make_room(tx: Tx, schedule: Schedule, last_job: str | None) -> str | None:
-    """Deal with what still runs of this schedule by its policy; the job for whose sake none may be made."""
+    """Apply the overlap policy to jobs of this schedule that still run; return the job that prevents a new one."""
     if schedule.overlap == "allow":
         return None
     live = [job_id for (job_id,) in await tx.all(sql.live_jobs_of_schedule, schedule=schedule.name, last_job=last_job)]

@@ -1,4 +1,4 @@
-"""Schedules as rows: make, look at, change, pause, delete, forget."""
+"""Schedules as rows: create, read, change, pause, delete, prune."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PAGE: Final = 1_000
 _PRUNE_PAGE: Final = 500
 
 Change = Callable[[Schedule], ScheduleSpec]
-"""What becomes of a schedule's definition. It is called with the row as it is when it is changed."""
+"""Returns the new definition of a schedule. It is called with the row as it is when it is changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who acts, and why."""
+    """The actor, and the reason."""
 
     actor: str = "app"
     reason: str = ""
@@ -47,7 +47,7 @@ async def get_schedule(tx: Tx, name: str) -> Schedule:
 
 
 async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
-    """A schedule that nobody else changes or fires until the end of this transaction, and the time of the look."""
+    """Lock a schedule until the end of this transaction; return it with the time of the reading."""
     row = await tx.one(sql.hold_schedule, name=name)
     if row is None:
         raise NotFound("schedule", name)
@@ -55,7 +55,7 @@ async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
 
 
 async def list_schedules(tx: Tx, prefix: str = "") -> list[Schedule]:
-    """All of them, or those whose name begins so, by name."""
+    """List all schedules, or those whose name has a prefix, by name."""
     found: list[Schedule] = []
     while True:
         rows = await tx.all(sql.list_schedules, after=found[-1].name if found else None, prefix=prefix, n=_PAGE)
@@ -65,13 +65,13 @@ async def list_schedules(tx: Tx, prefix: str = "") -> list[Schedule]:
 
 
 async def ticks_of(tx: Tx, name: str, n: int) -> list[tuple[int, str]]:
-    """The newest ticks that made a job, with that job's id."""
+    """Return the newest ticks that made a job, with that job's id."""
     await get_schedule(tx, name)
     return [(tick, job_id) for tick, job_id in await tx.all(sql.schedule_ticks, schedule=name, n=n)]
 
 
 async def runs_of(tx: Tx, names: Sequence[str], n: int) -> dict[str, list[ScheduledRun]]:
-    """Of each schedule the newest ticks that made a job, with what became of it."""
+    """Return the newest ticks of each schedule that made a job, with that job's state."""
     found: dict[str, list[ScheduledRun]] = {}
     for name, *run in await tx.all(sql.runs_of_schedules, names=json.dumps(list(names)), last=n - 1):
         found.setdefault(name, []).append(ScheduledRun(*run))
@@ -79,7 +79,7 @@ async def runs_of(tx: Tx, names: Sequence[str], n: int) -> dict[str, list[Schedu
 
 
 async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Schedule:
-    """Make a schedule at run time. Its first tick is the next one: nothing is fired for the past."""
+    """Create a schedule at run time. Its first tick is the next one: nothing is fired for the past."""
     if not await _insert(tx, spec, "runtime", await clock(tx)):
         raise Conflict(f"there is a schedule {spec.name!r} already; edit it, or choose another name")
     await by.record(tx, "schedule.create", spec.name, None, _fields(spec))
@@ -88,9 +88,9 @@ async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Sch
 
 
 async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
-    """Bring what code declares into the store; the names of what changed. What operators have changed stays theirs."""
+    """Store the schedules that code declares; return the names of those that changed. Operators' changes stay."""
     now = await clock(tx)
-    # In one order by everybody, so that two workers that start at once never wait for each other.
+    # In one order by every worker, so that two that start at once never wait for each other.
     order = sorted(specs, key=lambda spec: spec.name)
     changed = [spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)]
     if changed:
@@ -99,7 +99,7 @@ async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
 
 
 async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -> Schedule:
-    """Change a schedule as an operator: code leaves alone what was changed. Ticks of the past are not made again."""
+    """Change a schedule as an operator: code does not overwrite the change. Past ticks are not made again."""
     schedule, now = await hold_schedule(tx, name)
     wanted = change(schedule)
     touched = _differences(schedule, wanted)
@@ -114,7 +114,7 @@ async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -
 
 
 async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
-    """Fire no more. What it has enqueued goes on."""
+    """Stop firing. Jobs that it has enqueued still run."""
     schedule, _ = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.PAUSED:
         await _write(tx, replace(schedule, state=ScheduleState.PAUSED, next_tick=None))
@@ -123,7 +123,7 @@ async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
 
 
 async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
-    """Fire again, from the next tick on: what was due during the pause is not made up for."""
+    """Fire again, from the next tick on: ticks missed during the pause are not made up for."""
     schedule, now = await hold_schedule(tx, name)
     if schedule.state is not ScheduleState.ACTIVE:
         await _write(tx, _seeded(schedule, now))
@@ -133,7 +133,7 @@ async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
 
 
 async def delete_schedule(tx: Tx, name: str, by: Operator = APP) -> None:
-    """Remove a schedule and the memory of its ticks; its jobs stay. What code declares comes back with its worker."""
+    """Delete a schedule and its ticks; its jobs stay. A schedule that code declares returns with its worker."""
     schedule, _ = await hold_schedule(tx, name)
     await tx.one(sql.delete_schedule, name=name)
     await tx.one(sql.delete_ticks, schedule=name)
@@ -145,7 +145,7 @@ async def note_error(tx: Tx, name: str, error: str) -> None:
 
 
 async def prune_ticks(tx: Tx, keep: int) -> int:
-    """Forget ticks older than `keep` and behind their schedule's last, a page of each; how many."""
+    """Delete ticks older than `keep` and before their schedule's last, a page of each; return how many."""
     count = 0
     for name, before in await tx.all(sql.forget_ticks_before, keep=keep):
         count += len(await tx.all(sql.prune_ticks, schedule=name, before=before, n=_PRUNE_PAGE))
@@ -176,7 +176,7 @@ async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
 
 
 def _consistent(kept: dict[str, Any], schedule: Schedule) -> dict[str, Any]:
-    """An expression and an interval exclude each other, so whoever owns one owns both."""
+    """Keep an expression and an interval together: they exclude each other, so one owner has both."""
     if kept.keys() & {"expression", "every"}:
         kept |= {"expression": schedule.expression, "every": schedule.every}
     return kept
@@ -192,7 +192,7 @@ async def _store(tx: Tx, old: Schedule, wanted: ScheduleSpec, *, edited: tuple[s
 
 
 def _seeded(schedule: Schedule, now: int) -> Schedule:
-    """Active from now on, without a tick for the past, whichever way the clock was set."""
+    """Activate a schedule from now on, without past ticks, whichever way the clock was set."""
     seed = max(now, schedule.last_tick)
     first = next_tick(replace(schedule.timing, anchor=seed), seed)
     return replace(schedule, anchor=seed, last_tick=seed, next_tick=first, state=ScheduleState.ACTIVE, last_error=None)
@@ -212,11 +212,11 @@ async def _write(tx: Tx, new: Schedule) -> None:
         last_error=new.last_error,
     )
     if row is None:
-        raise Conflict(f"schedule {new.name!r} was changed by somebody else this moment; look at it and try again")
+        raise Conflict(f"schedule {new.name!r} was just changed by another caller; look at it and try again")
 
 
 async def _whose(tx: Tx, name: str, before: object) -> str:
-    """The tenant of a schedule's jobs; of one that is gone, by what was there before."""
+    """Return the tenant of a schedule's jobs; of a deleted schedule, from its last version."""
     row = await tx.one(sql.get_schedule, name=name)
     options = row[4] if row else before.get("options") if isinstance(before, dict) else None
     return str(json.loads(options or "{}").get("tenant", ""))

@@ -1,4 +1,4 @@
-"""Keys that sign: those of waitpoints, one of which is active, and the store's own. A secret never leaves."""
+"""Signing keys: those of waitpoints, one of which is active, and the store's own. A secret never leaves the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE: Final = 24 * 3600 * SECOND
 
 
 async def seed(tx: Tx, kid: str, secret: str, *, actor: str, reason: str = "") -> bool:
-    """Make the first key; False if it is there already. Another active key, or another secret, is a conflict."""
+    """Store the first key; False if it exists already. Another active key, or another secret, is a conflict."""
     if await _is_known(tx, kid, secret):
         return False
     if active := await tx.one(sql.active_key):
@@ -32,7 +32,7 @@ async def seed(tx: Tx, kid: str, secret: str, *, actor: str, reason: str = "") -
 async def rotate(tx: Tx, kid: str, secret: str, *, actor: str, reason: str = "", grace: int = GRACE) -> bool:
     """Sign with a new key from now on; False if it is the active one already.
 
-    The one before verifies for `grace` microseconds, or until the last token that it signed has expired.
+    The previous key verifies for `grace` microseconds, or until the last token that it signed has expired.
     """
     if await _is_known(tx, kid, secret):
         return False
@@ -62,11 +62,11 @@ async def list_keys(tx: Tx) -> list[Key]:
 
 
 async def signing_key(tx: Tx) -> tuple[str, bytes]:
-    """The active key; where nobody has ever seeded one, a new random one."""
+    """Return the active key; a new random one where none was ever seeded."""
     row = await tx.one(sql.active_key)
     if row is None:
         kid = f"auto-{token()[:8]}"
-        # Another may have done the same meanwhile: then theirs is the one.
+        # Another transaction may have done the same meanwhile: then use its key.
         if await tx.one(sql.insert_key, kid=kid, secret=secrets.token_hex(SECRET_BYTES)):
             await audit(tx, actor="holdfast", action="key.seed", target=kid, reason="the first waitpoint needs a key")
         row = await tx.one(sql.active_key)
@@ -75,7 +75,7 @@ async def signing_key(tx: Tx) -> tuple[str, bytes]:
 
 
 async def verifying_secret(tx: Tx, kid: str) -> bytes | None:
-    """The secret of a key that still verifies; None for any other, and for one that there is not."""
+    """Return the secret of a key that still verifies; None for any other or unknown key."""
     row = await tx.one(sql.get_key, kid=kid)
     if row is None:
         return None
@@ -85,7 +85,7 @@ async def verifying_secret(tx: Tx, kid: str) -> bytes | None:
 
 
 async def secret_of(tx: Tx, kid: str) -> bytes:
-    """The secret of a key in whatever state, to write a token again as it was."""
+    """Return the secret of a key in whatever state, to write a token again as it was."""
     row = await tx.one(sql.get_key, kid=kid)
     if row is None:
         raise NotFound("key", kid)
@@ -93,7 +93,7 @@ async def secret_of(tx: Tx, kid: str) -> bytes:
 
 
 async def store_secret(tx: Tx) -> bytes:
-    """The secret that handles and result keys are signed with, made when it is first asked for. It never changes."""
+    """Return the secret that signs handles and result keys, created on first use. It never changes."""
     row = await tx.one(sql.store_secret)
     if row is None:
         await tx.one(sql.insert_store_secret, value=secrets.token_hex(SECRET_BYTES))
@@ -103,7 +103,7 @@ async def store_secret(tx: Tx) -> bytes:
 
 
 async def note_signed(tx: Tx, kid: str, expires_at: int) -> None:
-    """The key must verify at least until then."""
+    """Keep the key verifying at least until then."""
     await tx.one(sql.note_longest, kid=kid, exp=expires_at)
 
 
@@ -118,5 +118,5 @@ async def _is_known(tx: Tx, kid: str, secret: str) -> bool:
 
 async def _insert(tx: Tx, kid: str, secret: str, actor: str, action: str, reason: str, before: object = None) -> None:
     if await tx.one(sql.insert_key, kid=kid, secret=secret) is None:
-        raise KeyConflict("somebody else has just made a key active; look at the list and try again")
+        raise KeyConflict("another caller has just made a key active; look at the list and try again")
     await audit(tx, actor=actor, action=action, target=kid, reason=reason, before=before)

@@ -1,4 +1,4 @@
-"""Signals: accepted into a job's mailbox by whoever is trusted, or by whoever has the token of a waitpoint."""
+"""Signals: accepted into a job's mailbox from a trusted caller, or from a caller with the token of a waitpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .waitpoints import Waitpoint, get_waitpoint
 
 
 async def send(tx: Tx, job_id: str, signal: Signal) -> Sent:
-    """Accept a signal for a job by its id; where a waitpoint of that name is open, it arrives there."""
+    """Accept a signal for a job by its id; it goes to an open waitpoint of that name, if any."""
     row = await tx.one(sql.lock_job, id=job_id)
     if row is None or signal.tenant not in (None, row[1]):
         raise NotFound("job", job_id)
@@ -38,9 +38,9 @@ async def send(tx: Tx, job_id: str, signal: Signal) -> Sent:
 
 
 async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
-    """Accept a signal for the waitpoint that a token stands for; None for every token that is no good.
+    """Accept a signal for the waitpoint of a token; None for every invalid token.
 
-    Nothing is looked at, not even a state, before the token has been verified, and every refusal takes the same
+    Nothing is read, not even a state, before the token has been verified, and every refusal takes the same
     statements, writes included. An empty name takes the one that the token was made for.
     """
     parsed = parse(token)
@@ -60,7 +60,7 @@ async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
 
 
 async def answer(tx: Tx, waitpoint: str, signal: Signal, *, actor: str, reason: str) -> Sent | None:
-    """Accept an operator's signal for what is pending, by its id; None where it takes none any more. It is audited."""
+    """Accept an operator's signal for a pending wait, by its id; None where it accepts none any more. It is audited."""
     job_id, name = name_of(waitpoint)
     if name:
         sent = await _answer_name(tx, job_id, replace(signal, name=name))
@@ -90,18 +90,18 @@ async def _answer_name(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
 
 
 async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[ReceivedSignal]:
-    """The signals of a job, newest first, read or not."""
+    """List the signals of a job, newest first, read or not."""
     return [ReceivedSignal(*row) for row in await tx.all(sql.signals_of, job_id=job_id, before=before, n=limit)]
 
 
 async def refused_tokens(tx: Tx) -> int:
-    """How many tokens were refused since the store was made."""
+    """Return how many tokens were refused since the store was created."""
     row = await tx.one(sql.refusals)
     return int(row[0]) if row else 0
 
 
 async def _accept_at(tx: Tx, place: Waitpoint, signal: Signal) -> Sent | None:
-    """Again under the lock of the job: another signal, or the job's end, may have come first."""
+    """Check again under the lock of the job: another signal, or the job's end, may have come first."""
     row = await tx.one(sql.lock_job, id=place.job_id)
     found = await get_waitpoint(tx, place.id)
     if row is None or found is None or not found.is_open:
@@ -136,13 +136,13 @@ async def _accept(
 
 
 def _wake_claimers(tx: Tx, state: str, queue: str) -> None:
-    """A worker that looks for work just now passes over a job whose row is locked here."""
+    """Wake workers: a claim in progress skips the job, whose row is locked here."""
     if state == JobState.READY:
         tx.ring(f"queue:{queue}")
 
 
 def _is_meant(parsed: Parsed, place: Waitpoint | None, signal: Signal) -> bool:
-    """Whether the claims are those of the waitpoint, and the caller may see it."""
+    """Return whether the claims are those of the waitpoint, and the caller may see it."""
     if place is None:
         return False
     return (

@@ -1,7 +1,7 @@
-"""Jobs that wait, owned by nobody: put to rest with what they wait for, and let go on when it is there.
+"""Suspended jobs, which no worker owns: stored with what they wait for, and resumed when it arrives.
 
-Whoever looks into a mailbox or adds to it holds the lock of the job's row. So a job that goes to rest sees every signal
-that was accepted before, and a signal that is accepted later sees the job at rest: no wake-up is lost.
+Every transaction that reads a mailbox or adds to it locks the job's row. So a job that is being suspended sees every
+signal accepted before, and a signal accepted later sees the suspended job: no wake-up is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..jobs import values
 
 
 class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is stored of a wait besides its times: the condition, and what to do once it is met."""
+    """The stored part of a wait besides its times: the condition, and what to do once it is met."""
 
     names: tuple[str, ...] = ()
     waitpoints: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Awaited:
 
 
 async def suspend(tx: Tx, waits: Mapping[str, Wait]) -> None:
-    """Note what these jobs, suspended in this transaction, wait for; those whose wait is over already go on at once."""
+    """Store what these jobs, suspended in this transaction, wait for; those whose wait is over resume at once."""
     if not waits:
         return
     waits = await _unanswered(tx, waits)
@@ -72,14 +72,14 @@ async def suspend(tx: Tx, waits: Mapping[str, Wait]) -> None:
 
 
 async def peek(tx: Tx, job_id: str, wait: Wait) -> bool:
-    """Whether `take` would give something: a look, so that nobody writes only to learn that there is nothing yet."""
+    """Return whether `take` would return something: a read, to avoid a useless write."""
     if wait.jobs:
         return await tx.one(sql.unfinished_of, ids=json.dumps(wait.jobs)) is None
     return chosen(wait.condition, (await unread(tx, [job_id])).get(job_id, [])) is not None
 
 
 async def take(tx: Tx, owner: str, job_id: str, epoch: int, wait: Wait) -> Answer | None:
-    """The answer of a running job's wait, recorded as its step, if it is there already; LeaseLost if it is not ours."""
+    """Return the answer of a running job's wait, recorded as its step, if there is one; LeaseLost if not the owner."""
     if await tx.one(sql.lock_running, id=job_id, owner=owner, epoch=epoch) is None:
         raise LeaseLost(f"job {job_id} is no longer this worker's; nothing was taken")
     known = await tx.one(sql.get_answer, job_id=job_id, key=wait.key)
@@ -93,7 +93,7 @@ async def take(tx: Tx, owner: str, job_id: str, epoch: int, wait: Wait) -> Answe
 
 
 async def jobs_ended(tx: Tx, ids: Sequence[str]) -> None:
-    """Let those of these jobs go on that are suspended until jobs end: the last of those has ended."""
+    """Resume those of these jobs that are suspended until other jobs end: the last of those has ended."""
     for job_id in sorted(ids):
         await tx.one(sql.lock_job, id=job_id)
         wait = await awaited(tx, job_id)
@@ -102,13 +102,13 @@ async def jobs_ended(tx: Tx, ids: Sequence[str]) -> None:
 
 
 async def awaited(tx: Tx, job_id: str) -> Awaited | None:
-    """What a suspended job waits for. The job is locked by the caller."""
+    """Return what a suspended job waits for. The caller has locked the job."""
     row = await tx.one(sql.get_wait, job_id=job_id)
     return None if row is None else Awaited(row[0], decode_terms(row[1]), *row[2:])
 
 
 async def try_to_go_on(tx: Tx, job_id: str, wait: Awaited) -> bool:
-    """After a signal: whether the suspended job's wait is over, and it goes on. The job is locked by the caller."""
+    """Resume a suspended job after a signal, if its wait is over; False if not. The caller has locked the job."""
     seqs = chosen(wait.terms.condition, (await unread(tx, [job_id])).get(job_id, []))
     if seqs is None:
         return False
@@ -125,7 +125,7 @@ async def go_on(tx: Tx, job_id: str, key: str, answer: Answer, terms: Terms, sin
 
 
 async def leave(tx: Tx, job_id: str, terms: Terms) -> None:
-    """Close what a wait that is over had open: its waitpoints, and its place among those who wait for jobs."""
+    """Close what a finished wait had open: its waitpoints, and its edges to other jobs."""
     if terms.waitpoints:
         await tx.one(sql.close_waitpoints, job_id=job_id, ids=json.dumps(terms.waitpoints))
     if terms.jobs:
@@ -134,7 +134,7 @@ async def leave(tx: Tx, job_id: str, terms: Terms) -> None:
 
 
 async def unread(tx: Tx, ids: Iterable[str]) -> dict[str, list[Note]]:
-    """The mailboxes of jobs, as far as they hold something, in the order of acceptance."""
+    """Return the unread signals of jobs that have any, in the order of acceptance."""
     mail: dict[str, list[Note]] = {}
     for job_id, seq, name, waitpoint, source in await tx.all(sql.unread_signals, ids=json.dumps(list(ids))):
         mail.setdefault(job_id, []).append(Note(seq, name, waitpoint, source))
@@ -150,7 +150,7 @@ async def gates_of(tx: Tx, waitpoints: Iterable[str]) -> dict[str, Gate]:
 
 
 async def resting(tx: Tx, job_id: str) -> Rest | None:
-    """What a suspended job waits for, for people."""
+    """Describe what a suspended job waits for, for operators."""
     wait = await awaited(tx, job_id)
     if wait is None:
         return None
@@ -162,7 +162,7 @@ async def resting(tx: Tx, job_id: str) -> Rest | None:
 
 
 async def describe(tx: Tx, job_id: str, wait: Wait) -> None:
-    """What fits is known now, if it was not when the waitpoints were opened."""
+    """Set the schema of waitpoints, if it was not known when they were opened."""
     if wait.schema is not None:
         for id in wait.condition.waitpoints:
             await tx.one(sql.describe_waitpoint, id=id, job_id=job_id, schema=wait.schema)
@@ -188,7 +188,7 @@ def decode_terms(text: str) -> Terms:
 
 
 async def _unanswered(tx: Tx, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
-    """Without those whose answer is in the journal already, though their run did not hear of it: these go on."""
+    """Leave out waits whose answer is in the journal already, though their run did not see it: their jobs resume."""
     keys = json.dumps(sorted({wait.key for wait in waits.values()}))
     found = await tx.all(sql.answered_waits, ids=json.dumps(list(waits)), keys=keys)
     answered = {job_id for job_id, key in found if waits[job_id].key == key}
@@ -207,7 +207,7 @@ async def _make_ready(tx: Tx, job_id: str, delay: int) -> bool:
 async def _ready_answer(
     tx: Tx, job_id: str, wait: Wait, mailbox: Sequence[Note], *, link: bool = True
 ) -> Answer | None:
-    """The answer, if the wait is over. Otherwise with `link` the ends of the jobs that it waits for will be told."""
+    """Return the answer, if the wait is over. Otherwise, with `link`, link the job to those that it waits for."""
     seqs = chosen(wait.condition, mailbox)
     if seqs is not None:
         return await _answer(tx, job_id, wait.key, seqs)

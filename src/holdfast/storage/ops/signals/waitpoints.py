@@ -1,7 +1,7 @@
-"""Places where a signal may arrive, each with a token that needs no other permission.
+"""Waitpoints: where a signal may arrive, each with a token that needs no other permission.
 
-A token is written from the waitpoint's row whenever it is asked for, and stored nowhere. Whether a waitpoint is open
-also depends on its job: one that has ended, or that was replayed since, takes nothing.
+A token is written from the waitpoint's row whenever it is requested, and stored nowhere. Whether a waitpoint is open
+also depends on its job: one whose job has ended, or was replayed since, accepts nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import keys
 
 @dataclass(frozen=True, slots=True)
 class Waitpoint:
-    """A waitpoint and what of its job decides whether it is open, at `now`."""
+    """A waitpoint, and the facts about its job that decide whether it is open, at `now`."""
 
     id: str
     job_id: str
@@ -43,7 +43,7 @@ class Waitpoint:
 
     @property
     def is_current(self) -> bool:
-        """Whether its time is not over, and its job is the one that opened it."""
+        """Return whether it has not expired, and its job is still in the generation that opened it."""
         return self.expires_at > self.now and self.generation == self.job_generation
 
     @property
@@ -65,9 +65,9 @@ async def open_waitpoint(
     called: str = "",
     position: int | None = None,
 ) -> Opened:
-    """Open a waitpoint for a running job and record it as the step `key`; the same again where that step exists.
+    """Open a waitpoint for a running job and record it as the step `key`; return the same where that step exists.
 
-    `expires` is in microseconds from now. The token is in no step, so ask here again on a replay. The step of a fork
+    `expires` is in microseconds from now. No step has the token, so call this again on a replay. The step of a fork
     names the waitpoint of another job: each has its own.
     """
     row = await tx.one(sql.lock_running, id=job_id, owner=owner, epoch=epoch)
@@ -110,7 +110,7 @@ async def get_waitpoint(tx: Tx, id: str) -> Waitpoint | None:
 async def pending(
     tx: Tx, *, tenant: str | None = None, job_id: str | None = None, after: str = "", limit: int = 100
 ) -> list[Pending]:
-    """Waitpoints that take a signal, and names that suspended jobs wait for, by id, after the last page's last id."""
+    """List waitpoints that accept a signal, and names that suspended jobs wait for, by id, from after an id."""
     place, name = name_of(after)
     some: dict[str, Value] = {"tenant": tenant, "job_id": job_id, "after": place, "n": limit}
     found = [_pending(row) for row in await tx.all(sql.pending_waitpoints, **some)]
@@ -147,7 +147,7 @@ async def _with_token(tx: Tx, found: Waitpoint) -> Opened:
 
 
 async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:
-    """Its job was replayed. What had arrived is in the mailbox or the journal; what is missing may still come."""
+    """Reopen a waitpoint whose job was replayed. Received signals are in the mailbox or journal; others may come."""
     kid, secret = await keys.signing_key(tx)
     row = await tx.one(sql.reopen_waitpoint, id=found.id, kid=kid, expires=expires, generation=generation)
     assert row is not None

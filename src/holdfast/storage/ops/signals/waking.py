@@ -1,4 +1,4 @@
-"""Waits that time ends, and those that an operator ends."""
+"""Waits that end by time, and those that an operator ends."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _STATES: Final = {"fail": "failed", "cancel": "cancelled", "expire": "expired"}
 
 
 async def next_wake(tx: Tx) -> int | None:
-    """Microseconds until the first wait is to be looked at, none or less if it is due; None if there is none."""
+    """Return the microseconds until the first wait must be checked, 0 or less if it is due; None if there is none."""
     row = await tx.one(sql.next_wake)
     return None if row is None else int(row[0])
 
 
 async def wake_due(tx: Tx) -> int:
-    """End the waits whose time is over, a page at a time; how many were looked at."""
+    """End the waits whose time is over, a page at a time; return how many were checked."""
     due = [job_id for (job_id,) in await tx.all(sql.due_waits, n=PAGE)]
     if not due:
         return 0
     text = json.dumps(due)
     now = await clock(tx)
     for job_id, state in await tx.all(sql.lock_waiters, ids=text):
-        # Read under the lock: it may have gone on since and wait for something else.
+        # Read under the lock: it may have resumed since and wait for something else.
         if state != "suspended":
             await tx.one(sql.drop_wait, job_id=job_id)
         elif wait := await awaited(tx, job_id):
@@ -48,7 +48,7 @@ async def wake_due(tx: Tx) -> int:
 
 
 async def resume(tx: Tx, job_id: str, payload: str, *, actor: str, reason: str, tenant: str | None = None) -> None:
-    """Let a suspended job go on with an operator's answer, whatever it waits for."""
+    """Resume a suspended job with an operator's answer, whatever it waits for."""
     await tx.one(sql.lock_job, id=job_id)
     job = await get_job(tx, job_id)
     if tenant not in (None, job.tenant):

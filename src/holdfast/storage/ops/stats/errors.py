@@ -1,4 +1,4 @@
-"""Errors by kind. Each failed run is counted once: the mark moves in the commit that adds what lies behind it."""
+"""Errors by kind. Each failed run is counted once: the mark moves in the commit that adds the runs after it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ..jobs.queries import clock
 PAGE: Final = 200
 _MARK: Final = "errors"
 _LAG: Final = 5 * SECOND
-"""Runs that ended so shortly ago are left to the next look: others of the same moment may not be committed yet."""
+"""Runs that ended more recently are left to the next check: others of the same moment may not be committed yet."""
 _STEP: Final = 600 * SECOND
 _CAP: Final = 5_000
 _MOST_RECENT: Final = 5_000
-"""Runs that are looked at for the newest."""
+"""Runs that are read to find the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far the errors are counted."""
+    """The position up to which errors are counted."""
 
     at: int = 0
     place: str = ""
 
     @property
     def last(self) -> tuple[str, int]:
-        """The job and the epoch of the last run at that instant."""
+        """Return the job and the epoch of the last run at that instant."""
         return tuple(json.loads(self.place)) if self.place else ("", 0)
 
 
@@ -56,7 +56,7 @@ class Page:
 
 
 async def page(tx: Tx) -> Page:
-    """The next runs that failed and are not counted yet."""
+    """Return the next failed runs that are not counted yet."""
     row = await tx.one(sql.get_mark, name=_MARK)
     mark = Mark(*row) if row else Mark()
     (job_id, epoch), at, now = mark.last, mark.at, await clock(tx)
@@ -67,7 +67,7 @@ async def page(tx: Tx) -> Page:
 
 
 def grouped(found: Page) -> list[ErrorGroup]:
-    """The runs of a page by kind. Takes some time for long tracebacks: not for a transaction."""
+    """Group the runs of a page by kind. Takes some time for long tracebacks: not for a transaction."""
     groups: dict[str, ErrorGroup] = {}
     for at, job_id, _, task, error in found.rows:
         print_ = fingerprint(task, error)
@@ -80,7 +80,7 @@ def grouped(found: Page) -> list[ErrorGroup]:
 
 
 async def note(tx: Tx, found: Page, groups: Sequence[ErrorGroup]) -> bool:
-    """Add a page to what is known; False, and nothing is changed, where somebody else did so first."""
+    """Add a page to the counts; False, and nothing is changed, where another process did so first."""
     since, until = found.since, found.until
     moved = await tx.one(
         sql.move_mark, name=_MARK, at=until.at, place=until.place, from_at=since.at, from_place=since.place
@@ -93,18 +93,18 @@ async def note(tx: Tx, found: Page, groups: Sequence[ErrorGroup]) -> bool:
 
 
 async def failures_of(tx: Tx, tenant: str, *, task: str | None, since: int | None, n: int) -> Page:
-    """The newest failed runs of one tenant's jobs, the oldest of them first, to be grouped."""
+    """Return the newest failed runs of one tenant's jobs, the oldest of them first, to be grouped."""
     rows = await tx.all(sql.failures_of_tenant, tenant=tenant, task=task, since=since, n=n)
     return Page(Mark(), rows[::-1])
 
 
 async def recent(tx: Tx, *, tenant: str | None, since: int, n: int) -> list[Row]:
-    """The newest failed runs: when, job, epoch, task, error, attempt, outcome; the job's state, queue and tenant."""
+    """Return the newest failed runs: when, job, epoch, task, error, attempt, outcome; job state, queue, tenant."""
     return await tx.all(sql.recent_failures, tenant=tenant, since=since, most=_MOST_RECENT, n=n)
 
 
 async def list_errors(tx: Tx, *, task: str | None, since: int | None, n: int) -> list[ErrorGroup]:
-    """The kinds of errors, the last seen first."""
+    """List the kinds of errors, the last seen first."""
     return [ErrorGroup(*row) for row in await tx.all(sql.list_errors, task=task, since=since, n=n)]
 
 
@@ -116,7 +116,7 @@ async def get_error(tx: Tx, fingerprint: str) -> ErrorGroup:
 
 
 async def prune(tx: Tx, kept: int) -> None:
-    """Forget kinds that were not seen for long, and the oldest where there are too many."""
+    """Delete kinds that were not seen for long, and the oldest where there are too many."""
     await tx.one(sql.prune_errors, kept=kept, cap=_CAP)
 
 

@@ -1,6 +1,6 @@
-"""What happened, minute by minute. Rolling a minute again gives the same or finds what was committed late.
+"""Metrics per minute. Rolling a minute again gives the same, or includes what was committed late.
 
-Reading is apart from writing: the slices are read on a snapshot, and a short transaction keeps what was found.
+Reading and writing are separate: the slices are read on a snapshot, and a short transaction stores the results.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ...port import Params, Row, Tx, Value
 from ...statements import sql
 
 SAMPLE: Final = 5_000
-"""Of more runs than this in one minute of one queue, only every n-th is looked at for its latencies."""
+"""Of more runs than this in one minute of one queue, only every n-th is read for its latencies."""
 ROLLED: Final = "rolled"
 _SKEW: Final = 10 * SECOND
-"""By how much the clock of whoever made an id may differ from the store's."""
+"""How much the clock of an enqueuing client may differ from the store's."""
 _LONG: Final = 10 * MINUTE
 _EMPTY: Final[dict[str, Value]] = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
 
@@ -39,7 +39,7 @@ _decode: Final = msgspec.json.Decoder(TaskFigures).decode
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """What was found of a minute: rows of the queues' metrics, and rows of the tasks' figures."""
+    """The results of a minute: rows of the queues' metrics, and rows of the tasks' figures."""
 
     queues: list[Params]
     tasks: list[Params]
@@ -47,7 +47,7 @@ class Rolled:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a look at the indexes tells about a minute: how much ended, was enqueued, and did not succeed."""
+    """Counts from the indexes for a minute: how many jobs ended, were enqueued, and did not succeed."""
 
     ended: int
     made: int
@@ -59,7 +59,7 @@ class Signs:
 
 
 async def signs_of(tx: Tx, minute: int) -> tuple[Signs, int]:
-    """What tells whether a minute must be rolled again; and how many of the jobs that run now began in it."""
+    """Return the counts that show whether a minute must be rolled again; and how many running jobs began in it."""
     first, last = first_id_of(minute - _SKEW), first_id_of(minute + MINUTE)
     row = await tx.one(sql.signs_of_minute, first_id=first, last_id=last, since=minute, until=minute + MINUTE)
     assert row is not None
@@ -67,7 +67,7 @@ async def signs_of(tx: Tx, minute: int) -> tuple[Signs, int]:
 
 
 async def roll(tx: Tx, minute: int) -> Rolled:
-    """Everything about one minute, from its slices of the indexes."""
+    """Compute the metrics of one minute, from its slices of the indexes."""
     counts = await _count(tx, minute)
     queues = _by_queue(counts)
     rows: list[Params] = [
@@ -78,7 +78,7 @@ async def roll(tx: Tx, minute: int) -> Rolled:
 
 
 async def put(tx: Tx, rolled: Rolled) -> None:
-    """Keep what was rolled. A minute is never lowered: what it counted may have been deleted or replayed since."""
+    """Store what was rolled. A minute is never lowered: jobs it counted may have been deleted or replayed since."""
     if rolled.queues:
         await tx.each(sql.put_metric, rolled.queues)
     if rolled.tasks:
@@ -86,13 +86,13 @@ async def put(tx: Tx, rolled: Rolled) -> None:
 
 
 async def prune(tx: Tx, kept: int, tasks_kept: int) -> None:
-    """Forget an hour's worth of minutes that are too old."""
+    """Delete an hour's worth of minutes that are too old."""
     await tx.one(sql.prune_metrics, kept=kept)
     await tx.one(sql.prune_task_minutes, kept=tasks_kept)
 
 
 async def rolled_to(tx: Tx) -> int:
-    """Every minute before this one has been rolled; 0 if none ever was."""
+    """Return the minute before which all have been rolled; 0 if none ever was."""
     row = await tx.one(sql.get_mark, name=ROLLED)
     return int(row[0]) if row else 0
 
@@ -102,12 +102,12 @@ async def set_rolled(tx: Tx, before: int, to: int) -> None:
 
 
 async def window(tx: Tx, since: int, until: int, n: int) -> list[MetricPoint]:
-    """Every metric of every queue in a span, oldest first."""
+    """Return every metric of every queue in a span, oldest first."""
     return [_point(row) for row in await tx.all(sql.metric_window, since=since, until=until, n=n)]
 
 
 async def totals(tx: Tx, since: int, until: int) -> tuple[dict[Key, int], list[MetricPoint]]:
-    """What was counted in a span, added up; and of the latencies the worst minute."""
+    """Return the sums over a span; and of the latencies the worst minute."""
     counted = {
         (queue, metric): int(count)
         for queue, metric, count in await tx.all(sql.metric_totals, since=since, until=until)
@@ -116,13 +116,13 @@ async def totals(tx: Tx, since: int, until: int) -> tuple[dict[Key, int], list[M
 
 
 async def series(tx: Tx, queue: str, metric: str, since: int, until: int) -> list[MetricPoint]:
-    """One metric of one queue, oldest first."""
+    """Return one metric of one queue, oldest first."""
     rows = await tx.all(sql.metric_series, queue=queue, metric=metric, since=since, until=until)
     return [_point(row) for row in rows]
 
 
 async def task_totals(tx: Tx, since: int, until: int) -> list[TaskStats]:
-    """What each task did in a span, by name."""
+    """Return each task's figures in a span, by name."""
     found: defaultdict[str, TaskFigures] = defaultdict(TaskFigures)
     # An hour at a time: a day of many tasks would take much memory at once.
     for hour in range(since, until, 60 * MINUTE):

@@ -1,7 +1,7 @@
-"""How things stand now. Every count is bounded: beyond its cap it is an estimate, and says so.
+"""Current statistics. Every count is bounded: beyond its cap it is an estimate, marked as one.
 
-Live jobs are counted on the partial indexes that hold nothing else, up to a cap; a great number of finished ones is
-known by tallies.
+Live jobs are counted on the partial indexes that hold nothing else, up to a cap; a large number of finished ones is
+taken from the tallies.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..workers.health import pulses
 from ..workers.workers import list_with_jobs, list_workers
 
 READY_CAP: Final = 50_000
-"""Of each route and priority: they are counted on an index alone."""
+"""Per route and priority: they are counted on an index alone."""
 LIVE_CAP: Final = 5_000
-"""Of delayed, parked, running and held jobs: each one's row is looked at."""
+"""For delayed, parked, running and held jobs: each one's row is read."""
 LANE_CAP: Final = 25_000
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ _Counts = defaultdict[str, QueueCounts]
 
 
 async def queues(tx: Tx) -> list[QueueStats]:
-    """Every queue as it stands."""
+    """Return the current statistics of every queue."""
     found: _Counts = defaultdict(QueueCounts)
     await _count_due(tx, found)
     await _count_live(tx, found)
@@ -54,7 +54,7 @@ async def queues(tx: Tx) -> list[QueueStats]:
 
 
 async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
-    """The health of the worker processes and of the database in the present minute, and the path of its file if any."""
+    """Return the current health of the worker processes and of the database, and the path of its file if any."""
     health, file = await store(tx, backend)
     now = await clock(tx)
     recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
@@ -77,12 +77,12 @@ async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
 
 
 async def put_health(tx: Tx, point: HealthPoint) -> None:
-    """Keep the health of a minute; the first record of a minute stays."""
+    """Store the health of a minute; the first record of a minute stays."""
     await tx.one(sql.put_health, minute=point.minute, health=_encode(point).decode())
 
 
 async def health_history(tx: Tx, since: int, until: int) -> list[HealthPoint]:
-    """The recorded minutes of a span, oldest first."""
+    """Return the recorded minutes of a span, oldest first."""
     return [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
 
 
@@ -91,7 +91,7 @@ async def prune_health(tx: Tx, kept: int) -> None:
 
 
 async def limits(tx: Tx) -> list[LimitStats]:
-    """Every limit, the most saturated first."""
+    """Return every limit, the most saturated first."""
     waiting: dict[str, int] = dict(await tx.all(sql.count_parked_lanes, cap=LANE_CAP))
     found = [
         LimitStats(
@@ -115,13 +115,13 @@ async def limits(tx: Tx) -> list[LimitStats]:
 
 
 async def workers(tx: Tx) -> list[WorkerStats]:
-    """Every registered worker, with what it last said of itself."""
+    """Return every registered worker, with its last report."""
     now, vitals = await clock(tx), await pulses(tx)
     return [_worker(worker, vitals.get(worker.id), now) for worker in await list_with_jobs(tx)]
 
 
 async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
-    """The database's health, and the path of its file if it has one."""
+    """Return the database's health, and the path of its file if it has one."""
     row = await tx.one(sql.store_health)
     assert row is not None
     size, free, dead, live, oldest, file = row
@@ -180,7 +180,7 @@ async def _count_ended(tx: Tx, found: _Counts) -> None:
 
 
 def _mark(found: _Counts, *labels: str) -> None:
-    """The cap was met, wherever the rest may be."""
+    """Mark counts as estimates: the cap was reached, wherever the rest may be."""
     for counts in found.values():
         counts.estimated.update(label for label in labels if counts.labels.get(label))
 

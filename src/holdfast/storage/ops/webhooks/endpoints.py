@@ -1,4 +1,4 @@
-"""Endpoints of webhooks: who hears of what happens, and the secrets that sign what it is told."""
+"""Webhook endpoints: the events that each receives, and the secrets that sign its messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHAT: Final = "webhook endpoint"
 
 
 async def note_called(tx: Tx, specs: Sequence[JobSpec]) -> None:
-    """Whom these new jobs tell of themselves, in the commit that stores them; their endpoints are made if need be."""
+    """Store the callback URLs of new jobs in the commit that stores the jobs; create missing endpoints."""
     called = [(spec, spec.webhook) for spec in specs if spec.webhook is not None]
     if not called:
         return
@@ -53,7 +53,7 @@ async def add(
     called: bool = False,
     concurrency: int = CONCURRENCY,
 ) -> bool:
-    """Make an endpoint that hears from now on; False where it is there already."""
+    """Create an endpoint that receives events from now on; False where it exists already."""
     newest = await events.newest(tx)
     row = await tx.one(
         sql.add_webhook, id=id, tenant=tenant, url=url, events=_json(events_wanted), tags=_json(tags),
@@ -68,7 +68,7 @@ async def add(
 
 
 async def get(tx: Tx, endpoint_id: str, tenant: str | None = None, *, secret: bool = False) -> Endpoint:
-    """One endpoint; another tenant's is not found."""
+    """Return one endpoint; another tenant's is not found."""
     row = await tx.one(sql.get_webhook, id=endpoint_id)
     if row is None or tenant not in (None, row[1]):
         raise NotFound(_WHAT, endpoint_id)
@@ -85,24 +85,24 @@ async def rotate(tx: Tx, endpoint_id: str, secret: str, overlap: int) -> None:
 
 
 async def disable(tx: Tx, endpoint_id: str, reason: str) -> bool:
-    """It hears no more; what waits for it fails when its turn comes. False if it was disabled."""
+    """Disable an endpoint; its pending deliveries fail when they run. False if it was disabled."""
     if await tx.one(sql.disable_webhook, id=endpoint_id, reason=reason) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     return True
 
 
 async def enable(tx: Tx, endpoint_id: str) -> bool:
-    """It hears again, from now on; False if it did."""
+    """Enable an endpoint from now on; False if it was enabled."""
     if await tx.one(sql.enable_webhook, id=endpoint_id, after_seq=await events.newest(tx)) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     tx.ring(TOPIC)
     return True
 
 
 async def delete(tx: Tx, endpoint_id: str) -> bool:
-    """Forget an endpoint; its deliveries stay as jobs, as long as those are kept."""
+    """Delete an endpoint; its deliveries stay as jobs, as long as those are kept."""
     if await tx.one(sql.delete_webhook, id=endpoint_id) is None:
         return False
     await tx.one(sql.forget_deliveries_to, endpoint=endpoint_id)
@@ -111,7 +111,7 @@ async def delete(tx: Tx, endpoint_id: str) -> bool:
 
 
 async def signed(tx: Tx, endpoint_ids: Collection[str]) -> dict[str, Signed]:
-    """What deliveries need of their endpoints; those that are gone are missing."""
+    """Return what deliveries need from their endpoints; deleted endpoints are left out."""
     found: dict[str, Signed] = {}
     for id, url, state, reason, secret, old, old_until, succeeded_at, now in await tx.all(
         sql.signing_webhooks, ids=json.dumps(sorted(endpoint_ids))
@@ -122,7 +122,7 @@ async def signed(tx: Tx, endpoint_ids: Collection[str]) -> dict[str, Signed]:
 
 
 def is_noteworthy(endpoint: Signed) -> bool:
-    """Whether it is worth a write that a delivery came through."""
+    """Return whether a success is worth a write."""
     return endpoint.succeeded_at is None or endpoint.succeeded_at < endpoint.now - _NOTED_EVERY
 
 
@@ -131,15 +131,15 @@ async def succeeded(tx: Tx, endpoint_id: str) -> None:
 
 
 async def given_up(tx: Tx, endpoint_id: str, since: int) -> bool:
-    """A delivery has failed for good: where none came through meanwhile, no more are made."""
+    """Record that a delivery has failed for good: if none succeeded meanwhile, the endpoint is disabled."""
     if await tx.one(sql.disable_failing_webhook, id=endpoint_id, since=since) is None:
         return False
-    await _let_go(tx, endpoint_id)
+    await _release(tx, endpoint_id)
     return True
 
 
-async def _let_go(tx: Tx, endpoint_id: str) -> None:
-    """What waits behind its breaker is of no use there any more."""
+async def _release(tx: Tx, endpoint_id: str) -> None:
+    """Release the deliveries behind its breaker: they need not wait any more."""
     await breakers.reset(tx, scope_of(endpoint_id))
 
 

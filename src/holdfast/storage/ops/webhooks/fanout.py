@@ -1,4 +1,4 @@
-"""From the event log to the deliveries it makes: each event once for each endpoint that hears of it."""
+"""From the event log to deliveries: each event once for each endpoint that subscribes to it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .. import events
 from .webhooks import delivery_job, send
 
 ROWS: Final = 100
-"""Rows of the log that are passed on in one transaction; a row may tell of a thousand jobs."""
+"""Rows of the log processed in one transaction; a row may hold events of a thousand jobs."""
 _EVENTS: Final = 1_000
-"""No further row after so many events."""
+"""No further row is read after this many events."""
 _LONGEST_COMMIT: Final = 3_600 * SECOND
-"""What was logged by transactions that began so long ago has surely been passed on, if a later row is."""
+"""Events of transactions that began this long ago have certainly been processed, if a later row has."""
 _Pair = tuple[Endpoint, Event]
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one step did."""
+    """The result of one step."""
 
     made: int = 0
     """Deliveries."""
@@ -42,32 +42,32 @@ class Passed:
     waits: bool = False
     """Whether rows have been committed that are not in the log yet."""
     unreadable: tuple[int, ...] = ()
-    """Rows of the log that were passed over."""
+    """Rows of the log that were skipped."""
     missed: int = 0
     """Rows that were pruned before they were read."""
 
 
 async def is_behind(tx: Tx) -> bool:
-    """Whether there is something to pass on, or to pass over; cheap where webhooks were never used."""
+    """Return whether there are events to deliver or to skip; cheap where webhooks were never used."""
     mark = await tx.one(sql.webhook_mark)
     return mark is not None and (mark[0] < await events.newest(tx) or await events.waits(tx))
 
 
 async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
-    """Make the deliveries for the next rows of the log, and move the mark behind them, in one commit."""
+    """Make the deliveries for the next rows of the log, and move the mark past them, in one commit."""
     held = await tx.one(sql.hold_webhook_mark)
     if held is None:
         return Passed()
     mark: int = held[0]
-    # In this order: an endpoint that is there before its event is seen with it.
+    # In this order: an endpoint that was created before an event is seen with it.
     newest, page = await events.newest(tx), await events.read(tx, mark, rows)
     if await tx.one(sql.any_webhook) is None:
         await tx.one(sql.move_webhook_mark, seq=newest)
         return Passed(waits=page.waits)
     if not page.chunks:
         return Passed(waits=page.waits)
-    told, unreadable, last = _events(page.chunks)
-    made = await _make(tx, await _pairs(tx, told))
+    logged, unreadable, last = _events(page.chunks)
+    made = await _make(tx, await _pairs(tx, logged))
     await send(tx, made)
     await tx.one(sql.move_webhook_mark, seq=last)
     await tx.one(sql.forget_callbacks, upto=page.chunks[0].at - _LONGEST_COMMIT)
@@ -76,7 +76,7 @@ async def fan_out(tx: Tx, rows: int = ROWS) -> Passed:
 
 
 def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int, ...], int]:
-    """With their rows' numbers; the rows that cannot be read; and the last row of all these."""
+    """Return the events with their rows' numbers; the rows that cannot be read; and the last row of all these."""
     found: list[tuple[int, Event]] = []
     unreadable: list[int] = []
     last = 0
@@ -87,34 +87,34 @@ def _events(chunks: Sequence[Chunk]) -> tuple[list[tuple[int, Event]], tuple[int
         try:
             found += [(chunk.seq, event) for _, event in events_of(chunk)]
         except Corruption:
-            # It will never be readable; those behind it are.
+            # It will never be readable; the rows after it are.
             unreadable.append(chunk.seq)
     return found, tuple(unreadable), last
 
 
-async def _pairs(tx: Tx, told: Sequence[tuple[int, Event]]) -> list[_Pair]:
-    # What deliveries tell of themselves, which half of the log may be, is for nobody.
-    heard = [(seq, event) for seq, event in told if event.task != TASK]
-    if not heard:
+async def _pairs(tx: Tx, logged: Sequence[tuple[int, Event]]) -> list[_Pair]:
+    # Events of deliveries themselves, which may be half of the log, are never delivered.
+    relevant = [(seq, event) for seq, event in logged if event.task != TASK]
+    if not relevant:
         return []
-    tenants = json.dumps(sorted({"", *(event.tenant for _, event in heard)}))
-    words = json.dumps(wanted_by(event.kind for _, event in heard))
+    tenants = json.dumps(sorted({"", *(event.tenant for _, event in relevant)}))
+    words = json.dumps(wanted_by(event.kind for _, event in relevant))
     rows = await tx.all(sql.hearing_webhooks, tenants=tenants, words=words)
-    if called := called_by(event for _, event in heard):
+    if called := called_by(event for _, event in relevant):
         rows += await tx.all(sql.called_webhooks, ids=json.dumps(called))
     audience = Audience(endpoint_of(row) for row in rows)
-    return [(endpoint, event) for seq, event in heard for endpoint in audience.of(event) if seq > endpoint.after]
+    return [(endpoint, event) for seq, event in relevant for endpoint in audience.of(event) if seq > endpoint.after]
 
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:
-    told = await _told(tx, [event for _, event in pairs])
+    data = await _data(tx, [event for _, event in pairs])
     urls = await _callbacks(tx, {event.job for endpoint, event in pairs if endpoint.called and event.job is not None})
     made: list[tuple[JobSpec, dict[str, str | None]]] = []
     for endpoint, event in pairs:
         if endpoint.called and event.job not in urls:
             continue
         message_id = f"msg_{ids.new()}"
-        body = message(message_id, event, told.get(event.job or ""))
+        body = message(message_id, event, data.get(event.job or ""))
         spec = delivery_job(endpoint, message_id, body, urls[event.job or ""] if endpoint.called else None)
         about = {"endpoint": endpoint.id, "message": message_id, "kind": event.kind, "job": event.job}
         made.append((spec, about))
@@ -125,8 +125,8 @@ async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
     return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
-async def _told(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
-    """What there is to tell of the jobs of these events, of which each becomes a message."""
+async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
+    """Return the data about the jobs of these events; each event becomes a message."""
     jobs = {event.job for event in events if event.job is not None}
     if not jobs:
         return {}
@@ -143,7 +143,7 @@ async def _told(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
 
 
 async def _errors(tx: Tx, events: Sequence[Event]) -> defaultdict[str, dict[int, str | None]]:
-    """The errors of the runs that these events ended, by job and epoch."""
+    """Return the errors of the runs that these events ended, by job and epoch."""
     found: defaultdict[str, dict[int, str | None]] = defaultdict(dict)
     runs = {(event.job, event.epoch) for event in events if event.job is not None and is_end_of_run(event)}
     if runs:
@@ -153,5 +153,5 @@ async def _errors(tx: Tx, events: Sequence[Event]) -> defaultdict[str, dict[int,
 
 
 def _result(column: str | None, size: int | None) -> tuple[str | None, int | None]:
-    """A result that is sent along, and its size. One that is kept in a blob is too large for that."""
+    """Return a result to send along, and its size. One that is kept in a blob is too large to send."""
     return (None, reference_of(column).size) if column is not None and is_reference(column) else (column, size)

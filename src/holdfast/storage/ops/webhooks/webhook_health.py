@@ -1,4 +1,4 @@
-"""How endpoints of webhooks fare: what came of the newest deliveries, and whether their breakers let more through."""
+"""Health of webhook endpoints: the outcomes of the newest deliveries, and the states of their breakers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .endpoints import scope_of
 
 
 async def health_of(tx: Tx, ids: Sequence[str], tenant: str | None, n: int) -> dict[str, Health]:
-    """Of each endpoint, by its newest `n` deliveries. One that is not there, or another tenant's, is left out."""
+    """Return the health of each endpoint, by its newest `n` deliveries. Unknown or other tenants' ones are left out."""
     asked = json.dumps(list(ids))
     found: dict[str, Health] = {}
     for id, threshold, open_for, failures, opened, until, now in await tx.all(

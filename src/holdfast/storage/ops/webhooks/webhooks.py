@@ -1,4 +1,4 @@
-"""Deliveries of webhooks. Each is a job, with a row that says of which endpoint and about what."""
+"""Webhook deliveries. Each is a job, with a row that names its endpoint and subject."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUTE: Final = Route(QUEUE)
 
 
 def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None = None) -> JobSpec:
-    """The job that sends a message. At most so many of one endpoint run at once, and none while its breaker is open."""
+    """Return the job that sends a message. It has its endpoint's concurrency limit and breaker."""
     limits = JobLimits(
         key_lane(endpoint.tenant, scope_of(endpoint.id)), endpoint.concurrency, breaker=scope_of(endpoint.id)
     )
@@ -46,7 +46,7 @@ def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None
 
 
 async def send(tx: Tx, made: Sequence[tuple[JobSpec, dict[str, str | None]]]) -> None:
-    """Store deliveries, each with what it is about: endpoint, message, kind, job."""
+    """Store deliveries, each with its subject: endpoint, message, kind, job."""
     if made:
         if small := [spec for spec, _ in made if spec.is_keyless]:
             await enqueue_keyless(tx, small)
@@ -57,12 +57,12 @@ async def send(tx: Tx, made: Sequence[tuple[JobSpec, dict[str, str | None]]]) ->
 
 
 async def log(tx: Tx, endpoint_id: str, before: str | None, n: int) -> list[Delivery]:
-    """The deliveries to an endpoint, the newest first."""
+    """List the deliveries to an endpoint, the newest first."""
     return [delivery_of(row) for row in await tx.all(sql.deliveries_to, endpoint=endpoint_id, before=before, n=n)]
 
 
 async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> Delivery:
-    """One delivery with each of its tries that failed."""
+    """Return one delivery with each of its failed attempts."""
     row = await _delivery(tx, delivery_id, tenant)
     tries = []
     for one in await attempts_of(tx, delivery_id):
@@ -72,7 +72,7 @@ async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> Delivery:
 
 
 async def replay(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
-    """Send a message again under its own id: now, if it waits; False where it is being sent."""
+    """Send a message again under its own id, or now if it is pending; False where it is being sent."""
     state = (await _delivery(tx, delivery_id, tenant))[6]
     if state == "running":
         return False
@@ -82,13 +82,13 @@ async def replay(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
 
 
 async def recover(tx: Tx, endpoint_id: str, since: int, n: int) -> list[str]:
-    """Send again what was given up since then; which."""
+    """Send again the deliveries given up since then; return which."""
     rows = await tx.all(sql.failed_deliveries, endpoint=endpoint_id, since=since, most=MAX_GENERATION, n=n)
     return [job_id for (job_id,) in rows if await control.replay(tx, job_id)]
 
 
 async def cancel_page(tx: Tx, endpoint_id: str) -> int:
-    """Before an endpoint is deleted: cancel some of what waits for it; how many."""
+    """Cancel some pending deliveries before their endpoint is deleted; return how many."""
     rows = await tx.all(sql.waiting_deliveries, endpoint=endpoint_id, n=PAGE)
     for (job_id,) in rows:
         await control.cancel(tx, job_id, reason="the endpoint was deleted")

@@ -1,4 +1,4 @@
-"""How the worker processes fare, as each says with its heartbeat."""
+"""Health of the worker processes, as each reports it with its heartbeat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...statements import sql
 
 
 async def set_pulse(tx: Tx, worker_id: str, vitals: Vitals) -> None:
-    """Note how a worker's process fares."""
+    """Store the health of a worker's process."""
     await tx.one(
         sql.set_pulse,
         worker=worker_id,
@@ -23,7 +23,7 @@ async def set_pulse(tx: Tx, worker_id: str, vitals: Vitals) -> None:
 
 
 async def pulses(tx: Tx) -> dict[str, Vitals]:
-    """What each worker last said, by its id."""
+    """Return each worker's last report, by its id."""
     return {
         worker: Vitals(
             cpu=cpu,
@@ -39,7 +39,7 @@ async def pulses(tx: Tx) -> dict[str, Vitals]:
 
 
 async def forget_pulses(tx: Tx) -> None:
-    """Of workers that are gone."""
+    """Delete the reports of workers that are gone."""
     await tx.one(sql.delete_pulses)
 
 

@@ -1,4 +1,4 @@
-"""What operators do to leases: see those that are over, take one away, declare a worker dead."""
+"""Operator actions on leases: list expired ones, revoke one, declare a worker dead."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEAD = "worker.dead"
 
 
 async def expired_leases(tx: Tx, *, tenant: str | None = None, after: str = "", limit: int = 100) -> list[Lease]:
-    """Jobs whose worker is dead or silent for too long, by id, after the one that the last page ended with."""
+    """Return jobs whose worker is dead or has missed its lease, by id, after the last id of the last page."""
     return [Lease(*row) for row in await tx.all(sql.expired_leases, tenant=tenant, after=after, n=limit)]
 
 
 async def revoke(tx: Tx, job_id: str, held: Held, *, actor: str, reason: str) -> Revoked | AlreadySatisfied:
-    """Take a running job from its worker: it is ready again at no cost, under a new epoch."""
+    """Take a running job from its worker: it is ready again under a new epoch, without using an attempt."""
     # Locked first: its owner may be about to record how it ended.
     await tx.one(sql.lock_job, id=job_id)
     job = await get_job(tx, job_id)
@@ -33,7 +33,7 @@ async def revoke(tx: Tx, job_id: str, held: Held, *, actor: str, reason: str) ->
         return AlreadySatisfied(why)
     (row,) = await settle(tx, job.owner, [Finish(job_id, job.epoch, Released("revoked"))], by_owner=False)
     assert row is not None
-    # Its worker looks at once at what is still its own.
+    # Its worker checks at once which jobs it still owns.
     tx.ring("cancel")
     tx.ring("finished")
     before = {"owner": job.owner, "epoch": job.epoch}
@@ -44,7 +44,7 @@ async def revoke(tx: Tx, job_id: str, held: Held, *, actor: str, reason: str) ->
 
 
 async def mark_dead(tx: Tx, worker_id: str, *, actor: str, reason: str) -> Rescue | None:
-    """Declare a worker dead and take the first page of its jobs from it; None if somebody did so before."""
+    """Declare a worker dead and take the first page of its jobs; None if it was declared dead before."""
     row = await tx.one(sql.lock_worker, id=worker_id, certain=1)
     if row is None:
         if await was_audited(tx, DEAD, worker_id):

@@ -1,4 +1,4 @@
-"""What an idle worker looks at: whom it may serve, under which limits, and when it should look again."""
+"""The poll of an idle worker: the routes it may serve, the limits in force, and when to poll again."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from ..routing.routes import special_routes
 
 @dataclass(frozen=True, slots=True)
 class Lookout:
-    """The view of one moment. `next_due` is in microseconds; None if nothing comes due by time alone."""
+    """The result of one poll. `next_due` is in microseconds; None if nothing comes due by time alone."""
 
     routes: list[Route]
     suspects_wait: bool
     standing: ActiveLimits
     shares: dict[str, int]
-    """Of each queue that has a total: how many of its jobs this worker may run."""
+    """The number of jobs that this worker may run of each queue with a total."""
     next_due: int | None
     may_claim: bool
-    """Whether anybody could find something to claim now, if it were theirs to serve."""
+    """Whether there is something that some worker could claim now."""
     queues: list[QueueSettings]
     grants_over: bool = False
-    """Whether grants have expired that nobody has ended yet."""
+    """Whether grants have expired that are not ended yet."""
 
 
 async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
-    """One statement says what there is at all, which is mostly nothing; only that is read."""
+    """Poll. One statement finds what exists at all, which is mostly nothing; only that is read."""
     row = await tx.one(sql.what_stands)
     assert row is not None
     due, *found, grant = row
@@ -50,7 +50,7 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
     waits = [wait for wait in (due, next_tokens, next_room, next_trial, grant) if wait is not None]
     limited = has.lanes or has.buckets or has.queues
     queues = await list_queues(tx) if has.queues else []
-    loud = frozenset(queue.name for queue in queues if queue.events == "all")
+    verbose = frozenset(queue.name for queue in queues if queue.events == "all")
     return Lookout(
         routes=await special_routes(tx) if has.routes or grant is not None else [],
         suspects_wait=has.suspects and await suspects_wait(tx, served),
@@ -58,7 +58,7 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
             await standing(tx) if limited else ActiveLimits(),
             breakers=breakers,
             quotas=any(lane.startswith(QUOTA_LANE) for lane in lanes),
-            verbose_queues=loud,
+            verbose_queues=verbose,
         ),
         shares=await shares_of(tx, worker_id) if has.queues else {},
         next_due=min(waits, default=None),
@@ -70,7 +70,7 @@ async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What there is any of."""
+    """Flags for what exists."""
 
     ready: bool
     suspects: bool

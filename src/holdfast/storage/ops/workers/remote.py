@@ -1,4 +1,4 @@
-"""What workers elsewhere need besides what our own do: a worker's own row, what it holds, and the store's name."""
+"""Operations for remote workers only: a worker's own row, the jobs it holds, and the store's name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A job that a worker runs, as far as its next claim depends on it."""
+    """A job that a worker runs, with the facts on which its next claim depends."""
 
     id: str
     epoch: int
@@ -44,7 +44,7 @@ class Holding:
 
 
 async def identity(tx: Tx) -> str:
-    """The name of the store, made when it is first asked for. Copies of a database share it."""
+    """Return the name of the store, created on first use. Copies of a database share it."""
     row = await tx.one(sql.store_id)
     if row is None:
         await tx.one(sql.insert_store_id, value=token())
@@ -54,7 +54,7 @@ async def identity(tx: Tx) -> str:
 
 
 async def check_holder(tx: Tx, worker_id: str, holder: str) -> None:
-    """AccessDenied where the worker belongs to another. It never changes hands."""
+    """Raise AccessDenied where the worker belongs to another holder. Its holder never changes."""
     row = await tx.one(sql.holder_of_worker, id=worker_id)
     if row is not None and row[0] != holder:
         raise AccessDenied(
@@ -64,16 +64,16 @@ async def check_holder(tx: Tx, worker_id: str, holder: str) -> None:
 
 
 async def register(tx: Tx, spec: WorkerSpec, actor: str) -> None:
-    """Make a worker of the lease API known."""
+    """Register a worker of the lease API."""
     await workers.register(tx, spec)
     after = {"name": spec.name, "queues": spec.queues, "tasks": spec.tasks}
     await audit(tx, actor=actor, action="worker.register", target=spec.id, after=after)
 
 
 async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> Worker:
-    """One that may work; LeaseLost where it was declared lost, has left, or never was.
+    """Return a worker that may work; LeaseLost where it was declared lost, has left, or never existed.
 
-    With a `holder` AccessDenied, where it belongs to another.
+    With a `holder`: AccessDenied, where it belongs to another.
     """
     if holder is not None:
         await check_holder(tx, worker_id, holder)
@@ -84,7 +84,7 @@ async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> Worke
 
 
 async def lock_worker(tx: Tx, worker_id: str) -> Worker:
-    """The same, alone: of two claims of one worker the second sees what the first has taken."""
+    """Lock and return such a worker: of two concurrent claims of one worker the second sees the jobs of the first."""
     await tx.one(sql.lock_worker, id=worker_id, certain=1)
     return await get_worker(tx, worker_id)
 
@@ -98,7 +98,7 @@ async def holdings(tx: Tx, worker_id: str) -> list[Holding]:
 
 
 async def beat(tx: Tx, worker_id: str, holder: str = "") -> list[Holding]:
-    """Renew a worker's lease; what it holds."""
+    """Renew a worker's lease; return the jobs it holds."""
     await check_holder(tx, worker_id, holder)
     await workers.beat(tx, worker_id)
     return await holdings(tx, worker_id)
@@ -115,30 +115,30 @@ class Overdue:
 
 
 async def overdue(tx: Tx, grace: int) -> list[Overdue]:
-    """A page of the runs of workers elsewhere that should have ended at least `grace` µs ago."""
+    """Return a page of the runs of remote workers that should have ended at least `grace` µs ago."""
     rows = await tx.all(sql.overdue_leases, grace=grace, n=_PAGE)
     return [Overdue(*row) for row in rows]
 
 
 async def is_own(tx: Tx, lease: Lease) -> bool:
-    """Whether a job is that run's now, and until the commit."""
+    """Return whether that run owns the job, now and until the commit."""
     return await owns(tx, lease.worker, lease.job_id, lease.epoch)
 
 
 async def owns(tx: Tx, worker: str, job_id: str, epoch: int) -> bool:
-    """Whether a job is that worker's under that epoch, and stays so until the commit."""
+    """Return whether that worker owns the job under that epoch, now and until the commit."""
     return await tx.one(sql.lock_running, id=job_id, owner=worker, epoch=epoch) is not None
 
 
 async def finish(tx: Tx, owner: str, finishes: Sequence[Finish]) -> list[Recorded | Lost]:
-    """Record outcomes, as a turn does: a success also ends the caution with a queue that was throttled."""
+    """Record outcomes, as a worker's round trip does: a success also ends the cool-down of a throttled queue."""
     done = await record(tx, owner, finishes, (await standing(tx)).cooled)
     await release(tx, done.freed)
     return done.verdicts
 
 
 async def hand_back(tx: Tx, worker_id: str, reason: str, caller: Caller = OWN_PROCESS) -> tuple[int, bool]:
-    """Release a page of what a leaving worker holds, and forget it once that is all; how many, and whether more."""
+    """Release a page of a leaving worker's jobs, and delete it after the last; return how many, and whether more."""
     await check_holder(tx, worker_id, caller.holder)
     if await tx.one(sql.lock_worker, id=worker_id, certain=1) is None:
         return 0, False
@@ -166,13 +166,13 @@ async def spend(tx: Tx, lease: Lease, key: str, step: Step, budget: str, amounts
 
 
 async def record_step(tx: Tx, lease: Lease, step: Step) -> Step:
-    """Write an entry of the journal, after all others; what is there under its key already stays, and is returned."""
+    """Write a journal entry, after all others; an existing one under its key stays, and is returned."""
     entry = await placed(tx, lease.job_id, step)
     return await steps.record(tx, lease.worker, lease.job_id, lease.epoch, entry)
 
 
 async def placed(tx: Tx, job_id: str, step: Step) -> Step:
-    """The entry at the end of its job's journal."""
+    """Return the entry at the end of its job's journal."""
     row = await tx.one(sql.last_position, job_id=job_id)
     assert row is not None
     if row[0] >= MOST_CALLS:

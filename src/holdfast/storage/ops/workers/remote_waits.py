@@ -1,4 +1,4 @@
-"""Waits of jobs that run elsewhere: answered at once, or suspended, in one transaction."""
+"""Waits of jobs on remote workers: answered at once, or suspended, in one transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The answer, or how the job went to rest, with the waitpoint that it waits for."""
+    """The answer, or the record of the suspension, with the waitpoint that the job waits for."""
 
     answer: Answer | None = None
     opened: Opened | None = None
@@ -38,7 +38,7 @@ class Rest:
 
 
 async def open_for(tx: Tx, lease: Lease, opening: Opening) -> Opened:
-    """Open a waitpoint for a run, or tell of the one that it has under that key."""
+    """Open a waitpoint for a run, or return the one that it has under that key."""
     return await open_waitpoint(
         tx, lease.worker, lease.job_id, lease.epoch, opening.key, opening.name, opening.expires, schema=opening.schema,
         once=opening.once,
@@ -46,7 +46,7 @@ async def open_for(tx: Tx, lease: Lease, opening: Opening) -> Opened:
 
 
 async def suspend(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> Rest:
-    """Let a run's job wait, unless the answer is there. LeaseLost where it is no longer this run's."""
+    """Suspend a run's job, unless the answer is there. LeaseLost where the run no longer owns the job."""
     if not await is_own(tx, lease):
         return await _rest_again(tx, lease, wait, opening)
     if (known := await steps.find(tx, lease.job_id, wait.key)) is not None:
@@ -62,7 +62,7 @@ async def suspend(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> 
 
 
 async def _rest_again(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> Rest:
-    """Answer a call that was repeated because its answer was lost, with the token that the answer had."""
+    """Answer a call that was repeated because its reply was lost, with the same token."""
     verdict = await _put_to_rest(tx, lease, wait)
     if opening is None or verdict.state != JobState.SUSPENDED:
         return Rest(verdict=verdict)
@@ -70,7 +70,7 @@ async def _rest_again(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None)
 
 
 async def _require_own(tx: Tx, lease: Lease, wait: Wait) -> None:
-    """A signal at the waitpoint of another job, such as the original of a fork, goes to that job."""
+    """Refuse waitpoints of other jobs: a signal at one, such as that of a fork's original, goes to that job."""
     for id in wait.condition.waitpoints:
         found = await get_waitpoint(tx, id)
         if found is None or found.job_id != lease.job_id:

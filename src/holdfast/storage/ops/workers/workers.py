@@ -24,7 +24,7 @@ _SPREAD: Final = 1_000_000
 
 
 async def register(tx: Tx, spec: WorkerSpec) -> None:
-    """Make a worker known, with its lease running from now."""
+    """Register a worker, with its lease running from now."""
     await tx.one(
         sql.insert_worker,
         id=spec.id,
@@ -45,7 +45,7 @@ async def register(tx: Tx, spec: WorkerSpec) -> None:
 
 
 async def beat(tx: Tx, worker_id: str, vitals: Vitals | None = None) -> list[Owned]:
-    """Renew the lease; what the store thinks this worker runs. LeaseLost if it was declared dead."""
+    """Renew the lease; return the jobs that this worker owns. LeaseLost if it was declared dead."""
     if await tx.one(sql.renew_worker, id=worker_id) is None:
         raise LeaseLost(f"worker {worker_id} was declared lost; its jobs belong to others now")
     if vitals is not None:
@@ -54,25 +54,25 @@ async def beat(tx: Tx, worker_id: str, vitals: Vitals | None = None) -> list[Own
 
 
 async def owned_jobs(tx: Tx, worker_id: str) -> list[Owned]:
-    """What the store thinks this worker runs."""
+    """Return the jobs that this worker owns."""
     rows = await tx.all(sql.owned_jobs, owner=worker_id)
     return [Owned(id, epoch, claim, cancel_at is not None) for id, epoch, claim, cancel_at in rows]
 
 
 async def stop_reason(tx: Tx, job_id: str, epoch: int) -> str | None:
-    """Say why the run of that epoch must end, `cancel` or `lost`; None if it may go on."""
+    """Return why the run of that epoch must end, `cancel` or `lost`; None if it may continue."""
     row = await tx.one(sql.is_cancelled, id=job_id, epoch=epoch)
     return "lost" if row is None else "cancel" if row[0] else None
 
 
 async def stop(tx: Tx, worker_id: str) -> None:
-    """The worker claims no more."""
+    """Mark the worker as stopping: it claims no more."""
     await tx.one(sql.stop_worker, id=worker_id)
 
 
 async def deregister(tx: Tx, worker_id: str) -> bool:
-    """Forget a worker that owns nothing; False while it still owns jobs."""
-    # Alone first: a claim of its own that is still in flight must be seen, or its jobs would have no owner.
+    """Delete a worker that owns nothing; False while it still owns jobs."""
+    # Locked exclusively first: a claim in flight must be seen, or its jobs would have no owner.
     await tx.one(sql.lock_worker, id=worker_id, certain=1)
     return await tx.one(sql.delete_worker, id=worker_id) is not None
 
@@ -95,10 +95,10 @@ async def list_with_jobs(tx: Tx) -> list[Worker]:
 
 
 async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0, waits: bool = True) -> Rescue:
-    """Take one page of jobs from a worker that is lost, and forget it once it owns nothing.
+    """Take one page of jobs from a lost worker, and delete it once it owns nothing.
 
-    Changes nothing unless its lease has run out, or the caller is `certain` that its process is gone; nor, if the
-    caller `waits` for nobody, while a claim of it is under way. `spread` in [0, 1) is the caller's randomness.
+    Changes nothing unless its lease has expired, or the caller is `certain` that its process is gone; nor, unless the
+    caller `waits`, while one of its claims is in progress. `spread` in [0, 1) is the caller's randomness.
     """
     lock = sql.lock_worker if waits else sql.try_lock_worker
     if await tx.one(lock, id=worker_id, certain=int(certain)) is None:
@@ -130,12 +130,12 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
 
 
 def _is_too_old(delay: int, policy: str | None, created_at: int, now: int) -> bool:
-    """Whether the age limit of a job's policy, or else its queue's, comes before its next try."""
+    """Return whether the age limit of a job's policy, or else its queue's, comes before its next retry."""
     return policy is not None and is_aged_out(decode(policy), created_at, now, delay / SECOND)
 
 
 def worker_of(row: Row) -> Worker:
-    """A worker from its row."""
+    """Return a worker from its row."""
     fields = list(row)
     fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
     fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))

@@ -1,5 +1,5 @@
 -- name: add_token
--- None where one of that name is in force.
+-- Returns nothing where an active token has that name.
 insert into holdfast_token (id, name, hash, scopes, tenant, created_at, created_by, expires_at, queues, tasks)
 values (:id, :name, :hash, :scopes, :tenant, :now, :actor, :now + cast(:expires as bigint), :queues, :tasks)
     on conflict (name) where revoked_at is null do nothing
@@ -10,7 +10,7 @@ returning id;
 update holdfast_token set revoked_at = :now where name = :name and revoked_at is null and expires_at <= :now;
 
 -- name: find_token
--- By its id, or by its name: of several the one in force, else the newest.
+-- By its id, or by its name: of several the active one, else the newest.
 select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks, :now
   from holdfast_token
  where id = :which or name = :which
@@ -33,7 +33,7 @@ select id, name, scopes, tenant, created_at, created_by, expires_at, last_used_a
   from holdfast_token where hash = :hash;
 
 -- name: touch_token
--- Not at each use: a busy token would be written without end.
+-- Not at each use: a busy token would be written constantly.
 update holdfast_token set last_used_at = :now where id = :id and coalesce(last_used_at, 0) <= :now - :rest;
 
 -- name: open_session
@@ -47,7 +47,7 @@ select t.id, t.name, t.scopes, t.tenant, t.created_at, t.created_by, t.expires_a
  where s.hash = :hash;
 
 -- name: touch_session
--- Never one that is over: it would be opened again.
+-- Never one that has ended: it would be opened again.
 update holdfast_session set seen_at = :now
  where hash = :hash and ended_at is null and seen_at <= :now - :rest and seen_at > :now - :idle;
 
@@ -55,13 +55,13 @@ update holdfast_session set seen_at = :now
 update holdfast_session set ended_at = :now where hash = :hash and ended_at is null returning hash;
 
 -- name: access_is_over
--- Whether there is something to prune: a look that takes no lock. Index: holdfast_session_created; tokens are few.
+-- Whether there is something to prune; takes no lock. Index: holdfast_session_created; tokens are few.
 select 1
  where exists (select 1 from holdfast_session where created_at <= :now - :life)
     or exists (select 1 from holdfast_token where coalesce(revoked_at, expires_at) <= :now - :kept);
 
 -- name: prune_sessions
--- Whatever its end was, no session is good for longer. Index: holdfast_session_created.
+-- Whatever its end was, no session is valid for longer. Index: holdfast_session_created.
 delete from holdfast_session
  where hash in (select hash from holdfast_session where created_at <= :now - :life order by created_at limit :n)
 returning hash;

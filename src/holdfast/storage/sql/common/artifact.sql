@@ -9,7 +9,7 @@ select name, content_type, size, sha256, created_at, blob from holdfast_artifact
 select data from holdfast_artifact where job_id = :job_id and name = :name;
 
 -- name: completion_of
--- What the job came to, if it came to something.
+-- The job's result, if it has one.
 select case when state = 'succeeded' then result end, finished_at from holdfast_job where id = :job_id;
 
 -- name: add_artifact
@@ -19,14 +19,14 @@ values (:job_id, :name, :key, :content_type, :size, :sha256, :epoch, :created_at
 returning name;
 
 -- name: fork_artifacts
--- Those that the fork's own journal says are stored. Their bytes are the same.
+-- Artifacts that the fork's own journal lists. Their bytes are the same.
 insert into holdfast_artifact (job_id, name, key, content_type, size, sha256, epoch, created_at, blob, data)
 select :fork, a.name, a.key, a.content_type, a.size, a.sha256, 0, a.created_at, a.blob, a.data
   from holdfast_artifact as a
  where a.job_id = :id and a.key in (select key from holdfast_step where job_id = :fork);
 
 -- name: begin_blob
--- Only for the run that owns the job. It is asked again when the artifact is stored.
+-- Only for the run that owns the job. Checked again when the artifact is stored.
 insert into holdfast_blob (id, job_id, epoch, state, at)
 select :id, id, epoch, 'writing', :now from holdfast_job
  where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
@@ -36,11 +36,11 @@ returning id;
 select data from holdfast_blob_part where blob = :blob and n = :part;
 
 -- name: doom_blob
--- Only one that no artifact is made of.
+-- Only one that no artifact uses.
 update holdfast_blob set state = 'doomed' where id = :id and state = 'writing' returning id;
 
 -- name: abandoned_blobs
--- Nobody can keep them any more: an epoch never comes back. Index: holdfast_blob_loose.
+-- No run can use them any more: an epoch never comes back. Index: holdfast_blob_loose.
 select id from holdfast_blob
  where state = 'writing' and at <= :now - :age
    and not exists (select 1 from holdfast_job as job
@@ -79,7 +79,7 @@ select b.id from holdfast_blob as b
  limit :n;
 
 -- name: open_blob
--- Of a value: its bytes and what refers to it follow in the same transaction.
+-- For a value: its bytes and what refers to it follow in the same transaction.
 insert into holdfast_blob (id, job_id, epoch, state, at) values (:id, :job_id, 0, 'writing', :now);
 
 -- name: blob_parts

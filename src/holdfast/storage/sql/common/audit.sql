@@ -1,5 +1,5 @@
 -- name: insert_audit
--- Whose it is, is asked of the target where the caller does not say so.
+-- The tenant is read from the target where the caller does not give it.
 insert into holdfast_audit (id, at, actor, action, target_kind, target, reason, before, after, tenant)
 select :id, :now, :actor, :action, :target_kind, :target, :reason, :before, :after,
        coalesce(cast(:tenant as text),
@@ -34,7 +34,7 @@ select id, at, actor, action, target_kind, target, reason, before, after from ho
  limit :n;
 
 -- name: was_audited
--- Whether somebody did this to it before. Index: holdfast_audit_target.
+-- Whether this action was recorded for it before. Index: holdfast_audit_target.
 select id from holdfast_audit where target_kind = :target_kind and target = :target and action = :action limit 1;
 
 -- name: list_audit_of

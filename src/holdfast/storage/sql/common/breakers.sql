@@ -12,7 +12,7 @@ select :scope, threshold, open_for, 'code' from holdfast_breaker where scope = :
     on conflict (scope) do nothing;
 
 -- name: get_breaker
--- A trial counts while its run goes on, however that ends. Without `exists`: Postgres may answer many of those by reading
+-- A trial counts while its run lasts, however that ends. Without `exists`: Postgres may answer many of those by reading
 -- the whole table once. Indexes: holdfast_job's own, holdfast_job_parked.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
        (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,

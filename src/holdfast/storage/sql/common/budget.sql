@@ -1,6 +1,6 @@
 -- name: budget_chain
--- A tenant's own budget of that name, or else the one of no tenant, and those that it is a part of. The depth is bounded:
--- two who nest budgets at once could close a circle.
+-- A tenant's own budget of that name, or else the one of no tenant, and those that contain it. The depth is bounded:
+-- two concurrent changes could close a circle.
 with recursive chain(key, parent, depth) as (
     select key, parent, 0 from holdfast_budget
      where key = (select b.key from holdfast_budget as b where b.key in (:own, :shared)
@@ -60,7 +60,7 @@ delete from holdfast_reservation
                   where job.id = holdfast_reservation.job_id and job.state = 'running'), -1) <> epoch;
 
 -- name: mark_run
--- So that the end of the run, whoever writes it, gives back what it holds.
+-- So that the end of the run, whoever writes it, releases its reservations.
 update holdfast_job
    set holds = case when holds is null or holds = '[]' then '["run:' || id || '"]'
                     else substr(holds, 1, length(holds) - 1) || ',"run:' || id || '"]' end
@@ -102,7 +102,7 @@ select kind, key, asked, since from holdfast_shortage where job_id = :job_id;
 select distinct kind, key from holdfast_shortage order by key limit :n;
 
 -- name: drop_over_shortages
--- Of jobs that no longer wait for it, such as those that were cancelled meanwhile. A run that was refused is about to.
+-- Of jobs that no longer wait for it, such as cancelled ones. A refused run is about to wait.
 delete from holdfast_shortage
  where job_id in (select s.job_id from holdfast_shortage as s
                    where coalesce((select case when job.state = 'running' then 1
@@ -120,7 +120,7 @@ select s.job_id from holdfast_shortage as s
  limit 1;
 
 -- name: what_is_spent
--- Whether records of spends and of admissions have expired: a look that takes no lock. Indexes: holdfast_spend_expiry,
+-- Whether records of spends and of admissions have expired; takes no lock. Indexes: holdfast_spend_expiry,
 -- holdfast_admission_until.
 select case when exists (select 1 from holdfast_spend where expires_at <= :now) then 1 else 0 end,
        case when exists (select 1 from holdfast_admission where until_at <= :now and active = 0) then 1 else 0 end;

@@ -1,5 +1,5 @@
 -- name: claimed_under
--- What a claim took whose reply was lost. Index: holdfast_job_owned.
+-- The jobs of a claim whose reply was lost. Index: holdfast_job_owned.
 select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
        epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs
   from holdfast_job
@@ -10,7 +10,7 @@ select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, t
 select min(not_before) - :now from holdfast_job where due = 0;
 
 -- name: special_routes
--- Routes that ask for more than their queue, without those long idle. Those of grants have no row of their own.
+-- Routes that require more than their queue, without those long idle. Those of grants have no row of their own.
 select queue, requires, affinity, version from holdfast_route
  where idle_since is null or idle_since > :now - :kept
 union
@@ -45,7 +45,7 @@ update holdfast_route set idle_since = null where id = :id and idle_since is not
 update holdfast_route set idle_since = :now where id = :id and idle_since is null;
 
 -- name: routes_without_jobs
--- Reads every job once: asked for once in a while, and only if a route has been idle for a day.
+-- Reads every job once: run rarely, and only if a route has been idle for a day.
 select id from holdfast_route
  where idle_since <= :now - :kept and id not in (select route from holdfast_job);
 
@@ -61,7 +61,7 @@ select distinct route
                            and (q.state in ('paused', 'disabled') or q.cool_until > :now));
 
 -- name: what_stands
--- When a row becomes claimable by time alone, and what else a worker must know of. Each by the first row of an index or
+-- When a row becomes claimable by time alone, and what else a worker must know. Each by the first row of an index or
 -- of a small table, and not by `exists`, which Postgres may answer by reading the whole table.
 select (select min(not_before) from holdfast_job where due = 0) - :now,
        (select route from holdfast_job where due = 1 order by route, priority desc, rank, id limit 1) is not null,

@@ -21,7 +21,7 @@ update holdfast_job
 returning holds, linked;
 
 -- name: run_job_now
--- Also what was parked until somebody acts: this is how they say that they have.
+-- Also jobs parked until an operator acts: this is that action.
 update holdfast_job
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now,
        reason = case when state <> 'blocked' then reason when attempts > 0 then 'retry' else 'new' end
@@ -43,7 +43,7 @@ update holdfast_job
 returning queue, linked;
 
 -- name: delete_job
--- A linked one ends first, so that those who wait for it are told.
+-- A linked job ends first, so that the jobs that wait for it are notified.
 delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' and linked = 0 returning id;
 
 -- name: set_priority

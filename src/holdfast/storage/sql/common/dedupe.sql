@@ -6,7 +6,7 @@ select id, state, reason, dedupe_until, attempts from holdfast_job where dedupe_
 select job_id from holdfast_dedupe where held = :held and expires_at > :now;
 
 -- name: close_dead_window
--- A window ends with its job, should somebody delete that: whoever met it would be named a job that is no more.
+-- A window ends when its job is deleted: a duplicate would otherwise be given the id of a job that is gone.
 delete from holdfast_dedupe
  where held = :held and not exists (select 1 from holdfast_job where id = holdfast_dedupe.job_id);
 
@@ -14,8 +14,8 @@ delete from holdfast_dedupe
 select task, payload, tenant from holdfast_job where id = :id;
 
 -- name: supersede_job
--- A newer twin takes the place of a job that waits for its next try. Of one that a limit holds back, its last run says
--- whether it does: a run that was lost, or that only paused, is no failure.
+-- A newer duplicate replaces a job that waits for its retry. For one that a limit holds back, its last run decides:
+-- a run that was lost, or that only paused, is no failure.
 update holdfast_job
    set state = 'failed', due = null, reason = 'superseded', epoch = epoch + 1, dedupe_held = null, finished_at = :now
  where id = :id and state = 'ready'

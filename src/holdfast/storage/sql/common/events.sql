@@ -8,7 +8,7 @@ select seq from holdfast_event_mark where name = 'pruned';
 
 -- name: old_events
 -- From the oldest on: those that are old enough come first. The newest stays: the next number follows from it.
--- What webhooks were not told of yet stays while there is an endpoint to be told.
+-- Rows that webhooks have not processed stay while there is an endpoint.
 select seq from (select seq, at from holdfast_event order by seq limit :n) as oldest
  where at <= :now - :keep and seq < (select max(seq) from holdfast_event)
    and (seq <= (select seq from holdfast_event_mark where name = 'webhooks')

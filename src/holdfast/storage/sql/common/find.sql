@@ -1,4 +1,4 @@
--- Ids of jobs, newest first. Each statement reads one pool through an index of its own, so that what is asked of one
+-- Ids of jobs, newest first. Each statement reads one pool through its own index, so that a query of one
 -- pool does not depend on the size of the others. `before` is a text above every id where there is none.
 
 -- name: find_any
@@ -39,7 +39,7 @@ with recursive q(queue) as (
 select queue from q where queue is not null;
 
 -- name: queued_by_queue
--- Future-dated rows are counted apart from what could start now. Index: holdfast_job_queued, alone.
+-- Future-dated rows are counted separately from those that could start now. Index: holdfast_job_queued, alone.
 select queue, count(*), sum(case when not_before > :now then 1 else 0 end),
        :now - min(case when not_before <= :now then not_before end)
   from holdfast_job where due is not null

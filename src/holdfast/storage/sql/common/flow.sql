@@ -28,7 +28,7 @@ values (:id, :name, :tenant, :on_success, :on_failure, :now)
 returning id;
 
 -- name: extend_flow
--- Jobs are locked before their flow, by everybody: this comes last, and what it refuses is rolled back.
+-- Every transaction locks jobs before their flow: this comes last, and what it refuses is rolled back.
 update holdfast_flow set members = members + :n, live = live + :n, revision = revision + 1
  where id = :id and finished_at is null and cancel_at is null
 returning revision, members;
@@ -39,7 +39,7 @@ update holdfast_flow set revision = revision + 1
 returning revision;
 
 -- name: end_flow
--- Cancelled members count against it, but not those that nobody needed any more. Nobody is left for a cancel to reach.
+-- Cancelled members count against it, except those no longer needed. No member is left for a cancel to reach.
 update holdfast_flow
    set finished_at = :now, cancel_upto = null,
        outcome = case
@@ -108,7 +108,7 @@ select job.id
  order by job.id;
 
 -- name: upstreams_of
--- What a job still waits for, or was not given.
+-- The upstreams that a job still waits for, or whose outcome it was not given.
 select e.upstream, job.member, job.state, e.policy
   from holdfast_edge as e
   left join holdfast_job as job on job.id = e.upstream
@@ -141,18 +141,18 @@ select id from holdfast_flow where cancel_upto is not null order by id limit :n;
 select id, member from holdfast_job where flow = :flow and member > :after order by member limit :n;
 
 -- name: hops_wait
--- A look that takes no lock.
+-- Takes no lock.
 select case when exists (select 1 from holdfast_hop) then 1 else 0 end,
        case when exists (select 1 from holdfast_join where sweep = 1) then 1 else 0 end,
        case when exists (select 1 from holdfast_flow where cancel_upto is not null) then 1 else 0 end,
        case when exists (select 1 from holdfast_flow where callback is not null) then 1 else 0 end;
 
 -- name: page_of_sweeps
--- Not locked: whoever sweeps locks jobs first, and two who sweep at once do no harm. Index: holdfast_join_sweep.
+-- Not locked: a sweep locks jobs first, and two concurrent sweeps do no harm. Index: holdfast_join_sweep.
 select job_id from holdfast_join where sweep = 1 order by job_id limit :n;
 
 -- name: unneeded_upstreams
--- Those of a job that has been released which have not ended, and which no other job waits for.
+-- Unfinished upstreams of a released job, which no other job waits for.
 select e.upstream
   from holdfast_edge as e
   join holdfast_job as job on job.id = e.upstream and job.finished_at is null and job.cancel_at is null
@@ -168,20 +168,20 @@ select e.upstream
 update holdfast_join set sweep = 0 where job_id = :id and kind = 'flow';
 
 -- name: flows_are_over
--- A look that takes no lock.
+-- Takes no lock.
 select id from (select id from holdfast_flow where finished_at is not null order by finished_at limit :n) as oldest
  where not exists (select 1 from holdfast_job as job where job.flow = oldest.id)
  limit 1;
 
 -- name: prune_flows
--- Of the oldest ends, those of which no member is left. Index: holdfast_flow_finished.
+-- Of the oldest ended flows, those without members. Index: holdfast_flow_finished.
 delete from holdfast_flow
  where id in (select id from holdfast_flow where finished_at is not null order by finished_at limit :n)
    and not exists (select 1 from holdfast_job as job where job.flow = holdfast_flow.id)
 returning id;
 
 -- name: members_behind
--- Who cannot start before this one has ended. With upstreams to spare, another may end in its place.
+-- Members that cannot start before this one has ended. With upstreams to spare, another may end in its place.
 with recursive behind(id) as (
     select e.downstream
       from holdfast_edge as e join holdfast_join as j on j.job_id = e.downstream and j.kind = 'flow'

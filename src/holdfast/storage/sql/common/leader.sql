@@ -2,7 +2,7 @@
 select role, holder, until_at - :now from holdfast_leader;
 
 -- name: take_lead
--- A lease that ends later than any could was written before the clock was set back: it holds nobody off.
+-- A lease that ends later than any could was written before the clock was set back: it excludes no one.
 insert into holdfast_leader (role, holder, until_at) values (:role, :holder, :now + :lease)
     on conflict (role) do update set holder = excluded.holder, until_at = excluded.until_at
  where holdfast_leader.holder = excluded.holder

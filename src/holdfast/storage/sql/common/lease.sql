@@ -1,6 +1,6 @@
 -- name: expired_leases
--- Jobs in the hands of workers that are dead, silent for longer than their lease, or gone. What runs is read by the index
--- holdfast_job_owned, asked for in its order: by id, the whole table would be.
+-- Jobs of workers that are dead, have missed their lease, or are gone. Running jobs are read by the index
+-- holdfast_job_owned, in its order: in the order of ids, the whole table would be read.
 select job.id, job.task, job.queue, job.tenant, job.owner, job.epoch, job.claimed_at, w.lease_until, w.state, :now
   from (select id, task, queue, tenant, owner, epoch, claimed_at
           from holdfast_job where owner is not null order by owner limit 1000000) as job

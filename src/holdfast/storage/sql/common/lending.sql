@@ -5,7 +5,7 @@ select id, name, host, pid, process_key, queues, tasks, concurrency, version, st
  where id = :id;
 
 -- name: held_jobs
--- What the store thinks a worker runs, with what the next claim depends on. Index: holdfast_job_owned.
+-- The jobs that a worker owns, with the facts on which its next claim depends. Index: holdfast_job_owned.
 select id, epoch, generation, attempts, queue, route, alone, cancel_at
   from holdfast_job
  where owner = :owner
@@ -15,14 +15,14 @@ select id, epoch, generation, attempts, queue, route, alone, cancel_at
 select value from holdfast_meta where key = 'store_id';
 
 -- name: insert_store_id
--- The first to ask decides, once and for all.
+-- The first call decides, once and for all.
 insert into holdfast_meta (key, value) values ('store_id', :value) on conflict (key) do nothing;
 
 -- name: store_secret
 select value from holdfast_meta where key = 'secret';
 
 -- name: insert_store_secret
--- The first to ask decides, once and for all.
+-- The first call decides, once and for all.
 insert into holdfast_meta (key, value) values ('secret', :value) on conflict (key) do nothing;
 
 -- name: holder_of_worker

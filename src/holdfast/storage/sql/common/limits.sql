@@ -1,5 +1,5 @@
 -- name: ensure_lane
--- The newest word on a capacity holds, but code does not overrule an operator.
+-- The newest capacity applies, but code does not overrule an operator.
 insert into holdfast_lane (key, standing, capacity, origin) values (:key, :standing, :capacity, :origin)
     on conflict (key) do update
    set capacity = excluded.capacity, standing = excluded.standing, origin = excluded.origin
@@ -16,7 +16,7 @@ select key, standing, capacity, running, origin from holdfast_lane
  where capacity is not null order by standing desc, key limit :n;
 
 -- name: unused_lanes
--- Lanes of keys in which nothing runs or has lately been ranked. The next job that names one makes it again.
+-- Lanes of keys in which nothing runs or was ranked lately. The next job that names one creates it again.
 select key from holdfast_lane
  where key > :after and standing = 0 and running = 0 and origin = 'code' and last < :now - :kept
  order by key limit :n;
@@ -67,7 +67,7 @@ update holdfast_bucket
  where scope = :scope;
 
 -- name: make_keyed_bucket
--- Where another has just made it, its row is locked: it must not be pruned between this and the lock.
+-- If another transaction has just created it, its row is locked: it must not be pruned before the lock.
 insert into holdfast_bucket (scope, capacity, refill, tokens, refilled_at, origin, base)
 select :scope, capacity, refill, capacity, :now, 'code', scope from holdfast_bucket where scope = :base
     on conflict (scope) do update set scope = excluded.scope;
@@ -92,7 +92,7 @@ select b.scope from holdfast_bucket as r join holdfast_bucket as b on b.base = r
  limit :n;
 
 -- name: prune_idle_buckets
--- The guard once more: a run may have taken a token since.
+-- Checks again: a run may have taken a token since.
 delete from holdfast_bucket
  where scope in (select b.scope from holdfast_bucket as r join holdfast_bucket as b on b.base = r.scope
                   where r.base is null and b.refilled_at <= :now - 60000000 and b.ready_at is null
@@ -121,7 +121,7 @@ update holdfast_bucket set ready_at = case when refilled_at > :now + 5000000 the
 select base, count(*) from holdfast_bucket where base is not null group by base;
 
 -- name: rate_without_bucket
--- A key's bucket that is missing, though its rate is there.
+-- A key's missing bucket, where its rate exists.
 select 1 from holdfast_bucket as r
  where r.base is null and substr(:scope, 1, length(r.scope) + 1) = r.scope || '['
    and not exists (select 1 from holdfast_bucket where scope = :scope)
@@ -136,7 +136,7 @@ select scope, capacity, refill, tokens, refilled_at, origin, :now from holdfast_
  order by scope;
 
 -- name: empty_bucket
--- After a real refusal elsewhere: its view of the rate is the true one.
+-- After a real refusal by another service: its view of the rate is the true one.
 update holdfast_bucket set tokens = 0, refilled_at = :now where scope = :scope returning scope;
 
 -- name: delete_bucket
@@ -145,7 +145,7 @@ delete from holdfast_bucket where scope = :scope or base = :scope returning scop
 
 -- name: cool_queue
 -- Opened once per window: a hundred workers that meet the same limit are one event. The delay doubles with each window
--- since the queue last recovered, up to `most`, and is never less than what was asked for.
+-- since the queue last recovered, up to `most`, and is never less than what was requested.
 insert into holdfast_queue (name, throttles, cool_until) values (:name, 1, :now + :delay)
     on conflict (name) do update
    set throttles = case when holdfast_queue.throttles < 30 then holdfast_queue.throttles + 1 else 30 end,

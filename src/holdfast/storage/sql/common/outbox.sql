@@ -1,12 +1,12 @@
 -- name: hasten_entries
--- Retry now: what would come due later. Index: holdfast_job_queued.
+-- Retry now: entries that come due later. Index: holdfast_job_queued.
 update holdfast_job
    set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
  where queue = :queue and due = 0 and (cast(:tenant as text) is null or tenant = :tenant)
 returning id;
 
 -- name: release_parked
--- Retry now: what is parked until somebody acts, and not by an operator or behind another. Index: holdfast_job_blocked.
+-- Retry now: entries parked until an operator acts, not by an operator or behind another. Index: holdfast_job_blocked.
 update holdfast_job
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'retry', not_before = :now, rank = :now
  where queue = :queue and state = 'blocked'
@@ -44,7 +44,7 @@ insert into holdfast_outbox_order (queue, key, job_id) values (:queue, :key, :jo
 returning seq;
 
 -- name: stalled_order
--- Keys of which entries wait for another although the first of them is one of those that wait.
+-- Keys of entries that wait for earlier ones, all of which have ended.
 select distinct mine.key
   from holdfast_job as job
   join holdfast_outbox_order as mine on mine.job_id = job.id

@@ -1,5 +1,5 @@
 -- name: lock_queue
--- Makes the row if there is none. The update that changes nothing locks it until the end of the transaction, so that
+-- Creates the row if there is none. The update that changes nothing locks it until the end of the transaction, so that
 -- what is read here is what the write replaces.
 insert into holdfast_queue (name) values (:name)
     on conflict (name) do update set name = excluded.name
@@ -24,8 +24,8 @@ select name, state, retry, timeout, keep_succeeded, keep_failed, keep_cancelled,
   from holdfast_queue order by name;
 
 -- name: time_and_closed_queues
--- What must be known before jobs are stored as they are: the database's clock, whether a queue takes none, and whether
--- one tells all.
+-- Facts needed before jobs are stored by copy: the database's clock, whether a queue accepts none, and whether
+-- one records all events.
 select :now, (select min(name) from holdfast_queue where state in ('draining', 'disabled')),
        (select min(name) from holdfast_queue where events = 'all');
 

@@ -62,14 +62,14 @@ values (:quota, :holder, :now, :now + :kept, :job_id, :epoch, 1)
    set at = excluded.at, until_at = excluded.until_at, job_id = excluded.job_id, epoch = excluded.epoch, active = 1;
 
 -- name: take_again
--- Admitted before within the window: it counts once there, and again among those at once.
+-- Admitted before within the window: it counts once there, and again among the active ones.
 update holdfast_admission
    set job_id = :job_id, epoch = :epoch, active = 1,
        until_at = case when until_at > :now + :kept then until_at else :now + :kept end
  where quota = :quota and holder = :holder;
 
 -- name: sweep_window
--- Admissions that neither count in the window any more nor among those at once.
+-- Admissions that count neither in the window nor among the active ones.
 delete from holdfast_admission
  where quota = :quota and until_at <= :now
    and (active = 0

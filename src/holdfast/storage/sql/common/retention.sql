@@ -6,18 +6,18 @@ select id, queue, state, finished_at from holdfast_job
  limit :n offset :skip;
 
 -- name: ended_in_queue
--- The cap of them is what matters. Index: holdfast_job_ended, which has all that is read.
+-- Only the cap matters. Index: holdfast_job_ended, which has all columns that are read.
 select count(*) from holdfast_job where finished_at is not null and queue = :queue;
 
 -- name: page_of_evicted
--- Oldest first, from where the last look ended. Index: holdfast_job_ended.
+-- Oldest first, from where the last page ended. Index: holdfast_job_ended.
 select id, finished_at from holdfast_job
  where finished_at >= :after and queue = :queue and state = :state
  order by finished_at
  limit :n;
 
 -- name: what_is_over
--- Whether a closed window or an old record waits: a look that takes no lock. Indexes: holdfast_dedupe_expiry,
+-- Whether there is a closed window or an old record; takes no lock. Indexes: holdfast_dedupe_expiry,
 -- holdfast_audit_at.
 select case when exists (select 1 from holdfast_dedupe where expires_at <= :now) then 1 else 0 end,
        case when exists (select 1 from holdfast_audit where at <= :now - :kept) then 1 else 0 end;

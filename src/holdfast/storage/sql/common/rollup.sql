@@ -1,5 +1,5 @@
 -- name: signs_of_minute
--- Whether there is anything to roll, and whether that has changed: each counted on an index alone, but for running jobs.
+-- Whether there is anything to roll, and whether it has changed: each counted on an index alone, except running jobs.
 select (select count(*) from holdfast_job where finished_at >= :since and finished_at < :until),
        (select count(*) from holdfast_job where id >= :first_id and id < :last_id),
        (select count(*) from holdfast_attempt where ended_at >= :since and ended_at < :until),
@@ -12,13 +12,13 @@ select queue, task, state, count(*) from holdfast_job
  group by 1, 2, 3;
 
 -- name: roll_enqueued
--- Ids are made in the order of time, by the clock of whoever enqueues; a margin on both sides makes up for that.
+-- Ids are made in the order of time, by the clock of the enqueuing client; a margin on both sides compensates for it.
 select queue, task, count(*) from holdfast_job
  where id >= :first_id and id < :last_id and created_at >= :since and created_at < :until
  group by 1, 2;
 
 -- name: roll_started
--- A run either goes on, or ended in success, or is in the history.
+-- A run is either in progress, or ended in success, or is in the history.
 select queue, task, sum(runs) from (
     select queue, task, count(*) as runs from holdfast_job
      where owner is not null and claimed_at >= :since and claimed_at < :until
@@ -37,7 +37,7 @@ select queue, task, sum(runs) from (
  group by 1, 2;
 
 -- name: roll_again
--- Runs after which the job went back to wait. The last run of a job that failed for good is not one of them.
+-- Runs after which the job went back to waiting. The last run of a job that failed for good is not one of them.
 select job.queue, job.task, past.outcome, count(*)
   from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
  where past.ended_at >= :since and past.ended_at < :until
@@ -112,7 +112,7 @@ delete from holdfast_task_minute
 select at, place from holdfast_mark where name = :name;
 
 -- name: move_mark
--- Only by one who has seen where it was.
+-- Only if the mark is still where the caller read it.
 insert into holdfast_mark (name, at, place) values (:name, :at, :place)
     on conflict (name) do update set at = excluded.at, place = excluded.place
  where holdfast_mark.at = :from_at and holdfast_mark.place = :from_place
@@ -130,7 +130,7 @@ select past.ended_at, past.job_id, past.epoch, job.task, past.error
  limit :n;
 
 -- name: recent_failures
--- The newest runs that failed. Index: holdfast_attempt_ended; so many of its entries are looked at and no more, however
+-- The newest failed runs. Index: holdfast_attempt_ended; a fixed number of its entries is read, however
 -- few of them are the tenant's.
 select past.ended_at, past.job_id, past.epoch, job.task, past.error, past.attempt, past.outcome,
        job.state, job.queue, job.tenant
@@ -162,7 +162,7 @@ select fingerprint, task, type, message, traceback, last_job, first_seen, last_s
  where fingerprint = :fingerprint;
 
 -- name: prune_errors
--- The oldest, and whatever is beyond the cap: a text that defies grouping must not fill the store.
+-- The oldest, and those beyond the cap: a text that cannot be grouped must not fill the store.
 delete from holdfast_error
  where last_seen < :now - :kept
     or last_seen <= (select last_seen from holdfast_error order by last_seen desc limit 1 offset :cap);

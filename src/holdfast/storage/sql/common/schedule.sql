@@ -1,5 +1,5 @@
 -- name: get_schedule
--- With the time of the look, so that one decision has one clock reading.
+-- With the time of the reading, so that one decision has one clock reading.
 select name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
        jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,
        last_error, pruned_to, created_at, updated_at,
@@ -7,7 +7,7 @@ select name, task, payload, queue, options, tick_argument, expression, every, zo
   from holdfast_schedule where name = :name;
 
 -- name: hold_schedule
--- The same, and its row is locked: whoever acts on a schedule next sees what this transaction did.
+-- Locks its row as well: the next transaction that acts on the schedule sees what this one did.
 update holdfast_schedule set version = version where name = :name
 returning name, task, payload, queue, options, tick_argument, expression, every, zone, missed, max_missed, overlap,
        jitter, cooldown, anchor, last_tick, next_tick, state, version, origin, edited, last_job, fired, skipped,
@@ -49,7 +49,7 @@ values (:name, :task, :payload, :queue, :options, :tick_argument, :expression, :
 returning name;
 
 -- name: change_schedule
--- The version is the guard: of two who change it at once, the second is told.
+-- The version is the guard: of two concurrent changes, the second fails.
 update holdfast_schedule
    set task = :task, payload = :payload, queue = :queue, options = :options, tick_argument = :tick_argument,
        expression = :expression, every = :every, zone = :zone, missed = :missed, max_missed = :max_missed,
@@ -100,7 +100,7 @@ select tick, job_id from holdfast_cron_tick where schedule = :schedule order by 
 select tick from holdfast_cron_tick where schedule = :schedule and tick >= :start and tick < :until;
 
 -- name: live_jobs_of_schedule
--- Of its newest jobs, and of the one that was run by hand.
+-- States of its newest jobs, and of the one that was run by hand.
 select job.id
   from holdfast_job as job
  where job.finished_at is null
@@ -117,7 +117,7 @@ delete from holdfast_schedule where name = :name returning name;
 delete from holdfast_cron_tick where schedule = :schedule;
 
 -- name: forget_ticks_before
--- Never at or after the last tick: those are what a second firing is told by.
+-- Never at or after the last tick: a second firing is recognised by those.
 update holdfast_schedule
    set pruned_to = case when last_tick < :now - :keep then last_tick else :now - :keep end
  where exists (select 1 from holdfast_cron_tick as old

@@ -4,7 +4,7 @@
 select key, condition, timeout_at, on_timeout, since from holdfast_wait where job_id = :job_id;
 
 -- name: next_wake
--- Microseconds until the first wait is to be looked at. Index: holdfast_wait_timeout.
+-- Microseconds until the first wait must be checked. Index: holdfast_wait_timeout.
 select wake_at - :now from holdfast_wait where wake_at is not null order by wake_at limit 1;
 
 -- name: due_waits
@@ -30,7 +30,7 @@ update holdfast_job
 returning queue;
 
 -- name: give_up_job
--- What it waited for did not come in time.
+-- Its wait timed out.
 update holdfast_job
    set state = :state, due = null, reason = :reason, error = coalesce(cast(:error as text), error),
        cancel_at = case when :state = 'cancelled' then :now else cancel_at end,
@@ -85,7 +85,7 @@ select id from holdfast_waitpoint where job_id = :job_id and key = :key;
 select count(*) from holdfast_waitpoint where job_id = :job_id;
 
 -- name: reopen_waitpoint
--- For a new generation of its job, unless its signal has come and counts; tokens of the earlier one stay worthless.
+-- For a new generation of its job, unless its signal has come and counts; tokens of the earlier one stay invalid.
 update holdfast_waitpoint
    set kid = :kid, expires_at = :now + :expires, generation = :generation,
        closed_at = case when once = 1 and exists (
@@ -121,7 +121,7 @@ update holdfast_waitpoint set schema = :schema where id = :id and job_id = :job_
 update holdfast_waitpoint set refusals = refusals + 1, refused_at = :now where id = :id;
 
 -- name: count_refusal
--- A write whether or not the token named a waitpoint: the time of a commit must not tell.
+-- Writes whether or not the token named a waitpoint: the time of a commit must not reveal it.
 insert into holdfast_meta (key, value) values ('tokens_refused', '1')
     on conflict (key) do update set value = cast(cast(holdfast_meta.value as bigint) + 1 as text);
 

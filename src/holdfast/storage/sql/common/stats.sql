@@ -29,7 +29,7 @@ select queue, count(*), min(not_before)
   from (select queue, not_before from holdfast_job where due = 3 order by route limit :cap) as few group by queue;
 
 -- name: count_later
--- Those whose time has come wait for the next claim to see it. Index: holdfast_job_later.
+-- Due ones wait for the next claim to mark them. Index: holdfast_job_later.
 select queue, case when not_before <= :now then 1 else 0 end, reason, count(*), min(not_before)
   from (select queue, not_before, reason from holdfast_job where due = 0 order by not_before limit :cap) as few
  group by 1, 2, 3;

@@ -1,6 +1,6 @@
 -- name: journal_of
--- What a job has done, in the order in which it asked for it. `stale` is a failure with which a run has failed since: that
--- run was to be tried again, and its failed step with it.
+-- A job's journal, in the order of its calls. `stale` is a failure with which a run has failed since: that run
+-- was to be retried, and its failed step with it.
 select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error,
        case when error is not null
                  and exists (select 1 from holdfast_attempt as a
@@ -18,11 +18,11 @@ select key, kind, name, called, value, attempts, started_at, ended_at, epoch, po
  where job_id = :job_id and key = :key;
 
 -- name: drop_failed_step
--- Not what this run itself has written, and is asked to write again.
+-- Not what this run itself has written, and writes again.
 delete from holdfast_step where job_id = :job_id and key = :key and error is not null and epoch < :epoch;
 
 -- name: fork_job
--- The same call as a new job, on the route that this one has but for a grant. It begins with epoch 1: a job whose first
+-- The same call as a new job, on this job's route apart from a grant. It begins with epoch 1: a job whose first
 -- run has epoch 1 has no journal to read.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, inputs, tags,

@@ -1,7 +1,7 @@
 -- Every write here is made under the lock of its job's row, and under that of its stream's head.
 
 -- name: supersede_frames
--- What a step said before it began again.
+-- Frames of a step from before its restart.
 update holdfast_frame set superseded = 1
  where job_id = :job_id and step = :step and step <> '' and superseded = 0
 returning seq, best_effort;

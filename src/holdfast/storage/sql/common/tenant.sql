@@ -5,7 +5,7 @@ select tenant from holdfast_job where id = :id;
 select tenant from holdfast_flow where id = :id;
 
 -- name: count_of_tenant
--- Each of the tenant's rows is looked at. Index: holdfast_job_tenant.
+-- Each of the tenant's rows is read. Index: holdfast_job_tenant.
 select queue, case when state = 'ready' and not_before > :now then 'delayed' else state end as label, count(*)
   from holdfast_job
  where tenant = :tenant and tenant <> ''
@@ -19,7 +19,7 @@ select job.id from holdfast_job as job
  order by job.id desc limit :n;
 
 -- name: failures_of_tenant
--- The newest runs that failed, as `page_of_errors` has them. Index: holdfast_job_tenant.
+-- The newest failed runs, with the columns of `page_of_errors`. Index: holdfast_job_tenant.
 select a.ended_at, a.job_id, a.epoch, job.task, a.error
   from holdfast_job as job
   join holdfast_attempt as a on a.job_id = job.id

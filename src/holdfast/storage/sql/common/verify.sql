@@ -1,4 +1,4 @@
--- What must hold in every store at every moment. Each statement returns the jobs or rows that break it, a few of them.
+-- Rules that must hold in every store at every moment. Each statement returns a few of the jobs or rows that break one.
 
 -- name: unowned_running
 -- A worker's row lives until it owns nothing, so a running job always names one.
@@ -19,7 +19,7 @@ select id from holdfast_job
  limit :n;
 
 -- name: finished_holding_key
--- A finished job that holds its key would refuse every twin for ever.
+-- A finished job that holds its key would block every duplicate for ever.
 select id from holdfast_job where dedupe_held is not null and finished_at is not null limit :n;
 
 -- name: claimable_too_early
@@ -35,7 +35,7 @@ select attempt.job_id from holdfast_attempt as attempt
  limit :n;
 
 -- name: miscounted_flows
--- Members that have not ended, and those whose end the flow has not been told yet.
+-- Members that have not ended, and those whose end the flow has not processed yet.
 select f.id from holdfast_flow as f
  where f.live <> (select count(*) from holdfast_job as job where job.flow = f.id and job.finished_at is null)
                  + (select count(*) from holdfast_hop as hop where hop.flow = f.id and hop.state <> 'replayed')
@@ -54,7 +54,7 @@ select j.job_id
  limit :n;
 
 -- name: forgotten_members
--- A member that waits though nothing it waits for is left, or though it can never start.
+-- A member that waits although nothing it waits for is left, or although it can never start.
 select j.job_id
   from holdfast_join as j
   join holdfast_job as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
@@ -66,7 +66,7 @@ select j.job_id
 select id from holdfast_flow where live = 0 and members > 0 and finished_at is null limit :n;
 
 -- name: missing_routes
--- A special route without its row is a route that no worker finds.
+-- No worker finds a special route without its row.
 select job.id from holdfast_job as job
  where job.reason = 'no_handler' and job.state = 'ready'
    and not exists (select 1 from holdfast_route as route where route.id = job.route)
@@ -76,7 +76,7 @@ select job.id from holdfast_job as job
 select version, name, applied_at from holdfast_migration order by version;
 
 -- name: write_probe
--- A write that changes nothing anybody reads: whether it works is the question.
+-- A write that nothing reads: it only tests whether writing works.
 insert into holdfast_meta (key, value) values ('doctor', cast(:now as text))
     on conflict (key) do update set value = excluded.value
 returning key;
@@ -87,7 +87,7 @@ select s.job_id from holdfast_stream as s
  limit :n;
 
 -- name: stray_reservations
--- A reservation counts only for the run that made it, and goes when that ends.
+-- A reservation counts only for the run that made it, and is released when that ends.
 select r.job_id from holdfast_reservation as r
  where not exists (select 1 from holdfast_job as job
                     where job.id = r.job_id and job.state = 'running' and job.epoch = r.epoch)
@@ -110,7 +110,7 @@ select s.job_id from holdfast_stream as s
  limit :n;
 
 -- name: endless_suspensions
--- A suspended job without what it waits for is never woken.
+-- A suspended job without a wait is never woken.
 select job.id from holdfast_job as job
  where job.state = 'suspended' and not exists (select 1 from holdfast_wait as w where w.job_id = job.id)
  limit :n;
@@ -135,7 +135,7 @@ select id from holdfast_job where due = 2 and lane is null limit :n;
 select id from holdfast_job where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
 
 -- name: incomplete_ends
--- A success is the one of a run, and whoever ended a job took it from its owner.
+-- A success belongs to a run; any other end took the job from its owner.
 select id from holdfast_job
  where finished_at is not null and (claim is not null or (state = 'succeeded' and finished_epoch is null))
     or finished_epoch >= epoch

@@ -1,5 +1,5 @@
 -- name: add_webhook
--- One that jobs name may be there already.
+-- An endpoint that jobs name may exist already.
 insert into holdfast_webhook (id, tenant, url, events, tags, called, state, secret, concurrency, after_seq, created_at,
                               updated_at)
 values (:id, :tenant, :url, :events, :tags, :called, 'active', :secret, :concurrency, :after_seq, :now, :now)
@@ -36,7 +36,7 @@ update holdfast_webhook set state = 'disabled', reason = :reason, updated_at = :
 returning id;
 
 -- name: disable_failing_webhook
--- Nothing has come through since the delivery began that is given up now.
+-- No delivery has succeeded since the one given up now began.
 update holdfast_webhook set state = 'disabled', reason = 'failing', updated_at = :now
  where id = :id and state = 'active' and coalesce(succeeded_at, created_at) < :since
 returning id;
@@ -47,7 +47,7 @@ update holdfast_webhook set state = 'active', reason = null, after_seq = :after_
 returning id;
 
 -- name: note_webhook_success
--- Not at each one: a busy endpoint would be written without end.
+-- Not for each success: a busy endpoint would be written constantly.
 update holdfast_webhook set succeeded_at = :now where id = :id and coalesce(succeeded_at, 0) < :now - :rest;
 
 -- name: delete_webhook
@@ -86,7 +86,7 @@ select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id =
  limit :n;
 
 -- name: failed_deliveries
--- Those that were given up since then. Index: holdfast_delivery_endpoint.
+-- Deliveries given up since then. Index: holdfast_delivery_endpoint.
 select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id = d.job_id
  where d.endpoint = :endpoint and job.state = 'failed' and d.at >= :since and job.generation < :most
  order by d.job_id

@@ -16,11 +16,11 @@ returning state;
 update holdfast_worker set state = 'stopping' where id = :id and state = 'alive';
 
 -- name: owned_jobs
--- What the store thinks a worker runs. Index: holdfast_job_owned.
+-- The jobs that a worker owns. Index: holdfast_job_owned.
 select id, epoch, claim, cancel_at from holdfast_job where owner = :owner;
 
 -- name: running_of_workers
--- How many jobs each worker runs, and its few oldest. Index: holdfast_job_owned, asked for in its order.
+-- How many jobs each worker runs, and its few oldest. Index: holdfast_job_owned, read in its order.
 select owner, jobs, id
   from (select owner, id, count(*) over (partition by owner) as jobs,
                row_number() over (partition by owner order by claimed_at, id) as place
@@ -40,7 +40,7 @@ delete from holdfast_worker
 returning id;
 
 -- name: list_workers
--- A lease that ends later than any could was written before the clock was set back: it is over, unless it is renewed.
+-- A lease that ends later than any could was written before the clock was set back: it has expired, unless renewed.
 select id, name, host, pid, process_key, queues, tasks, concurrency, version, state, started_at, beat_at, lease,
        lease_until, lease_until < :now or lease_until > :now + 2 * lease, capabilities, resident, versions
   from holdfast_worker
@@ -50,8 +50,8 @@ select id, name, host, pid, process_key, queues, tasks, concurrency, version, st
 update holdfast_worker set state = 'dead' where id = :id returning id;
 
 -- name: overdue_leases
--- Jobs that a worker over the lease API has run for longer than their timeout allows, past their deadline or after a
--- cancel: there is no process of ours that would stop them. Index: holdfast_job_owned.
+-- Jobs that a remote worker has run for longer than their timeout allows, past their deadline or after a
+-- cancel: no process of ours would stop them. Index: holdfast_job_owned.
 select job.id, job.owner, job.epoch,
        case when job.cancel_at <= :now - :grace then 'cancelled'
             when job.deadline <= :now - :grace then 'expired' else 'timeout' end

@@ -1,8 +1,8 @@
 -- These differ in how a list is passed, and in that SQLite has one writer and needs no locks on rows.
 
 -- name: add_part
--- Again after an unknown outcome: the same bytes in the same place. The lock keeps whoever dooms the blob from
--- overlooking a part.
+-- A repetition after an unknown outcome writes the same bytes in the same place. The lock keeps a transaction that
+-- marks the blob for removal from missing a part.
 with mine as materialized (
     select id from holdfast_blob where id = :blob and state = 'writing' for share
 )

@@ -11,5 +11,5 @@ select scope, threshold, open_for, failures, opened_at, open_until, trial, trial
 select scope from holdfast_breaker where scope = :scope for update;
 
 -- name: try_breaker
--- Lanes are locked already: waiting here could be waiting in a circle.
+-- Lanes are locked already: waiting here could deadlock.
 select scope from holdfast_breaker where scope = :scope for update skip locked;

@@ -1,5 +1,5 @@
--- These differ in how a list is passed. Only here are rows locked: budgets by key, in one order for everybody, and after
--- the job whose run asks; what waits for room is skipped where somebody else has it.
+-- These differ in how a list is passed. Only here are rows locked: budgets by key, always in one order, and
+-- after the job whose run reserves; a waiting job that another transaction has locked is skipped.
 
 -- name: lock_budgets
 select key, tenant, name, parent, every, expression, zone, anchor, next_reset, reset_at, resets, breached_at, origin, :now
@@ -59,7 +59,7 @@ select key, allowed, span, concurrency from holdfast_quota where key = :key orde
 select distinct key from holdfast_shortage where key = any(array(select json_array_elements_text(:keys::json)));
 
 -- name: unblock_short
--- Whoever waited longest goes first: it keeps its place. A replaced one may have a due time that is still ahead.
+-- The longest-waiting job goes first: it keeps its place. A replaced one may have a due time that is still ahead.
 update holdfast_job
    set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
  where id = any(array(select id from holdfast_job
@@ -73,7 +73,7 @@ returning id, queue;
 delete from holdfast_shortage where job_id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: let_in_before
--- Of these holders those whose admission counts in the window already.
+-- Those of these holders whose admission already counts in the window.
 select holder from holdfast_admission
  where quota = :quota and at > :now - :span and holder = any(array(select json_array_elements_text(:holders::json)));
 

@@ -18,13 +18,13 @@ select id, state, queue, route, due, reason, generation,
   from holdfast_job as job where id = any(array(select json_array_elements_text(:ids::json))) order by id;
 
 -- name: lock_jobs
--- In one order for everybody: jobs by id.
+-- In one order in every transaction: jobs by id.
 select count(*)
   from (select 1 from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)))
          order by id for update) as locked;
 
 -- name: replay_each
--- Keyless jobs only: a key may be taken meanwhile, which is looked at one by one.
+-- Keyless jobs only: a key may be taken meanwhile, which is checked one by one.
 update holdfast_job as job
    set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
        past_attempts = past_attempts + attempts,

@@ -1,5 +1,5 @@
 -- name: claim_signs
--- Whether rows have come due, and whether suspects wait. Both are seldom so: one round trip instead of two. By the
+-- Whether rows have come due, and whether suspects wait. Both are rare: one round trip instead of two. By the
 -- first row of each index: with `exists` and statistics the planner reads the table, 150 ms at 600,000 rows.
 select coalesce((select min(not_before) from holdfast_job where due = 0) <= :now, false),
        (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is not null;
@@ -17,9 +17,9 @@ returning 1;
 -- rescue of this worker either sees these rows or stops the claim.
 -- `limits` is parsed once: 16.8 µs a job with a key, where parsing it twice took 18.2 (one run of each). A breaker is
 -- noted here too: by hold_lanes, every job that has one was written twice.
--- `lone` says that nothing else is done in the transaction: then it takes all or nothing, where limits must be looked at
--- or a start is to be told.
--- A route may come in strips of priorities, each from a rank on: the index is entered there, and not before.
+-- `lone` says that nothing else is done in the transaction: then it claims all or nothing, where limits must be checked
+-- or a start must be recorded.
+-- A route may come in ranges of priorities, each from a rank on: the index is entered there, and not before.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (
@@ -53,7 +53,7 @@ returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, r
           generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
 -- name: claim_suspects
--- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
+-- The same claim over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
 with me as materialized (
     select 1 from holdfast_worker where id = :owner and state = 'alive' for key share
 ), head as materialized (

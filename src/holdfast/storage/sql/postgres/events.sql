@@ -7,9 +7,9 @@ select :now, :body
 select exists (select 1 from holdfast_event_inbox)::int;
 
 -- name: relay_events
--- Whoever holds the head numbers what is there, in the order in which it was written: of two events of one job the
--- later was written under the lock that the earlier left, so it has the larger number and is never there without it.
--- Nobody waits for the head: who finds it locked lets the other do it.
+-- The transaction that locks the head numbers the rows, in the order in which they were written: of two events of one
+-- job the later was written under the lock that the earlier released, so it has the larger number and never appears
+-- without it. No transaction waits for the head: one that finds it locked leaves the work to the other.
 with head as materialized (
     select seq from holdfast_event_mark where name = 'head' for update skip locked
 ), moved as materialized (
@@ -37,14 +37,14 @@ insert into holdfast_event_mark (name, seq) select 'head', coalesce(max(seq), 0)
 select coalesce((select seq from holdfast_event_mark where name = 'head'), 0);
 
 -- name: hear_new_jobs
--- `insert_job` itself tells.
+-- `insert_job` itself records it.
 select 0;
 
 -- name: ignore_new_jobs
 select 0;
 
 -- name: tell_copied
--- What was stored as it is has told nothing yet.
+-- Copied rows have no events yet.
 insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
 select :now, 'job', job.tenant, job.id, job.task, job.queue, job.state, job.reason, 0, job.epoch, job.tags, job.flow
   from holdfast_job as job join holdfast_queue as q on q.name = job.queue and q.events = 'all'
@@ -52,7 +52,7 @@ select :now, 'job', job.tenant, job.id, job.task, job.queue, job.state, job.reas
  order by job.id;
 
 -- name: tell_asked
--- New jobs that ask for it themselves; those of queues that tell all are told already.
+-- New jobs that request events themselves; those of queues that record all are recorded already.
 insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
 select :now, 'job', tenant, id, task, queue, state, reason, 0, epoch, tags, flow
   from holdfast_job as job
@@ -72,5 +72,5 @@ select :now, 'stage', job.tenant, job.id, job.task, job.queue, 'running', 'runni
         or exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all'));
 
 -- name: untell_job
--- A job that was inserted and taken back in this transaction. The inbox is short: the relay empties it.
+-- A job that was inserted and deleted in this transaction. The inbox is short: the relay empties it.
 delete from holdfast_event_inbox where job = :id;

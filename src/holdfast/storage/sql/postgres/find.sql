@@ -2,8 +2,8 @@
 -- These differ because only Postgres has lateral joins, and SQLite must be told its index.
 
 -- name: find_running
--- As many as workers have slots. Index: holdfast_job_owned; asked for in its order, or a server that has not counted yet
--- would take every row for owned.
+-- At most as many as workers have slots. Index: holdfast_job_owned; ordered by it, or a server without statistics
+-- would assume that every row is owned.
 select job.id from (select * from holdfast_job where owner is not null order by owner limit 1000000) as job
  where job.id < :before and @wanted(job)
  order by job.id desc limit :n;
@@ -50,13 +50,13 @@ select found.id from q
  order by found.id desc limit :n;
 
 -- name: find_of_flow
--- Its members are read, and none else. Index: holdfast_job_member; `offset 0` keeps the order by id from choosing another.
+-- Only its members are read. Index: holdfast_job_member; `offset 0` keeps the order by id from choosing another.
 select job.id from (select * from holdfast_job where flow = :flow offset 0) as job
  where job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
 -- name: narrow_ids
--- Those of some jobs that fit in what no index answers. By the primary key; `offset 0` keeps it from any other.
+-- Those of some jobs that match the conditions without an index. By the primary key; `offset 0` prevents any other.
 select job.id
   from (select * from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) offset 0) as job
  where @wanted(job)

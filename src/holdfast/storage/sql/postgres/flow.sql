@@ -1,4 +1,4 @@
--- These differ in how a list is passed, and only here are rows locked: by id, in one order for everybody.
+-- These differ in how a list is passed, and only here are rows locked: by id, in one order in every transaction.
 
 -- name: look_at_members
 select id, flow, member, tenant, state from holdfast_job
@@ -72,7 +72,7 @@ update holdfast_edge set applied = 1
 returning upstream;
 
 -- name: meet_ended
--- Upstreams that had ended before anybody waited for them.
+-- Upstreams that had ended before a job waited for them.
 update holdfast_edge as e
    set met = case when e.policy = 'any' or e.policy = 'success' and job.state = 'succeeded'
                        or e.policy = 'failure' and job.state in ('failed', 'expired') then 1 else 0 end
@@ -102,7 +102,7 @@ update holdfast_join as j
 returning job_id, awaits, spare, rest;
 
 -- name: block_members
--- What has not started in this generation.
+-- Members that have not started in this generation.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
       join holdfast_job as job on job.id = i.id
@@ -118,7 +118,7 @@ update holdfast_job as job
 returning job.id;
 
 -- name: release_members
--- Of a cancelled flow nobody is released, whoever comes first.
+-- No member of a cancelled flow is released, whichever comes first.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
       join holdfast_job as job on job.id = i.id
@@ -152,7 +152,7 @@ returning job.id;
 update holdfast_join set sweep = 1 where job_id in (select json_array_elements_text(:ids::json)) and kind = 'flow';
 
 -- name: take_hops
--- Whoever holds one resolves it.
+-- The transaction that holds one resolves it.
 delete from holdfast_hop
  where job_id in (select hop.job_id from json_array_elements_text(:ids::json) as i(id)
                     join holdfast_hop as hop on hop.job_id = i.id
@@ -174,8 +174,8 @@ select job_id, :now, state, flow
 returning 0;
 
 -- name: mark_edges
--- Each once, a page at a time: a job may have 10,000 that wait for it. Found by the primary key and then by their
--- places, whatever the statistics say: joined, the table was read from end to end, 70 ms a call at 10,000 edges.
+-- Each once, a page at a time: 10,000 jobs may wait for one. Found by the primary key and then by their
+-- row locations, whatever the statistics say: a join read the whole table, 70 ms a call at 10,000 edges.
 with ended as materialized (
     select * from json_to_recordset(:ended::json) as i(id text, state text)
 ), page as materialized (
@@ -220,7 +220,7 @@ update holdfast_flow as f set live = f.live - item.n
 returning item.place, f.live;
 
 -- name: raise_live
--- It goes on: no cancel that is over holds it back, and it is owed no callback for an end that is none.
+-- The flow is reopened: its old cancel no longer applies, and the callback of its old end is not due any more.
 with locked as materialized (
     select id from holdfast_flow where id = any(:id::text[]) order by id for update
 )
@@ -235,7 +235,7 @@ update holdfast_flow as f set live = f.live + item.n,
 returning item.place, f.live;
 
 -- name: forget_ends
--- Of jobs that run again: those who wait will be told anew.
+-- Of jobs that run again: the jobs that wait for them will be notified again.
 update holdfast_edge set met = null
  where upstream = any(array(select json_array_elements_text(:ids::json))) and kind = 'flow' and met is not null
 returning downstream;
@@ -247,8 +247,8 @@ update holdfast_edge set met = null
 returning downstream;
 
 -- name: cancel_members
--- How far: 0 what waits for others, 1 what has not started in this generation, 2 all that nobody runs. A run that
--- was taken from its owner left nothing but its history.
+-- Scope: 0 members that wait for others, 1 those not started in this generation, 2 all that are not running. A run
+-- that was taken from its owner left nothing but its history.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
       join holdfast_job as job on job.id = i.id
@@ -293,7 +293,7 @@ update holdfast_job as job set linked = 1
 returning job.id;
 
 -- name: needed_jobs
--- Finished jobs that something unfinished still names: their flow, or a job that waits for them.
+-- Finished jobs that something unfinished still refers to: their flow, or a job that waits for them.
 select id from holdfast_job as job
  where id in (select json_array_elements_text(:ids::json)) and linked = 1
    and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
@@ -301,7 +301,7 @@ select id from holdfast_job as job
                     where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null));
 
 -- name: forget_edges
--- An edge lives as long as the job that waits: what its upstream came to counts when it runs again.
+-- An edge lives as long as the waiting job: its upstream's outcome counts when that job runs again.
 delete from holdfast_edge where downstream = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: forget_joins

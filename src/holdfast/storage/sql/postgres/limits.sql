@@ -7,14 +7,14 @@ select lane.key, lane.capacity, lane.running
  order by lane.key for update of lane;
 
 -- name: ensure_lanes
--- A key's lane is made by the first job that names it; the newest word on its capacity holds.
+-- A key's lane is created by the first job that names it; the newest capacity applies.
 insert into holdfast_lane (key, capacity)
 select key, capacity from json_to_recordset(:lanes::json) as item(key text, capacity bigint) order by key
     on conflict (key) do update set capacity = excluded.capacity where holdfast_lane.origin = 'code';
 
 -- name: move_lanes
--- Says of each lane whether jobs are parked in it. Not in lock_lanes, whose snapshot is older than its locks. By the
--- first row of holdfast_job_parked, which has the default collation: with `exists`, or by the key's own, 200 lanes
+-- Returns for each lane whether jobs are parked there. Not in lock_lanes, whose snapshot is older than its locks. By
+-- the first row of holdfast_job_parked, which has the default collation: with `exists`, or by the key's own, 200 lanes
 -- beside 50,000 parked rows took 20 ms, and 1.5 s once there were statistics, where this takes 1.5 ms.
 -- One object of deltas: 6.8 µs a job, where a list of objects took 8.7 (one run of each).
 update holdfast_lane as lane set running = lane.running + item.delta::bigint
@@ -30,8 +30,8 @@ update holdfast_job as job set holds = item.holds
  where job.id = item.id and job.state = 'running';
 
 -- name: park_job
--- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
--- would have been has not started, and holds its key as before: no handler of its generation has begun.
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been claimed. A job whose first run
+-- this would have been has not started, and holds its key as before: no handler of its generation has begun.
 -- Without a lane it is blocked until a budget has room.
 update holdfast_job as job
    set state = case when item.lane is null then 'blocked' else 'ready' end,
@@ -52,8 +52,8 @@ update holdfast_job as job
 returning item.n;
 
 -- name: park_alike
--- The first of a route that ask for the same as a job that a quota or a budget has just refused: one by one, a long backlog
--- of them would keep others waiting. None that has run before: it may have been let in already.
+-- The first jobs of a route that need the same as a job that a quota or a budget has just refused: one by one, a long
+-- backlog of them would delay others. None that has run before: it may have been admitted already.
 update holdfast_job
    set state = case when cast(:lane as text) is null then 'blocked' else 'ready' end,
        due = case when cast(:lane as text) is not null then 2 end, lane = cast(:lane as text),
@@ -76,8 +76,8 @@ update holdfast_job
 returning queue;
 
 -- name: lock_bucket
--- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
--- A key's bucket is of the size that its rate has now.
+-- The current tokens: refilled by the time that passed, and never drained by a clock that steps back.
+-- A key's bucket has the size of its rate.
 select least(coalesce((select r.capacity from holdfast_bucket as r where r.scope = b.base), b.capacity),
              b.tokens + greatest(0, :now - b.refilled_at) / 1e6
                         * coalesce((select r.refill from holdfast_bucket as r where r.scope = b.base), b.refill)),

@@ -1,7 +1,7 @@
 -- These differ in how a list is passed, and only Postgres has rows that others may have locked.
 
 -- name: outbox_signs
--- Of each queue: whether something can be claimed now, and whether something is parked. By the first row of an index:
+-- For each queue: whether something can be claimed now, and whether something is parked. By the first row of an index:
 -- with `exists` and statistics the planner may read the table.
 select r.queue,
        ((select route from holdfast_job where due = 1 and route = r.route order by priority desc, rank, id limit 1)
@@ -16,7 +16,7 @@ select r.queue,
   from json_to_recordset(:routes::json) as r(route bigint, queue text);
 
 -- name: unpark_entries
--- Spread over a while, from the oldest on. What they failed by before they were parked counts no more.
+-- Spread over a while, from the oldest on. Failures from before they were parked no longer count.
 with head as materialized (
     select id from holdfast_job
      where state = 'blocked' and queue = :queue
@@ -34,7 +34,7 @@ update holdfast_job as job
 returning job.id;
 
 -- name: lock_entries
--- Those that another has locked are left to it.
+-- Those that another transaction has locked are left to it.
 select id, state from holdfast_job
  where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is not null
  order by id
@@ -55,7 +55,7 @@ select mine.job_id, mine.seq,
  where mine.job_id = any(array(select id from item));
 
 -- name: put_behind
--- In the transaction of the claim that took them: they were never begun, and give back the slots that it took.
+-- In the transaction of the claim that took them: they were never started, and release the slots that it took.
 update holdfast_job
    set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null
  where id = any(array(select json_array_elements_text(:ids::json))) and state = 'running' and owner = :owner
@@ -86,7 +86,7 @@ update holdfast_job
 returning id;
 
 -- name: oldest_entries
--- When the first was put of those that wait, that are parked and that were abandoned, and when the newest was delivered.
+-- When the oldest waiting, parked and abandoned entries were put, and when the newest was delivered.
 -- By the first row of an index each: holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful,
 -- holdfast_job_history (the task of an entry is named like its queue).
 select q.value,

@@ -1,18 +1,18 @@
 -- name: lock_worker
--- Alone: a claim holds the row in key share, so it is either finished and seen here, or finds the worker dead.
+-- Exclusively: a claim holds the row in key share, so it is either finished and seen here, or finds the worker dead.
 select state from holdfast_worker
  where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now or lease_until > :now + 2 * lease)
    for update;
 
 -- name: try_lock_worker
--- The same, unless a claim of it is under way: one that never ends, because its process is frozen, must not keep
--- whoever looks after all the others.
+-- Does not wait for a claim in progress: one that never ends, because its process is frozen, must not block the
+-- rescuer of all other workers.
 select state from holdfast_worker
  where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now or lease_until > :now + 2 * lease)
    for update skip locked;
 
 -- name: page_of_lost
--- What somebody is just ending is left to the next look.
+-- Jobs whose end is being written are left to the next rescue.
 select id, epoch, attempts, max_attempts, crashes, losses, alone, deadline - :now,
        coalesce(retry, (select q.retry from holdfast_queue as q where q.name = holdfast_job.queue)), created_at, :now
   from holdfast_job where owner = :owner order by id limit :n

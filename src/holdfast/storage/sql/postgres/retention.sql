@@ -1,8 +1,8 @@
--- These differ in how a list is passed. Rows that somebody has locked wait for the next round.
+-- These differ in how a list is passed. Rows that another transaction has locked wait for the next round.
 
 -- name: lock_prunable
--- Again what makes an end certain: since they were chosen somebody may have replayed one, and a dedupe window that is
--- still open names its job, as do a flow that has not ended and a job that waits.
+-- Checks again that the end is final: since they were chosen one may have been replayed, and a dedupe window that is
+-- still open refers to its job, as do a flow that has not ended and a job that waits.
 select id, queue, state from holdfast_job as job
  where id = any(array(select json_array_elements_text(:ids::json))) and finished_at <= :now - :kept
    and not (dedupe_until is not distinct from 'window'
@@ -37,7 +37,7 @@ update holdfast_job set result = null
 returning id;
 
 -- name: free_pages
--- The server's autovacuum keeps its own house.
+-- Left to the server's autovacuum.
 select 0, 0, false;
 
 -- name: give_back_page

@@ -1,6 +1,6 @@
 -- name: affinity_heads
 -- The first job of each route, by prefix equality on holdfast_job_ready and holdfast_job_suspect. Nothing is locked:
--- what another worker takes meanwhile is skipped by the claim.
+-- the claim skips jobs that other workers take meanwhile.
 select r.route, job.due, r.tier, job.priority, job.rank, job.id, :now - job.not_before
   from json_to_recordset(:routes::json) as r(route bigint, queue text, tier int)
  cross join lateral ((select due, priority, rank, id, not_before from holdfast_job

@@ -9,7 +9,7 @@ select tenant, generation from holdfast_job
    for update;
 
 -- name: lock_waiters
--- What somebody else has locked is being woken, or ends.
+-- A row that another transaction has locked is being woken, or ends.
 select id, state from holdfast_job
  where id = any(array(select json_array_elements_text(:ids::json)))
  order by id
@@ -59,8 +59,8 @@ update holdfast_waitpoint set closed_at = :now
 select id from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;
 
 -- name: pending_names
--- What suspended jobs wait for by name. Where one of each is needed, without those that have come. Ordered as Python
--- orders text, because the two lists of what is pending are merged there. Index: holdfast_wait_named.
+-- Names that suspended jobs wait for. Where one of each is needed, without those that have come. Ordered as Python
+-- orders text, because the two lists of pending waits are merged there. Index: holdfast_wait_named.
 select w.job_id, job.task, job.queue, job.tenant, n.name, w.condition::json ->> 'schema', w.since, w.timeout_at,
        substr(job.payload, 1, 1000)
   from holdfast_wait as w

@@ -1,7 +1,7 @@
 -- name: record_step
--- The job's row is locked until the commit, so that nobody can take it away between the look and the write: what goes
--- with the entry, such as a job that it enqueues, would otherwise happen twice. Steps side by side share the lock.
--- A wake-up instant is the only value that the database makes.
+-- The job's row is locked until the commit, so that it cannot be taken away between the check and the write: what goes
+-- with the entry, such as a job that it enqueues, would otherwise happen twice. Concurrent steps share the lock.
+-- A wake-up instant is the only value that the database computes.
 with mine as materialized (
     select id from holdfast_job
      where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch

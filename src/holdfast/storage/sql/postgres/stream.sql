@@ -1,7 +1,7 @@
 -- SQLite holds the write lock and takes its rows one by one; Postgres locks the rows and takes them as one document.
 
 -- name: lock_stream
--- The job's row is locked until the commit: nobody can take the job away between the look and the frames.
+-- The job's row is locked until the commit: the job cannot be taken away between the check and the frames.
 with item as materialized (
     select i.* from json_to_recordset(:items::json) as i(n int, job_id text, owner text, epoch bigint)
 ), mine as materialized (
@@ -22,7 +22,7 @@ select id from holdfast_job where id = :job_id and state = 'running' and owner =
    for update;
 
 -- name: move_stream
--- A field of the progress that is not given stays, unless it is of an earlier run.
+-- A progress field that is not given stays, unless it is of an earlier run.
 update holdfast_stream as s
    set head = i.head, live = i.live, trimmed = i.trimmed, bytes = i.bytes, rate = i.rate, rate_at = i.rate_at,
        writer = i.writer, batch = i.batch,

@@ -1,7 +1,7 @@
 -- These differ because only Postgres locks rows, and in how a list is passed.
 
 -- name: hold_tenant_of_job
--- Until the commit nobody can delete it and make its id another tenant's; whoever only changes it is not in the way.
+-- Until the commit the job cannot be deleted and its id taken by another tenant; mere changes are not blocked.
 select tenant from holdfast_job where id = :id for key share;
 
 -- name: hold_tenant_of_flow

@@ -1,9 +1,9 @@
 -- name: hold_webhook_mark
--- Who finds it locked lets the other do the work.
+-- A process that finds it locked leaves the work to the other.
 select seq from holdfast_event_mark where name = 'webhooks' for update skip locked;
 
 -- name: hearing_webhooks
--- Those of these tenants that ask for one of these words. Index: holdfast_webhook_tenant.
+-- Endpoints of these tenants that subscribe to one of these words. Index: holdfast_webhook_tenant.
 select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
   from holdfast_webhook
  where tenant = any(array(select json_array_elements_text(:tenants::json))) and state = 'active' and called = 0
@@ -26,7 +26,7 @@ select job_id, endpoint, message, kind, job, :now
     on conflict do nothing;
 
 -- name: told_jobs
--- What there is to tell of these jobs now. Large results stay where they are.
+-- The data of these jobs for messages. Large results are not read.
 select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result)
   from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)));
 
@@ -52,7 +52,7 @@ select job_id, url from json_to_recordset(:rows::json) as r(job_id text, url tex
 select job_id, url from holdfast_callback where job_id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: leave_callbacks
--- Their jobs are deleted; what was logged of them may still have to be told.
+-- Their jobs are deleted; logged events of them may still have to be delivered.
 update holdfast_callback set gone_at = :now where job_id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: newest_deliveries

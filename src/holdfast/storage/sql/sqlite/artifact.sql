@@ -1,7 +1,7 @@
 -- These differ in how a list is passed, and in that SQLite has one writer and needs no locks on rows.
 
 -- name: add_part
--- Again after an unknown outcome: the same bytes in the same place.
+-- A repetition after an unknown outcome writes the same bytes in the same place.
 insert into holdfast_blob_part (blob, n, data)
 select id, :part, :data from holdfast_blob where id = :blob and state = 'writing'
     on conflict (blob, n) do update set data = excluded.data

@@ -54,7 +54,7 @@ select key, allowed, span, concurrency from holdfast_quota where key = :key;
 select distinct key from holdfast_shortage where key in (select value from json_each(:keys));
 
 -- name: unblock_short
--- Whoever waited longest goes first: it keeps its place. A replaced one may have a due time that is still ahead.
+-- The longest-waiting job goes first: it keeps its place. A replaced one may have a due time that is still ahead.
 update holdfast_job
    set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
  where id in (select value from json_each(:ids)) and state = 'blocked' and reason in ('budget_exhausted', 'quota')
@@ -64,7 +64,7 @@ returning id, queue;
 delete from holdfast_shortage where job_id in (select value from json_each(:ids));
 
 -- name: let_in_before
--- Of these holders those whose admission counts in the window already.
+-- Those of these holders whose admission already counts in the window.
 select holder from holdfast_admission
  where quota = :quota and at > :now - :span and holder in (select value from json_each(:holders));
 

@@ -22,7 +22,7 @@ select id, state, queue, route, due, reason, generation,
 select count(:ids);
 
 -- name: replay_each
--- Keyless jobs only: a key may be taken meanwhile, which is looked at one by one.
+-- Keyless jobs only: a key may be taken meanwhile, which is checked one by one.
 update holdfast_job
    set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
        past_attempts = past_attempts + attempts,

@@ -1,6 +1,6 @@
 -- name: claim_signs
--- Whether rows have come due, and whether suspects wait. Both are seldom so, and a look takes 5 µs, where a claim of
--- suspects that finds none takes 110. The indexes are named, because another one covers both questions and would be
+-- Whether rows have come due, and whether suspects wait. Both are rare, and this check takes 5 µs, where a claim of
+-- suspects that finds none takes 110. The indexes are named, because another one covers both conditions and would be
 -- read to its end.
 select exists (select 1 from holdfast_job indexed by holdfast_job_later where due = 0 and not_before <= :now),
        exists (select 1 from holdfast_job indexed by holdfast_job_suspect where due = 3);
@@ -45,7 +45,7 @@ returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry
           epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
 
 -- name: claim_suspects
--- The same over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
+-- The same claim over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
 update holdfast_job
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,

@@ -1,7 +1,7 @@
 -- name: insert_job
--- For many rows at once by `@rows`: a document of rows takes as long to read as to bind them.
--- A key that outlives its job stands in holdfast_dedupe; any other by the unique index holdfast_job_dedupe.
--- The look at the queue's state costs less than the noise of a measurement.
+-- For many rows at once by `@rows`: parsing a document of rows takes as long as binding them.
+-- A key that outlives its job is in holdfast_dedupe; any other in the unique index holdfast_job_dedupe.
+-- Checking the queue's state costs less than the noise of a measurement.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
     max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at,
@@ -20,7 +20,7 @@ select :id, :task, :queue, :route, :tenant, 'ready',
     on conflict do nothing;
 
 -- name: insert_plain_job
--- The same for one row without a key. Triggers tell of it.
+-- Inserts one row without a key. Triggers record its event.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
     max_attempts, retry, timeout, deadline, created_at, created_by)
@@ -38,7 +38,7 @@ select :id, :task, :queue, :route, :tenant, 'ready',
 select 1;
 
 -- name: copy_jobs
--- There is nothing to decide and no conflict to look for.
+-- There is nothing to decide and no conflict to check for.
 insert into holdfast_job (
     id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
     max_attempts, retry, timeout, deadline, created_at, created_by)

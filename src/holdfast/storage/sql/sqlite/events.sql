@@ -19,7 +19,7 @@ select 0;
 select coalesce(max(seq), 0) from holdfast_event;
 
 -- name: hear_new_jobs
--- Only while a queue tells all: the mere presence of this trigger adds 3 µs to the 17 that a row takes.
+-- Only while a queue records all events: the mere presence of this trigger adds 3 µs to the 17 that a row takes.
 create trigger if not exists holdfast_job_added after insert on holdfast_job
 when new.queue in (select name from holdfast_queue where events = 'all')
 begin
@@ -32,11 +32,11 @@ end;
 drop trigger if exists holdfast_job_added;
 
 -- name: tell_copied
--- The trigger has told.
+-- The trigger has recorded it.
 select 0 where :ids is null;
 
 -- name: tell_asked
--- New jobs that ask for it themselves; those of queues that tell all are told already.
+-- New jobs that request events themselves; those of queues that record all are recorded already.
 insert into holdfast_event (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
 select :now, 'job', tenant, id, task, queue, state, reason, 0, epoch, tags, flow
   from holdfast_job as job

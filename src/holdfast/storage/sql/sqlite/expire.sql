@@ -1,5 +1,5 @@
 -- name: expire_jobs
--- A running job's deadline is its worker's to keep; every other live job ends here.
+-- A running job's deadline is enforced by its worker; every other live job ends here.
 update holdfast_job
    set state = case when reason = 'no_handler' then 'failed' else 'expired' end, due = null,
        reason = case when reason = 'no_handler' then reason else 'deadline' end,

@@ -2,7 +2,7 @@
 -- These differ because only Postgres has lateral joins, and SQLite must be told its index.
 
 -- name: find_running
--- As many as workers have slots. Index: holdfast_job_owned.
+-- At most as many as workers have slots. Index: holdfast_job_owned.
 select job.id from holdfast_job as job indexed by holdfast_job_owned
  where job.owner is not null and job.id < :before and @wanted(job)
  order by job.id desc limit :n;
@@ -48,13 +48,13 @@ select found.id from q
  order by found.id desc limit :n;
 
 -- name: find_of_flow
--- Its members are read, and none else. Index: holdfast_job_member.
+-- Only its members are read. Index: holdfast_job_member.
 select job.id from holdfast_job as job indexed by holdfast_job_member
  where job.flow = :flow and job.id < :before and @wanted(job)
  order by job.id desc limit :n;
 
 -- name: narrow_ids
--- Those of some jobs that fit in what no index answers. By the primary key.
+-- Those of some jobs that match the conditions without an index. By the primary key.
 select job.id from json_each(:ids) as given
  cross join holdfast_job as job on job.id = given.value
  where @wanted(job)

@@ -49,7 +49,7 @@ update holdfast_edge set applied = 1
 returning upstream;
 
 -- name: meet_ended
--- Upstreams that had ended before anybody waited for them.
+-- Upstreams that had ended before a job waited for them.
 update holdfast_edge as e
    set met = case e.policy when 'any' then 1 when 'success' then job.state = 'succeeded'
                   else job.state in ('failed', 'expired') end
@@ -77,7 +77,7 @@ update holdfast_join as j
 returning job_id, awaits, spare, rest;
 
 -- name: block_members
--- What has not started in this generation.
+-- Members that have not started in this generation.
 update holdfast_job
    set state = 'blocked', due = null, reason = 'dependencies'
  where id in (select value from json_each(:ids))
@@ -86,7 +86,7 @@ update holdfast_job
 returning id;
 
 -- name: release_members
--- Of a cancelled flow nobody is released, whoever comes first.
+-- No member of a cancelled flow is released, whichever comes first.
 update holdfast_job as job
    set state = 'ready', rank = max(not_before, :now),
        reason = case when not_before > :now then 'delay' else 'new' end,
@@ -121,7 +121,7 @@ insert into holdfast_hop (job_id, at, state, flow) values (:job_id, :now, :state
 returning job_id;
 
 -- name: mark_edges
--- Each once, a page at a time: a job may have 10,000 that wait for it.
+-- Each once, a page at a time: 10,000 jobs may wait for one.
 update holdfast_edge as e
    set met = case e.policy when 'any' then 1 when 'success' then page.state = 'succeeded'
                   else page.state in ('failed', 'expired') end
@@ -142,7 +142,7 @@ returning awaits, spare, rest;
 update holdfast_flow set live = live - :n where id = :id returning live;
 
 -- name: raise_live
--- It goes on: no cancel that is over holds it back, and it is owed no callback for an end that is none.
+-- The flow is reopened: its old cancel no longer applies, and the callback of its old end is not due any more.
 update holdfast_flow set live = live + :n,
        cancel_policy = case when finished_at is null then cancel_policy end,
        cancel_reason = case when finished_at is null then cancel_reason end,
@@ -152,7 +152,7 @@ update holdfast_flow set live = live + :n,
  where id = :id returning live;
 
 -- name: forget_ends
--- Of jobs that run again: those who wait will be told anew.
+-- Of jobs that run again: the jobs that wait for them will be notified again.
 update holdfast_edge set met = null
  where upstream in (select value from json_each(:ids)) and kind = 'flow' and met is not null
 returning downstream;
@@ -164,8 +164,8 @@ update holdfast_edge set met = null
 returning downstream;
 
 -- name: cancel_members
--- How far: 0 what waits for others, 1 what has not started in this generation, 2 all that nobody runs. A run that
--- was taken from its owner left nothing but its history.
+-- Scope: 0 members that wait for others, 1 those not started in this generation, 2 all that are not running. A run
+-- that was taken from its owner left nothing but its history.
 update holdfast_job
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
@@ -189,7 +189,7 @@ update holdfast_job set linked = 1
 returning id;
 
 -- name: needed_jobs
--- Finished jobs that something unfinished still names: their flow, or a job that waits for them.
+-- Finished jobs that something unfinished still refers to: their flow, or a job that waits for them.
 select id from holdfast_job as job
  where id in (select value from json_each(:ids)) and linked = 1
    and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
@@ -197,7 +197,7 @@ select id from holdfast_job as job
                     where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null));
 
 -- name: forget_edges
--- An edge lives as long as the job that waits: what its upstream came to counts when it runs again.
+-- An edge lives as long as the waiting job: its upstream's outcome counts when that job runs again.
 delete from holdfast_edge where downstream in (select value from json_each(:ids));
 
 -- name: forget_joins

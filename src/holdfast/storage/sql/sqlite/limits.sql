@@ -1,15 +1,15 @@
 -- name: lock_lanes
--- The write lock is held; Postgres locks the rows, in one order for everybody.
+-- The write lock is held; Postgres locks the rows, in one order in every transaction.
 select key, capacity, running from holdfast_lane where key in (select value from json_each(:keys)) order by key;
 
 -- name: ensure_lanes
--- A key's lane is made by the first job that names it; the newest word on its capacity holds.
+-- A key's lane is created by the first job that names it; the newest capacity applies.
 insert into holdfast_lane (key, capacity)
 select value ->> '$.key', value ->> '$.capacity' from json_each(:lanes) where true
     on conflict (key) do update set capacity = excluded.capacity where holdfast_lane.origin = 'code';
 
 -- name: move_lanes
--- One document for all lanes. Says of each whether jobs are parked in it.
+-- One document for all lanes. Returns for each whether jobs are parked in it.
 update holdfast_lane set running = running + item.value
   from json_each(:moves) as item
  where holdfast_lane.key = item.key
@@ -22,8 +22,8 @@ update holdfast_job set holds = item.holds
  where holdfast_job.id = item.id and holdfast_job.state = 'running';
 
 -- name: park_job
--- Claimed a moment ago in this transaction, and over a limit: as if it had never been taken. One whose first run this
--- would have been has not started, and holds its key as before: no handler of its generation has begun.
+-- Claimed a moment ago in this transaction, and over a limit: as if it had never been claimed. A job whose first run
+-- this would have been has not started, and holds its key as before: no handler of its generation has begun.
 -- Without a lane it is blocked until a budget has room.
 update holdfast_job
    set state = case when :lane is null then 'blocked' else 'ready' end,
@@ -41,8 +41,8 @@ update holdfast_job
  where id = :id and state = 'running' and epoch = :epoch;
 
 -- name: park_alike
--- The first of a route that ask for the same as a job that a quota or a budget has just refused: one by one, a long backlog
--- of them would keep others waiting. None that has run before: it may have been let in already.
+-- The first jobs of a route that need the same as a job that a quota or a budget has just refused: one by one, a long
+-- backlog of them would delay others. None that has run before: it may have been admitted already.
 update holdfast_job
    set state = case when cast(:lane as text) is null then 'blocked' else 'ready' end,
        due = case when cast(:lane as text) is not null then 2 end, lane = cast(:lane as text),
@@ -60,8 +60,8 @@ update holdfast_job
 returning queue;
 
 -- name: lock_bucket
--- What is there now: refilled by the time that passed, and never drained by a clock that steps back.
--- A key's bucket is of the size that its rate has now.
+-- The current tokens: refilled by the time that passed, and never drained by a clock that steps back.
+-- A key's bucket has the size of its rate.
 select min(coalesce(r.capacity, b.capacity),
            b.tokens + max(0, :now - b.refilled_at) / 1e6 * coalesce(r.refill, b.refill)),
        coalesce(r.refill, b.refill), :now

@@ -1,7 +1,7 @@
 -- These differ in how a list is passed, and only Postgres has rows that others may have locked.
 
 -- name: outbox_signs
--- Of each queue: whether something can be claimed now, and whether something is parked.
+-- For each queue: whether something can be claimed now, and whether something is parked.
 select r.value ->> '$.queue',
        (exists (select 1 from holdfast_job where due = 1 and route = r.value ->> '$.route')
         or exists (select 1 from holdfast_job where due = 3 and route = r.value ->> '$.route'))
@@ -12,7 +12,7 @@ select r.value ->> '$.queue',
   from json_each(:routes) as r;
 
 -- name: unpark_entries
--- Spread over a while, from the oldest on. What they failed by before they were parked counts no more.
+-- Spread over a while, from the oldest on. Failures from before they were parked no longer count.
 update holdfast_job as job
    set state = 'ready', due = 0, reason = 'unparked', attempts = 0, error = null,
        past_attempts = past_attempts + attempts,
@@ -40,7 +40,7 @@ select mine.job_id, mine.seq,
  where mine.job_id in (select value from json_each(:ids));
 
 -- name: put_behind
--- In the transaction of the claim that took them: they were never begun, and give back the slots that it took.
+-- In the transaction of the claim that took them: they were never started, and release the slots that it took.
 update holdfast_job
    set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null
  where id in (select value from json_each(:ids)) and state = 'running' and owner = :owner
@@ -67,7 +67,7 @@ update holdfast_job
 returning id;
 
 -- name: oldest_entries
--- When the first was put of those that wait, that are parked and that were abandoned, and when the newest was delivered.
+-- When the oldest waiting, parked and abandoned entries were put, and when the newest was delivered.
 -- By the first row of an index each: holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful,
 -- holdfast_job_history (the task of an entry is named like its queue).
 select q.value,

@@ -1,5 +1,5 @@
 -- name: lock_worker
--- The write lock is held; Postgres locks the row alone against claims in flight.
+-- The write lock is held; Postgres locks the row exclusively against claims in flight.
 select state from holdfast_worker
  where id = :id and (:certain = 1 or state = 'dead' or lease_until < :now or lease_until > :now + 2 * lease);
 

@@ -1,8 +1,8 @@
 -- These differ in how a list is passed, and only Postgres has rows that others may have locked.
 
 -- name: lock_prunable
--- Again what makes an end certain: since they were chosen somebody may have replayed one, and a dedupe window that is
--- still open names its job, as do a flow that has not ended and a job that waits.
+-- Checks again that the end is final: since they were chosen one may have been replayed, and a dedupe window that is
+-- still open refers to its job, as do a flow that has not ended and a job that waits.
 select id, queue, state from holdfast_job
  where id in (select value from json_each(:ids)) and finished_at <= :now - :kept
    and not (dedupe_until is 'window'
@@ -31,10 +31,10 @@ update holdfast_job set result = null
 returning id;
 
 -- name: free_pages
--- Pages that hold nothing, pages in all, and whether they can be given back in steps.
+-- Free pages, all pages, and whether free ones can be given back in steps.
 select (select freelist_count from pragma_freelist_count), (select page_count from pragma_page_count),
        (select auto_vacuum = 2 from pragma_auto_vacuum);
 
 -- name: give_back_page
--- One page: Python's sqlite3 takes a single step of a pragma that returns no columns, whatever number is asked for.
+-- One page: Python's sqlite3 makes a single step of a pragma that returns no columns, whatever number is requested.
 pragma incremental_vacuum(1);

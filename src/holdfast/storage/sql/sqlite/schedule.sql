@@ -1,7 +1,7 @@
 -- These differ in how a list is passed.
 
 -- name: runs_of_schedules
--- The newest ticks of each that made a job, and what became of that. Index: the primary key.
+-- The newest ticks of each schedule that made a job, and that job's state. Index: the primary key.
 select t.schedule, t.tick, t.job_id, job.state, job.started_at, job.finished_at
   from json_each(:names) as name
   join holdfast_cron_tick as t

@@ -29,7 +29,7 @@ select job_id, key from holdfast_step
    and key in (select value from json_each(:keys));
 
 -- name: unread_signals
--- By the index, which holds all of it: the primary key would lead through the payloads of what was read long ago.
+-- By the index, which holds all columns read here: the primary key would lead through the payloads of old signals.
 select job_id, seq, name, waitpoint, source from holdfast_signal indexed by holdfast_signal_unread
  where job_id in (select value from json_each(:ids)) and taken_by is null
  order by job_id, seq;
@@ -51,7 +51,7 @@ update holdfast_waitpoint set closed_at = :now
 select id from holdfast_job where id in (select value from json_each(:ids)) and finished_at is null limit 1;
 
 -- name: pending_names
--- What suspended jobs wait for by name. Where one of each is needed, without those that have come.
+-- Names that suspended jobs wait for. Where one of each is needed, without those that have come.
 -- Index: holdfast_wait_named.
 select w.job_id, job.task, job.queue, job.tenant, n.value, w.condition ->> '$.schema', w.since, w.timeout_at,
        substr(job.payload, 1, 1000)

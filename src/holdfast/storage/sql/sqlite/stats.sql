@@ -1,8 +1,8 @@
 -- Percentiles differ because only Postgres has them; the store's health because each database has its own.
 
 -- name: roll_latencies
--- By the nearest rank. `strides` are the queues of this minute, with 1 where every run is taken and n for every n-th; a
--- row that is not taken costs no more than its place in the index.
+-- By the nearest rank. `strides` are the queues of this minute, with 1 where every run is read and n for every n-th; a
+-- row that is skipped costs no more than its place in the index.
 with strides(queue, stride) as materialized (
     select key, value from json_each(:strides)
 ), ended as materialized (

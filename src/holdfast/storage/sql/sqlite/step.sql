@@ -1,6 +1,6 @@
 -- name: record_step
--- The write lock is held, so that nobody can take the job away before the commit; Postgres locks its row.
--- A wake-up instant is the only value that the database makes.
+-- The write lock is held, so that the job cannot be taken away before the commit; Postgres locks its row.
+-- A wake-up instant is the only value that the database computes.
 insert into holdfast_step (
     job_id, key, position, kind, name, called, value, error, attempts, epoch, started_at, ended_at)
 select :job_id, :key, :position, :kind, :name, :called, coalesce(:value, cast(:now + :wake_after as text)), :error,

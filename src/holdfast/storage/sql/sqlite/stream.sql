@@ -11,7 +11,7 @@ returning head, live, trimmed, bytes, rate, rate_at, writer, batch, :now;
 select id from holdfast_job where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch;
 
 -- name: move_stream
--- A field of the progress that is not given stays, unless it is of an earlier run.
+-- A progress field that is not given stays, unless it is of an earlier run.
 update holdfast_stream
    set head = :head, live = :live, trimmed = :trimmed, bytes = :bytes, rate = :rate, rate_at = :rate_at,
        writer = :writer, batch = :batch,

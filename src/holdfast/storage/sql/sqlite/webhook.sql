@@ -1,10 +1,10 @@
--- These differ in how a list is passed; and Postgres has a lock for the mark, where others wait here anyway.
+-- These differ in how a list is passed; and Postgres locks the mark, where the write lock is held here anyway.
 
 -- name: hold_webhook_mark
 select seq from holdfast_event_mark where name = 'webhooks';
 
 -- name: hearing_webhooks
--- Those of these tenants that ask for one of these words. Index: holdfast_webhook_tenant.
+-- Endpoints of these tenants that subscribe to one of these words. Index: holdfast_webhook_tenant.
 select id, tenant, url, events, tags, called, state, reason, concurrency, after_seq, succeeded_at, created_at, updated_at
   from holdfast_webhook
  where tenant in (select value from json_each(:tenants)) and state = 'active' and called = 0
@@ -29,7 +29,7 @@ select r.value ->> '$.job_id', r.value ->> '$.endpoint', r.value ->> '$.message'
     on conflict do nothing;
 
 -- name: told_jobs
--- What there is to tell of these jobs now. Large results stay where they are.
+-- The data of these jobs for messages. Large results are not read.
 select id, state, reason, error, case when length(cast(result as blob)) <= :most then result end,
        length(cast(result as blob))
   from holdfast_job where id in (select value from json_each(:ids));
@@ -56,7 +56,7 @@ select r.value ->> '$.job_id', r.value ->> '$.url' from json_each(:rows) as r wh
 select job_id, url from holdfast_callback where job_id in (select value from json_each(:ids));
 
 -- name: leave_callbacks
--- Their jobs are deleted; what was logged of them may still have to be told.
+-- Their jobs are deleted; logged events of them may still have to be delivered.
 update holdfast_callback set gone_at = :now where job_id in (select value from json_each(:ids));
 
 -- name: newest_deliveries
