@@ -272,7 +272,7 @@ class App(Registry):
         return self._enqueuer.one(request, self._whose(request, tenant))
 
     async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
-        """The awaiting twin of `enqueue`."""
+        """The async version of `enqueue`."""
         self._check(request)
         if self._inline:
             job_id = await self._inline.arun(request, self._whose(request, tenant))
@@ -291,7 +291,7 @@ class App(Registry):
     async def aenqueue_many(
         self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None
     ) -> list[Job[Any]]:
-        """The awaiting twin of `enqueue_many`."""
+        """The async version of `enqueue_many`."""
         requests = list(requests)
         for request in requests:
             self._check(request)
@@ -395,7 +395,7 @@ class App(Registry):
         concurrency: int = 1,
         webhooks: bool = True,
     ) -> Drained:
-        """The awaiting twin of `drain`."""
+        """The async version of `drain`."""
         settings = self.settings(queues=queues, concurrency=concurrency).worker
         return await drain_store(self, settings, self.all_tasks if webhooks else self.tasks, until_empty=until_empty)
 
@@ -418,7 +418,7 @@ class App(Registry):
         return capabilities_of(self.open())
 
     async def acapabilities(self) -> Capabilities:
-        """The awaiting twin of `capabilities`."""
+        """The async version of `capabilities`."""
         return await asyncio.to_thread(self.capabilities)
 
     def connect(self) -> Any:

@@ -1,4 +1,4 @@
-"""Tokens and sessions for HTTP: `app.tokens`. Each method has an awaiting twin, and what acts is audited.
+"""Tokens and sessions for HTTP: `app.tokens`. Each method has an async version, and what acts is audited.
 
 A view of one tenant has none of this: tokens are the whole store's.
 """

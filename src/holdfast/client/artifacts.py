@@ -1,4 +1,4 @@
-"""The artifacts of jobs: `app.artifacts`. Each method has an awaiting twin."""
+"""The artifacts of jobs: `app.artifacts`. Each method has an async version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of what operators did: `app.audit`. Each method has an awaiting twin."""
+"""The record of what operators did: `app.audit`. Each method has an async version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuit breakers of the whole cluster: `app.breakers`. Each method has an awaiting twin, and what acts is audited."""
+"""Circuit breakers of the whole cluster: `app.breakers`. Each method has an async version, and what acts is audited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets: `app.budgets`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+"""Budgets: `app.budgets`. Each method has an async version, what acts is audited, and a repetition changes nothing."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _HOLDS_ITS_PLACE: Final = "takes effect when its class is made"
 
 
 class Awaiting(Generic[S, P, T]):
-    """The awaiting twin of a method."""
+    """The async version of a method."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call

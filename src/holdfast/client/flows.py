@@ -56,7 +56,7 @@ Outcome: TypeAlias = "tuple[FlowRecord, list[FlowEnd], dict[str, str]]"
 
 
 class Flows:
-    """The flows of one app. Each method has an awaiting twin with an `a` before its name."""
+    """The flows of one app. Each method has an async version with an `a` before its name."""
 
     def __init__(
         self,

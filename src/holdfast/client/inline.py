@@ -42,7 +42,7 @@ class InlineJobs:
         raise ConfigError(f"task {task.name!r} is async and an event loop runs here; await aenqueue instead")
 
     async def arun(self, request: JobRequest[Any], tenant: str = "") -> str:
-        """The awaiting twin of `run`."""
+        """The async version of `run`."""
         if not request.task.is_async:
             return self._run(request, tenant, lambda call: call())
         info, stop, current, call = self._prepare(request, tenant)

@@ -1,4 +1,4 @@
-"""Look at jobs and act on them: `app.jobs`. Each method has an awaiting twin; what acts is in the audit."""
+"""Look at jobs and act on them: `app.jobs`. Each method has an async version; what acts is in the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that sign tokens of waitpoints: `app.keys`. Each method has an awaiting twin; no secret is ever shown."""
+"""The keys that sign tokens of waitpoints: `app.keys`. Each method has an async version; no secret is ever shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits over the whole cluster: `app.limits`. Each method has an awaiting twin; what acts is audited."""
+"""Limits over the whole cluster: `app.limits`. Each method has an async version; what acts is audited."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Outboxes: `app.outbox("cloud").put(event)`, in a transaction of its own or in the caller's, and what operators do.
 
-Each method has an awaiting twin, and what acts is audited.
+Each method has an async version, and what acts is audited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queues as an operator sees and sets them: `app.queues`. Each method has an awaiting twin."""
+"""Queues as an operator sees and sets them: `app.queues`. Each method has an async version."""
 
 from __future__ import annotations
 

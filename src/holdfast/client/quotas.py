@@ -1,4 +1,4 @@
-"""Quotas: `app.quotas`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+"""Quotas: `app.quotas`. Each method has an async version, what acts is audited, and a repetition changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: `@app.cron`, `@app.every`, `app.schedule`, `app.schedules`. Each method that acts has an awaiting twin."""
+"""Schedules: `@app.cron`, `@app.every`, `app.schedule`, `app.schedules`. Each method that acts has an async version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Send signals to jobs, and see what waits for one: `app.signal`, `app.signals`. Each method has an awaiting twin."""
+"""Send signals to jobs, and see what waits for one: `app.signal`, `app.signals`. Each method has an async version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers: `app.stats` and `app.errors`. Each method has an awaiting twin."""
+"""Numbers: `app.stats` and `app.errors`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class Stats:
         run_blocking(self.aroll(), instead="await aroll()")
 
     async def aroll(self) -> None:
-        """The awaiting twin of `roll`."""
+        """The async version of `roll`."""
         meter = StatsRoller(self._store(), lambda: True, SYSTEM_CLOCK)
         while await meter.run_once() is not None:
             pass

@@ -1,4 +1,4 @@
-"""Read what jobs say: `app.stream`, `app.streams`. Each method has an awaiting twin.
+"""Read what jobs say: `app.stream`, `app.streams`. Each method has an async version.
 
 A reader listens before its first look, so that nothing falls in between, and holds no connection while it waits.
 """

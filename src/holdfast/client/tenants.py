@@ -74,7 +74,7 @@ class Scoped:
         return self._enqueuer.one(request, self.tenant)
 
     async def aenqueue(self, request: JobRequest[R]) -> Job[R]:
-        """The awaiting twin of `enqueue`."""
+        """The async version of `enqueue`."""
         self._own(request)
         if self._app._inline:
             return await self._app.aenqueue(request, tenant=self.tenant)
@@ -91,7 +91,7 @@ class Scoped:
     async def aenqueue_many(
         self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
     ) -> list[Job[Any]]:
-        """The awaiting twin of `enqueue_many`."""
+        """The async version of `enqueue_many`."""
         for request in requests:
             self._own(request)
         if self._app._inline:

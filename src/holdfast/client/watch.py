@@ -116,7 +116,7 @@ class Watch(Generic[E]):
         return done.wait(timeout)
 
     async def await_(self, job_id: str, timeout: float | None) -> E:
-        """The awaiting twin of `wait`."""
+        """The async version of `wait`."""
         timeout = check_timeout(timeout)
         store = self._store()
         if timeout != 0:

@@ -1,4 +1,4 @@
-"""Webhooks: `app.webhooks`. Each method has an awaiting twin, and what acts is audited."""
+"""Webhooks: `app.webhooks`. Each method has an async version, and what acts is audited."""
 
 from __future__ import annotations
 

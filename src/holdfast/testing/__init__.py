@@ -66,7 +66,7 @@ async def adrain(
     concurrency: int = 1,
     webhooks: bool = True,
 ) -> Drained:
-    """The awaiting twin of `drain`."""
+    """The async version of `drain`."""
     return await app.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
 
 
@@ -96,7 +96,7 @@ async def aexplore(
     on_idle: Callable[[App], object] | None = None,
     outcome: Callable[[App], object] | None = None,
 ) -> Explored:
-    """The awaiting twin of `explore`."""
+    """The async version of `explore`."""
     from .exploring import explore
 
     return await explore(app, start, on_idle=on_idle, outcome=outcome)
