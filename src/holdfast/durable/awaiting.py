@@ -61,7 +61,7 @@ class AwaitingCalls(SharedCalls):
         return self._made(f"step({name!r})", durable.step(self, name, fn, args, kwargs, self._policy))
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[None, None, None]:
-        """Resume after a number of seconds, or at an instant. Meanwhile the job occupies no worker and may outlive it."""
+        """Resume after some seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
         return self._made("sleep", self._calls().sleep(how_long))
 
     def enqueue(self, request: JobRequest[R]) -> Coroutine[None, None, Job[R]]:

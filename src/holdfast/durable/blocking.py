@@ -51,7 +51,7 @@ class BlockingCalls(SharedCalls):
         return step(self._calls().step(self, name, fn, args, kwargs, self._policy))
 
     def sleep(self, how_long: Seconds | datetime) -> None:
-        """Resume after a number of seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
+        """Resume after some seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
         from ..storage.step import step
 
         step(self._calls().sleep(how_long))
