@@ -115,7 +115,7 @@ def test_a_cancel_is_named_and_not_the_loss_or_failure_before_it(world: World) -
     world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR, outcome="lost"))
     world.run(control.cancel, job_id, reason="not wanted")
     world.clock.advance(5)
-    assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as was asked 5 s ago"}
+    assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as requested 5 s ago"}
 
 
 def test_it_is_blocked_and_why(world: World) -> None:
