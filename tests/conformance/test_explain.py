@@ -101,7 +101,7 @@ def test_it_runs_and_who_has_it_until_when(world: World) -> None:
 def test_it_runs_on_a_worker_whose_lease_is_over(world: World) -> None:
     placed = world.place(JobState.RUNNING)
     world.clock.advance(LEASE / SECOND + 5)
-    assert "ended 5 s ago" in reasons(world, placed.id)["running"]
+    assert "expired 5 s ago" in reasons(world, placed.id)["running"]
 
 
 def test_it_was_asked_to_stop(world: World) -> None:

@@ -165,9 +165,7 @@ async def _warn_of_ids(durable: Durable, names: Sequence[str]) -> None:
     """Log a warning if a signal's name is the id of a job, which was perhaps meant."""
     if not names:
         return
-    there = await durable.io.read(
-        Op(lambda tx: tenants.owned_of(tx, durable.info.tenant or None, names), single=True)
-    )
+    there = await durable.io.read(Op(lambda tx: tenants.owned_of(tx, durable.info.tenant or None, names), single=True))
     for name in sorted(there):
         logger.warning(
             "job %s waits for a signal named %r, which is also the id of a job; to wait for that job, give the job"

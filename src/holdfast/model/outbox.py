@@ -55,7 +55,7 @@ class OutboxEvent(msgspec.Struct, frozen=True):
 
     @property
     def created_at(self) -> datetime:
-        """When it was put."""
+        """The time at which it was put."""
         return _EPOCH + timedelta(microseconds=self.created)
 
     @property

@@ -28,7 +28,7 @@ class Retry:
     convicts: bool = False
     """The run crashed its own process: it counts towards the crash cap."""
     suspect: bool = False
-    """True if it runs in isolation from now on."""
+    """True if it runs in isolation from now on; False leaves that unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Outlet:
         self.stop: Final = stop
         self.source: Sink | None = None
         """Captures what the run prints and logs; it may hold back an unfinished line."""
-        self._writer = writer
+        self._frame_writer = writer
         self._lock = writer.lock
         self._writer = token()
         self._serial = 0
@@ -106,7 +106,7 @@ class Outlet:
             self._is_open = False
             rest = self._wait()
             if rest is None:
-                self._writer.forget(self)
+                self._frame_writer.forget(self)
             return rest
 
     def abandon(self) -> None:
@@ -147,15 +147,15 @@ class Outlet:
         was_idle = self._said == self._stored
         self._said += 1
         if was_idle or is_first:
-            self._writer.enlist(self)
-            self._writer.wake()
+            self._frame_writer.enlist(self)
+            self._frame_writer.wake()
 
     def _wait(self) -> Future[None] | None:
         if self._said == self._stored or self._error is not None:
             return None
         future: Future[None] = Future()
         self._waiting.append((self._said, future))
-        self._writer.wake()
+        self._frame_writer.wake()
         return future
 
     # -- the writer's side, under its lock
@@ -224,4 +224,4 @@ class Outlet:
             elif not future.done():
                 future.set_result(None)
         if not self._is_open and self._said == self._stored:
-            self._writer.forget(self)
+            self._frame_writer.forget(self)
