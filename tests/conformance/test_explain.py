@@ -140,7 +140,7 @@ def test_the_window_of_its_quota_is_full_and_when_it_has_room(world: World) -> N
 def test_its_queue_cools_down_and_for_how_long(world: World) -> None:
     job_id, _ = world.add(), world.worker()
     world.run(rates.cool, "default", 60 * SECOND)
-    assert "for 1 m" in reasons(world, job_id)["queue_cooling"]
+    assert "for another 1 m" in reasons(world, job_id)["queue_cooling"]
     world.clock.advance(61)
     assert "queue_cooling" not in reasons(world, job_id)
 

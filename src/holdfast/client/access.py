@@ -228,4 +228,4 @@ def _at_leisure() -> Iterator[None]:
     try:
         yield
     except (StorageError, QueueFull) as error:
-        logger.debug("a visit was not noted: %s", error)
+        logger.debug("a use of a token was not recorded: %s", error)

@@ -20,7 +20,7 @@ class InvalidToken(InvalidInput):
     code = "invalid_token"
 
     def __init__(self) -> None:
-        super().__init__("the token is not valid, or no longer; ask for a new one")
+        super().__init__("invalid or expired token; ask for a new one")
 
 
 class JobEnded(Conflict):

@@ -104,12 +104,12 @@ class FrameWriter:
         except Exception as error:
             if isinstance(error, HoldfastError) and error.retryable:
                 if not self._store().outage.covers("the streams of jobs", error):
-                    logger.warning("what %d jobs said is not stored yet (%s); trying again", len(batches), error)
+                    logger.warning("the frames of %d jobs are not stored yet (%s); retrying", len(batches), error)
                 return [None] * len(batches)
             if len(batches) > 1:
                 # One batch caused the error, and only that one shall fail.
                 return [answer for batch in batches for answer in self._write([batch])]
-            logger.exception("what job %s said cannot be stored", batches[0].job_id)
+            logger.exception("the frames of job %s cannot be stored", batches[0].job_id)
             return [error if isinstance(error, HoldfastError) else HoldfastError(f"the stream failed: {error!r}")]
 
 

@@ -114,7 +114,7 @@ class Outlet:
         if self.source is not None:
             self.source.close()
         with self._lock:
-            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last frames are lost"))
 
     @property
     def is_closed(self) -> bool:
@@ -204,7 +204,7 @@ class Outlet:
     def postpone(self, now: float) -> None:
         """Try again later, less and less often, while the store is unavailable and the run may continue."""
         if self.stop.reason in _TOO_LATE:
-            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last frames are lost"))
             return
         self._pauses = min(self._pauses + 1, 6)
         self._not_before = now + BUFFERED_SECONDS * (1 << self._pauses)
