@@ -1,6 +1,6 @@
 """Holdfast: a durable job queue and execution engine, on a SQLite file or on Postgres.
 
-What is used every day is here. The rest is in its module, such as `holdfast.errors`, `holdfast.flows` and
+The names of every day are here. The others are in their modules, such as `holdfast.errors`, `holdfast.flows` and
 `holdfast.model`.
 """
 

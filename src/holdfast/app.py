@@ -1,4 +1,4 @@
-"""The app: where a program's tasks, its store and its worker come together."""
+"""The app: a program's tasks, its store and its worker."""
 
 from __future__ import annotations
 
@@ -147,25 +147,25 @@ class App(Registry):
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
     def declarations(self) -> list[Op[None]]:
-        """What the code says about limits and schedules, for a worker to make known when it starts."""
+        """Return the limits and schedules declared in code, which a worker stores when it starts."""
         return [*self.declared_limits(), *self.schedules.declarations()]
 
     def declared_limits(self) -> list[Op[None]]:
-        """What the code says about limits alone."""
+        """Return the limits declared in code."""
         return [*self._declared_limits.values(), *(op for task in self._tasks.values() for op in task_limits(task))]
 
     def around_enqueue(self, around: Around) -> None:
-        """Enter a context around each enqueue; what it gives is stored with the jobs, to carry a trace along."""
+        """Enter a context around each enqueue; its value is stored with the jobs, to carry a trace along."""
         self._enqueuer.around = around
 
-    # -- limits of the whole cluster. Workers make them known when they start; an operator's settings take precedence
+    # -- limits of the whole cluster. Workers store them when they start; an operator's settings take precedence
 
     def rate(self, scope: str, *, capacity: float | None = None, per_second: float) -> str:
         """Declare a token bucket for the whole cluster, and return its scope: `@app.task(rate=app.rate("smtp", …))`.
 
         Jobs with a `rate_key` have a bucket of that size for each key. `capacity`, how many may start at once, is
         `per_second` unless given, and at least 1.
-        Workers make it known when they start. What an operator set since is not overwritten.
+        Workers store it when they start. An operator's later settings are not overwritten.
         """
         self._declare("rate", scope, (capacity, per_second), declare_rate(scope, capacity, per_second))
         return scope
@@ -173,8 +173,8 @@ class App(Registry):
     def breaker(self, scope: str, *, failures: int = 5, open_for: Seconds = 30) -> str:
         """Declare a circuit breaker for the whole cluster: `@app.task(breaker=app.breaker("stripe"))`.
 
-        After so many failures in a row no job that names it runs for `open_for` seconds; then one tries. Workers make
-        it known when they start. What an operator set since is not overwritten.
+        After `failures` failures in a row no job that names it runs for `open_for` seconds; then one job tries. Workers
+        store it when they start. An operator's later settings are not overwritten.
         """
         self._declare("breaker", scope, (failures, open_for), declare_breaker(scope, failures, open_for))
         return scope
@@ -191,8 +191,8 @@ class App(Registry):
     ) -> str:
         """Declare a budget for the whole cluster: `app.budget("team", tokens=1_000_000, every="1d")`; its name.
 
-        `soft` limits only warn, `every` says when it begins anew, `within` names the budget that it is a part of.
-        Workers make it known when they start. What an operator set since is not overwritten.
+        `soft` limits only warn, `every` says when it resets, `within` names the budget that it is a part of.
+        Workers store it when they start. An operator's later settings are not overwritten.
         """
         said = (limits, soft, every, zone, within)
         self._declare("budget", name, said, declare_budget(name, limits, soft, every, zone, within))
@@ -230,10 +230,10 @@ class App(Registry):
         retry: RetryPolicy | None = None,
         telemetry: Collection[str] | bool = (),
     ) -> Callable[[D], D]:
-        """Where events go: `@app.destination("cloud")` over a `def` or `async def` that takes a list of `OutboxEvent`.
+        """Register a destination: `@app.destination("cloud")` over a function that takes a list of `OutboxEvent`.
 
-        It returns when all of them are delivered, returns `Rejected` for those that were not taken, or raises. The
-        options are those of `DestinationOptions`. The function stays what it is.
+        The function, `def` or `async def`, returns when all of them are delivered, returns `Rejected` for those that
+        were refused, or raises. The options are those of `DestinationOptions`. The function itself stays unchanged.
         """
         if not isinstance(name, str):
             raise ConfigError('@app.destination needs a name; write @app.destination("cloud")')
@@ -250,12 +250,12 @@ class App(Registry):
         return decorate
 
     def declare_destination(self, name: str, *, cap: int | None = 10_000, **options: Any) -> None:
-        """A destination whose function is elsewhere: this program puts events and delivers none."""
+        """Declare a destination whose function is in another program: this one puts events and delivers none."""
         self._keep(Destination(self, check_queue(name), None, DestinationOptions(cap=cap, **options)))
 
     @property
     def outbox(self) -> Outboxes:
-        """`app.outbox("cloud")` is where events are put that a destination gets; the rest is for operators."""
+        """`app.outbox("cloud")` takes events for a destination; the other methods are for operators."""
         if self._inline:
             raise ConfigError("an outbox needs a store; instead of inline mode use holdfast.testing.isolated and drain")
         return self._outboxes
@@ -263,14 +263,14 @@ class App(Registry):
     # -- enqueue
 
     def enqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
-        """Enqueue what `task.job(…)` made."""
+        """Enqueue a job made by `task.job(…)`."""
         self._check(request)
         if self._inline:
             return Job(self._inline, self._inline.run(request, self._whose(request, tenant)), task=request.task.name)
         return self._enqueuer.one(request, self._whose(request, tenant))
 
     async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
-        """The awaiting twin of `enqueue`."""
+        """The async version of `enqueue`."""
         self._check(request)
         if self._inline:
             job_id = await self._inline.arun(request, self._whose(request, tenant))
@@ -278,7 +278,7 @@ class App(Registry):
         return await self._enqueuer.aone(request, self._whose(request, tenant))
 
     def enqueue_many(self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
-        """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
+        """Enqueue up to 10,000 jobs in one transaction, all or none; return their handles in order."""
         requests = list(requests)
         for request in requests:
             self._check(request)
@@ -289,7 +289,7 @@ class App(Registry):
     async def aenqueue_many(
         self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None
     ) -> list[Job[Any]]:
-        """The awaiting twin of `enqueue_many`."""
+        """The async version of `enqueue_many`."""
         requests = list(requests)
         for request in requests:
             self._check(request)
@@ -306,7 +306,7 @@ class App(Registry):
         on_success: JobRequest[Any] | None = None,
         on_failure: JobRequest[Any] | None = None,
     ) -> Flow:
-        """Jobs of which some wait for others: `with app.flow("nightly") as flow: …` stores them whole at its end.
+        """Make a flow of dependent jobs: `with app.flow("nightly") as flow: …` stores it whole at its end.
 
         `connection` is your own open transaction to store it in. `on_success` and `on_failure` are jobs to enqueue when
         the flow ends.
@@ -326,19 +326,19 @@ class App(Registry):
         )
 
     def within(self, connection: C) -> Within[C]:
-        """Let everything that is enqueued in a block join your open transaction, as `connection=` does for one call.
+        """Make everything enqueued in a block join your open transaction, as `connection=` does for one call.
 
         `with app.within(session):` or `async with`; jobs, flows, outbox events and signals. A `connection=` of a call
-        wins, and so does an inner block; in `within(None)` Holdfast uses transactions of its own.
+        takes precedence, and so does an inner block; in `within(None)` Holdfast uses its own transactions.
         """
         return Within(self.open(), connection)
 
     def job(self, job_id: str, *, task: str | None = None) -> Job[Any]:
-        """The handle of a job by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
+        """Return a job's handle by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
 
     def result(self, key: str, timeout: float | None = None) -> Any:
-        """The result of the job that a result key is for, as `Job.result` gives it. NotFound where there is none."""
+        """Return the result of the job that a result key is for, as `Job.result` does. NotFound if there is none."""
         return self.job(self.jobs._keys.job(key)).result(timeout)
 
     async def aresult(self, key: str, timeout: float | None = None) -> Any:
@@ -346,7 +346,7 @@ class App(Registry):
         return await self.job(await self.jobs._keys.ajob(key)).aresult(timeout)
 
     def scoped(self, tenant: str) -> Scoped:
-        """What is one tenant's, and nothing else: jobs, flows, signals, schedules and the rest, as if alone."""
+        """Return a view of one tenant alone: its jobs, flows, signals, schedules and the rest."""
         return Scoped(self, self._tenants.check(check_name("tenant", tenant)))
 
     def _whose(self, request: JobRequest[Any], tenant: str | None) -> str:
@@ -355,15 +355,15 @@ class App(Registry):
     # -- work
 
     def worker(self, **settings: Any) -> EmbeddedWorker:
-        """A worker inside this program: `with app.worker():` or `async with app.worker():`. It handles no signals."""
+        """Run a worker in this program: `with app.worker():` or `async with app.worker():`. No signals are handled."""
         worker = self.settings(**settings).worker
         return EmbeddedWorker(self, self.open(), worker, self._middleware, self._clock)
 
     def maintenance_worker(self, **settings: Any) -> EmbeddedWorker:
-        """A worker that runs none of the app's tasks and does what is beside them, where workers are elsewhere.
+        """Run a worker that does maintenance and runs none of the app's tasks, for use where workers are elsewhere.
 
-        It rescues the jobs of lost workers, fires schedules, ends waits, keeps limits and numbers, prunes, and delivers
-        webhooks. `with app.maintenance_worker():` or `async with app.maintenance_worker():`.
+        It rescues the jobs of lost workers, fires schedules, times out waits, maintains limits and statistics, prunes,
+        and delivers webhooks. `with app.maintenance_worker():` or `async with app.maintenance_worker():`.
         """
         worker = self.settings(**{"concurrency": 5, **settings, "queues": (WEBHOOKS,), "weights": ()}).worker
         return EmbeddedWorker(self, self.open(), worker, (), self._clock, tasks=MappingProxyType(self._built_in))
@@ -376,11 +376,11 @@ class App(Registry):
         concurrency: int = 1,
         webhooks: bool = True,
     ) -> Drained:
-        """Run every due job here and now, one after the other, until nothing is due. For tests and scripts.
+        """Run every due job in this process, one after the other, until nothing is due. For tests and scripts.
 
-        Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start. What is
-        due in outboxes and what webhooks are to be told is sent as well, for real, and counts as jobs do; with
-        `webhooks=False` webhooks wait for a worker.
+        Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start. Due outbox
+        events and webhook messages are really sent as well, and count as jobs do; with `webhooks=False` webhooks wait
+        for a worker.
         """
         drained = self.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
         return run_blocking(drained, instead="await adrain(…)")
@@ -393,18 +393,18 @@ class App(Registry):
         concurrency: int = 1,
         webhooks: bool = True,
     ) -> Drained:
-        """The awaiting twin of `drain`."""
+        """The async version of `drain`."""
         settings = self.settings(queues=queues, concurrency=concurrency).worker
         return await drain_store(self, settings, self.all_tasks if webhooks else self.tasks, until_empty=until_empty)
 
     def settings(self, **flags: Any) -> configuration.Config:
-        """The settings in force when these are added, which win over all others; None leaves one as it is."""
+        """Return the settings in force, with these overriding all others; None leaves a setting as it is."""
         return configuration.load(self._code, flags=flags)
 
     # -- the store
 
     def open(self) -> Store:
-        """The store, opened at its first use."""
+        """Return the store, opened at its first use."""
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
@@ -416,22 +416,22 @@ class App(Registry):
         return capabilities_of(self.open())
 
     async def acapabilities(self) -> Capabilities:
-        """The awaiting twin of `capabilities`."""
+        """The async version of `capabilities`."""
         return await asyncio.to_thread(self.capabilities)
 
     def connect(self) -> Any:
-        """A sqlite3 connection to the store's file with its settings, for `connection=`. SQLite only."""
+        """Open a sqlite3 connection to the store's file with its settings, for `connection=`. SQLite only."""
         store = self.open()
         if not hasattr(store, "connect"):
             raise ConfigError("app.connect() is for SQLite; on Postgres use your own psycopg connection")
         return cast("Any", store).connect()
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of the migrations applied."""
+        """Bring the schema up to date; return the names of the migrations applied."""
         return self.open().migrate()
 
     def close(self) -> None:
-        """Close every connection. The app may be used again; it opens anew."""
+        """Close every connection. The app may be used again, which reopens the store."""
         with self._opening:
             if self._opened is not None:
                 self._opened.close()
@@ -445,9 +445,9 @@ class App(Registry):
         clock: Clock | None = None,
         random: Callable[[], float] | None = None,
     ) -> Iterator[Self]:
-        """Another store for a while, such as a test's own. It is closed at the end, and the app's own comes back.
+        """Use another store for a while, such as a test's own. It is closed at the end, and the app's own is back.
 
-        Nothing else may use the app at the time of the change: whoever waits for a result then waits in vain.
+        Nothing else may use the app at the time of the change: a caller that waits for a result would never get it.
         """
         where = os.fspath(store)
         changes = {
@@ -466,16 +466,16 @@ class App(Registry):
 
     @block
     def inline(self) -> Iterator[Self]:
-        """Run jobs at once in their caller for a while, without a store."""
+        """Run jobs immediately in their caller for a while, without a store."""
         with self._changed({"_inline": InlineJobs(self, self.jobs.decode_result)}):
             yield self
 
     def _value_limit(self) -> int:
-        """Return how many bytes a value may have, by the settings in force."""
+        """Return the size limit of a value in bytes, by the settings in force."""
         return self.config.max_value_bytes
 
     def _u(self) -> float:
-        """A number from 0 up to 1, from the source in force."""
+        """Return a number from 0 up to 1, from the source in force."""
         return self._random()
 
     @contextmanager
@@ -507,7 +507,7 @@ def _store_text(store: object) -> str | None:
 
 
 def _warn_of_variables() -> None:
-    """Warn once in this process of each variable that was meant to set something and does not."""
+    """Log a warning, once per process, for each HOLDFAST_* variable that sets nothing."""
     for name, text in configuration.unknown_variables(os.environ).items():
         if name not in _warned:
             _warned.add(name)
@@ -521,4 +521,4 @@ def _check_takes_events(name: str, deliver: Any) -> None:
         how = "write: def deliver(events: list[holdfast.model.OutboxEvent])"
         raise ConfigError(f"the function of destination {name!r} must take a list of events; {how}") from None
     except ValueError:
-        return  # A builtin that does not tell.
+        return  # A builtin without a signature.

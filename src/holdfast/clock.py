@@ -1,4 +1,4 @@
-"""Where time comes from. Instants are integer microseconds since 1970, durations are seconds outside and µs inside."""
+"""Clocks. Instants are integer microseconds since 1970; durations are seconds outside and microseconds inside."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ SECOND: Final = 1_000_000
 
 
 class Clock(Protocol):
-    """A wall clock for what is stored, and a monotonic one for what is measured."""
+    """A wall clock for stored instants, and a monotonic one for measurements."""
 
     def now(self) -> int:
-        """The wall clock in microseconds."""
+        """Return the wall clock in microseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never step."""
+        """Return seconds that never step."""
         ...
 
 
@@ -48,7 +48,7 @@ class ManualClock:
             return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, on both clocks."""
+        """Advance both clocks."""
         with self._lock:
             self._now += round(seconds * SECOND)
             self._monotonic += seconds

@@ -22,7 +22,7 @@ _POLL_ALONE: Final = 0.5
 _SWITCHES: Final = frozenset({"durable", "inline", "notify", "prepare"})
 _TEXTS: Final = frozenset({"store", "schema", "listen_dsn", "spill"})
 _PATHS: Final = frozenset({"store", "spill"})
-# No settings of an app: variables of commands and of the outbox, and those that processes pass to each other.
+# Not settings of an app: variables of commands and of the outbox, and those that processes pass to each other.
 _OTHER_VARIABLES: Final = (
     "ACTOR", "APP", "CONFIG", "PROCESSES", "METRICS_PORT", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR",
     "CAPTURE",
@@ -37,14 +37,14 @@ _NUMBERS: Final[dict[str, tuple[int | float, int | float, int | float]]] = {
     "max_value_bytes": (1, PAYLOAD_LIMIT, _LARGEST_VALUE),
     "store_timeout": (1.0, _LEAST_TIMEOUT, _MOST_TIMEOUT),
 }
-"""Numbers of the store: an example that says of which kind, the least and the greatest."""
+"""Numeric settings of the store: an example that gives the type, the least and the greatest value."""
 _SHOWN: Final = 200
 _WORKER_FIELDS: Final = tuple(f.name for f in fields(WorkerSettings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What an app runs with."""
+    """The settings of an app."""
 
     store: str = "holdfast.db"
     """A path, "sqlite:///…", ":memory:" or "postgresql://…"."""
@@ -57,7 +57,7 @@ class Config:
     pool_size: int = 8
     """Connections for blocking callers, and again for each event loop (Postgres)."""
     store_timeout: float = 10.0
-    """Seconds that the server may leave a statement unanswered before the call raises (Postgres)."""
+    """Seconds after which a call raises if the server has not answered a statement (Postgres)."""
     prepare: bool = True
     """Prepare statements on the server (Postgres). Turn it off behind a PgBouncer before 1.21."""
     schema: str | None = None
@@ -65,9 +65,9 @@ class Config:
     listen_dsn: str | None = None
     """A direct address for LISTEN, where `store` goes through a pooler (Postgres)."""
     max_value_bytes: int = VALUE_LIMIT
-    """Bytes that arguments, a result, the value of a step or a signal may have, as JSON."""
+    """The size limit in bytes of arguments, results, step values and signals, as JSON."""
     spill: str | None = None
-    """A folder for jobs that the store cannot take, until it can; None: `enqueue` raises instead."""
+    """A folder that keeps jobs while the store is unavailable; None: `enqueue` raises instead."""
     worker: WorkerSettings = field(default_factory=WorkerSettings)
 
 
@@ -78,9 +78,9 @@ def load(
     environment: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Config:
-    """The settings in force. A name that nobody knows is an error, wherever it stands."""
+    """Return the settings in force. An unknown name is an error, in each place."""
     environment = os.environ if environment is None else environment
-    # None says nothing, in each place by itself: App() must not hide the store that stands in the file.
+    # None means not set, in each place: App() must not hide the store that the file sets.
     places = (_from_toml(environment, file), code, _from_environment(environment), flags or {})
     given = {name: value for place in places for name, value in place.items() if value is not None}
     if unknown := given.keys() - set(known_settings()):
@@ -89,7 +89,7 @@ def load(
     try:
         return _checked(given)
     except ConfigError as wrong:
-        # What is wrong with a setting begins with its name, and does not know where the value stood.
+        # The message begins with the setting's name and does not say where the value was set.
         name = str(wrong).partition(" ")[0]
         variable = f"HOLDFAST_{name.upper()}"
         if variable in environment and (flags or {}).get(name) is None:
@@ -115,13 +115,13 @@ def _checked(given: dict[str, Any]) -> Config:
 
 
 def _set_poll(given: Mapping[str, Any], worker: dict[str, Any]) -> None:
-    """Look for work more often where nothing wakes the workers, unless `poll` is set."""
+    """Poll more often where nothing wakes the workers, unless `poll` is set."""
     if given.get("notify") is False and str(given.get("store", "")).startswith(_POSTGRES):
         worker.setdefault("poll", _POLL_ALONE)
 
 
 def known_settings() -> list[str]:
-    """Every setting's name, as in code and TOML; the variable is HOLDFAST_ and the same in capitals."""
+    """Return every setting's name, as in code and TOML; the variable is HOLDFAST_ and the name in capitals."""
     return sorted([f.name for f in fields(Config) if f.name != "worker"] + list(_WORKER_FIELDS))
 
 
@@ -140,7 +140,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def origins(code: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Where each setting in force comes from: its variable, "code", "holdfast.toml" or "default"."""
+    """Return the origin of each setting in force: its variable, "code", "holdfast.toml" or "default"."""
     environment = os.environ if environment is None else environment
     toml = _from_toml(environment, None)
     found: dict[str, str] = {}
@@ -187,7 +187,7 @@ def _parse(name: str, text: str) -> Any:
 
 
 def _converted(defaults: WorkerSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts from the environment as the types that the settings have."""
+    """Convert texts from the environment to the types of the settings."""
     return {name: _convert(name, getattr(defaults, name), value) for name, value in given.items()}
 
 
@@ -203,7 +203,7 @@ def _convert(name: str, default: object, value: Any) -> Any:
         number = float(value)
         if not isinstance(default, int):
             return number
-        # Not by the float: a number of many digits must stay what it is.
+        # Not through a float, which would round a number of many digits.
         whole = value if isinstance(value, int) else int(value)
         if whole != number and not isinstance(value, int):
             raise ValueError

@@ -27,7 +27,7 @@ _DRAWN: Final = 256
 class IdMaker:
     """Makes ever greater ids. `new` is safe from any thread.
 
-    `wall` tells nanoseconds, `entropy` gives so many random bytes; a simulation that is to be repeated brings its own.
+    `wall` returns nanoseconds, `entropy` a number of random bytes; a repeatable simulation passes its own.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class IdMaker:
         return _text(self._first_of(1))
 
     def many(self, n: int) -> list[str]:
-        """`n` ids in growing order."""
+        """Return `n` ids in increasing order."""
         first = self._first_of(n)
         return [_text(value) for value in range(first, first + n)]
 
@@ -64,7 +64,7 @@ class IdMaker:
         self._drawn = []
 
     def _draw(self) -> int:
-        """Random bits, drawn for many ids at a time: asking the system lets another thread take the interpreter."""
+        """Return random bits, drawn for many ids at a time: the system call lets another thread take the GIL."""
         if not self._drawn:
             data = self.entropy(10 * _DRAWN)
             self._drawn = [
@@ -75,12 +75,12 @@ class IdMaker:
 
 
 def first_id_of(micros: int) -> str:
-    """No id made at that instant or later is less than this one."""
+    """Return an id that is not greater than any id made at that instant or later."""
     return _text(max(0, micros // 1000) << _RANDOM_BITS)
 
 
 def derived_id(micros: int, seed: str, ordinal: int) -> str:
-    """An id that is the same whenever it is made of the same things. Those of one seed sort by their ordinal."""
+    """Return an id that depends only on its arguments. The ids of one seed sort by their ordinal."""
     digest = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:9], "big") >> 7
     return _text((max(0, micros // 1000) << _RANDOM_BITS) | (digest << 15) | ordinal)
 
@@ -91,7 +91,7 @@ def is_made_id(text: str) -> bool:
 
 
 def token() -> str:
-    """128 random bits, for identities that must never repeat."""
+    """Return 128 random bits, for identities that must never repeat."""
     return ids.entropy(16).hex()
 
 
@@ -101,7 +101,7 @@ def _text(value: int) -> str:
 
 @lru_cache(maxsize=16)
 def _stem(value: int) -> str:
-    """All but the last four letters, which ids of one millisecond have in common: 2 of the 3 µs that an id took."""
+    """Return all but the last four letters, which ids of one millisecond share: 2 of the 3 µs that an id took."""
     return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(100, -1, -10)])
 
 

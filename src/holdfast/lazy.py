@@ -7,7 +7,7 @@ from importlib import import_module
 def lazily(
     package: str, names: Mapping[str, Collection[str]], modules: Collection[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that has these names, by the module below it, and modules."""
+    """Return `__getattr__` and `__dir__` of a package with these names, by submodule, and these modules."""
     homes = {name: module for module, found in names.items() for name in found}
 
     def get(name: str) -> object:
@@ -15,7 +15,7 @@ def lazily(
             return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        # Kept, so that it is not asked for again.
+        # Stored, so that `__getattr__` is not called for it again.
         found = import_module(package).__dict__[name] = getattr(import_module(f"{package}.{homes[name]}"), name)
         return found
 

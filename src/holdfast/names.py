@@ -1,4 +1,4 @@
-"""What callers may name and set: each check returns the value as it is stored, or says how to mend it.
+"""Checks of names and values that callers give: each returns the value as it is stored, or says how to fix it.
 
 Names are shown in terminals, logs and web pages, so characters that control or reorder text are refused; a queue's
 name is also typed by hand, in lists and into channels, so nothing invisible may be in it.
@@ -40,7 +40,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def check_name(what: str, value: object, *, limit: int = NAME_BYTES) -> str:
-    """A task, tenant, key, tag or id: 1 to `limit` bytes of visible text."""
+    """Check a task, tenant, key, tag or id: 1 to `limit` bytes of visible text."""
     text = _text(what, value)
     size = len(text.encode("utf-8", "replace"))
     if not text:
@@ -56,22 +56,22 @@ def check_name(what: str, value: object, *, limit: int = NAME_BYTES) -> str:
 
 
 def check_queue(value: object) -> str:
-    """A queue's name: also without commas, white space and anything invisible."""
+    """Check a queue's name, which also has no commas, white space or invisible characters."""
     return _word("the queue's name", value)
 
 
 def check_id(value: object) -> str:
-    """An id that a caller chose, under the rules for queues."""
+    """Check an id that a caller chose, under the rules for queues."""
     return _word("the id", value)
 
 
 def check_affinity(value: object) -> str:
-    """What a job would like to find loaded, under the rules for queues."""
+    """Check an affinity, under the rules for queues."""
     return _word("the affinity", value)
 
 
 def check_capabilities(what: str, values: object) -> frozenset[str]:
-    """At most 256 capabilities, which take at most 4,096 bytes with a comma between each two."""
+    """Check capabilities: at most 256, which take at most 4,096 bytes joined with commas."""
     if isinstance(values, str) or not isinstance(values, (list, tuple, set, frozenset)):
         raise InvalidInput(f"{what} must be a list of texts, not {_kind(values)}; write {what}=[…]")
     found = frozenset(_word("a capability", value) for value in values)
@@ -84,7 +84,7 @@ def check_capabilities(what: str, values: object) -> frozenset[str]:
 
 
 def check_tags(values: object) -> tuple[str, ...]:
-    """At most 32 tags of at most 64 bytes, each once, in the order given; of a mapping each is "key=value"."""
+    """Check tags: at most 32 of at most 64 bytes, each once, in the order given; a mapping gives "key=value"."""
     if isinstance(values, Mapping):
         values = [_pair(key, value) for key, value in values.items()]
     if isinstance(values, str):
@@ -107,13 +107,13 @@ def _pair(key: object, value: object) -> str:
 
 
 def check_duration(what: str, value: object) -> int:
-    """Seconds or a timedelta, finite and not negative, as microseconds."""
+    """Return seconds or a timedelta, finite and not negative, as microseconds."""
     if isinstance(value, timedelta):
         micros = value // _MICROSECOND
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(f"{what} is {value}; give a finite number of seconds")
-        # A larger float times a million may be infinite, which no whole number is.
+        # A larger float times a million may be infinite, and cannot be converted to a whole number.
         micros = value * SECOND if isinstance(value, int) else round(max(-1.0, min(value, MAX_INSTANT)) * SECOND)
     else:
         raise InvalidInput(f"{what} must be seconds or a timedelta, not {_kind(value)}")
@@ -125,12 +125,12 @@ def check_duration(what: str, value: object) -> int:
 
 
 def check_timeout(value: object) -> float | None:
-    """How long a caller waits, in seconds; None is as long as it takes."""
+    """Check the seconds that a caller waits; None waits indefinitely."""
     return None if value is None else check_duration("timeout", value) / SECOND
 
 
 def check_instant(what: str, value: object) -> int:
-    """An aware datetime as microseconds since 1970."""
+    """Return an aware datetime as microseconds since 1970."""
     if not isinstance(value, datetime):
         raise InvalidInput(f"{what} must be a datetime, not {_kind(value)}")
     if value.utcoffset() is None:
@@ -142,22 +142,22 @@ def check_instant(what: str, value: object) -> int:
 
 
 def check_priority(value: object) -> int:
-    """A whole number of 16 bits; higher runs first."""
+    """Check a priority: a whole number of 16 bits; higher runs first."""
     return _whole("the priority", value, MIN_PRIORITY, MAX_PRIORITY)
 
 
 def check_limit(what: str, value: object) -> int:
-    """How many may run at once: a whole number from 1."""
+    """Check a concurrency limit: a whole number from 1."""
     return _whole(what, value, 1, 1_000_000)
 
 
 def check_cap(value: object) -> int:
-    """How many are kept at most: a whole number from 0."""
+    """Check a cap, how many are kept at most: a whole number from 0."""
     return _whole("cap", value, 0, 1_000_000_000)
 
 
 def check_rate(what: str, value: object) -> float:
-    """Tokens, or tokens per second: more than 0 and finite."""
+    """Check tokens, or tokens per second: more than 0 and finite."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise InvalidInput(f"{what} must be a number, not {_kind(value)}")
     if not 0 < value < 1e9:
@@ -166,7 +166,7 @@ def check_rate(what: str, value: object) -> float:
 
 
 def check_attempts(value: object, what: str = "max_attempts") -> int:
-    """1 to 1,000, or None for attempts without limit, which is stored as 0."""
+    """Check attempts: 1 to 1,000, or None for no limit, which is stored as 0."""
     return UNLIMITED if value is None else _whole(what, value, 1, MAX_ATTEMPTS)
 
 
@@ -198,7 +198,7 @@ def _kind(value: object) -> str:
 
 
 def _is_none(character: str) -> bool:
-    """One of the 66 that Unicode keeps free of characters; the last of them stands above every id in lists of jobs."""
+    """Return True for the 66 noncharacters of Unicode; the last of them sorts above every id in lists of jobs."""
     return ord(character) & 0xFFFE == 0xFFFE or "\ufdd0" <= character <= "\ufdef"
 
 

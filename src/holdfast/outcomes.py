@@ -1,4 +1,4 @@
-"""What a handler raises to say how its run ended, where returning a result or failing is not the answer."""
+"""Outcomes that a handler raises when its run should end neither with a result nor as a failure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .names import check_duration
 
 
 class JobOutcome(Exception):
-    """A run's outcome on purpose; never logged as an error."""
+    """An outcome that a handler chooses; never logged as an error."""
 
 
 class Retry(JobOutcome):
-    """Try again: after `after` seconds, or by the task's own policy. Counts an attempt."""
+    """Try again: after `after` seconds, or by the task's own policy. Uses an attempt."""
 
     def __init__(self, message: str = "asked to be retried", *, after: float | None = None) -> None:
         self.after = None if after is None else check_duration("after", after)
@@ -22,11 +22,11 @@ class Retry(JobOutcome):
 
 
 class Fail(JobOutcome):
-    """Fail for good, whatever attempts are left."""
+    """Fail permanently, whatever attempts are left."""
 
 
 class Snooze(JobOutcome):
-    """Run again after `after` seconds. Costs no attempt."""
+    """Run again after `after` seconds. Uses no attempt."""
 
     def __init__(self, after: float) -> None:
         self.after = check_duration("after", after)
@@ -34,9 +34,9 @@ class Snooze(JobOutcome):
 
 
 class Throttle(JobOutcome):
-    """A limit elsewhere refused the work; again after `after` seconds. Costs no attempt.
+    """An external limit refused the work; run again after `after` seconds. Uses no attempt.
 
-    The job's whole queue rests meanwhile, unless `cool_queue` is False: what refused this job would refuse its like.
+    The job's whole queue pauses meanwhile, unless `cool_queue` is False: other jobs would probably be refused too.
     """
 
     def __init__(self, message: str = "throttled", *, after: float = 60.0, cool_queue: bool = True) -> None:
@@ -46,11 +46,11 @@ class Throttle(JobOutcome):
 
 
 RESERVED_REASONS: Final = frozenset({"budget_exhausted", "dependencies", "operator", "order", "quota", "route"})
-"""Reasons of blocked jobs that something else than an operator's run_now lets go."""
+"""Reasons of blocked jobs that Holdfast itself unblocks, without an operator's run_now."""
 
 
 def check_reason(reason: str) -> str:
-    """Refuse the reasons by which Holdfast itself blocks jobs: nothing would let the job go."""
+    """Refuse the reasons with which Holdfast itself blocks jobs: nothing would unblock the job."""
     if reason in RESERVED_REASONS:
         raise InvalidInput(
             f"a job cannot be parked with the reason {reason!r}, which Holdfast uses itself; choose another name"
@@ -59,7 +59,7 @@ def check_reason(reason: str) -> str:
 
 
 class Park(JobOutcome):
-    """The work cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
+    """Block the job until a person acts, such as by renewing a credential. Uses no attempt."""
 
     def __init__(self, message: str = "parked", *, reason: str = "auth") -> None:
         self.reason = check_reason(reason)
@@ -67,7 +67,7 @@ class Park(JobOutcome):
 
 
 class Cancel(JobOutcome):
-    """End the job as cancelled: what it was for is no longer wanted. It is not tried again."""
+    """End the job as cancelled: its work is no longer wanted. It is not retried."""
 
     def __init__(self, reason: str = "cancelled") -> None:
         self.reason = reason
@@ -75,10 +75,10 @@ class Cancel(JobOutcome):
 
 
 class Rejected(JobOutcome):
-    """Of a batch that was delivered, these events were not taken, each with the reason: they are given up.
+    """Events of a delivered batch that the receiver refused, each with the reason: they are given up.
 
     A destination's function returns or raises it, where a receiver answers for each event. They are named by
-    `event.id`, or by `event.job`, which no two have: tenants may have the same ids.
+    `event.id`, or by `event.job`, which is unique: tenants may have the same ids.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class Rejected(JobOutcome):
 
 
 class DeliveryFailed(JobOutcome):
-    """The server answered with this status. What that means is decided from it, the headers and the body."""
+    """The server answered with this status. The outcome is decided from it, the headers and the body."""
 
     def __init__(self, status: int, headers: Mapping[str, str] | None = None, body: bytes | str = b"") -> None:
         self.status = status

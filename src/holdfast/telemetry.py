@@ -1,4 +1,4 @@
-"""The current run, the job that a log record belongs to, and how the runs of this process ended."""
+"""The current run, the job that a log record belongs to, and counts of this process's runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class CurrentRun:
 
     @property
     def context(self) -> Any:
-        """The context of the handler, made when it is first asked for; None when the handler has ended."""
+        """The context of the handler, made at first use; None when the handler has ended."""
         if self._context is None and self._make is not None:
             self._context = self._make()
         return self._context
 
     def end(self) -> None:
-        """Let go of the context: a task that ended would otherwise keep it, and it the task."""
+        """Drop the context, which would otherwise form a reference cycle with an ended task."""
         self._context = self._make = None
 
 
@@ -47,14 +47,14 @@ current_run: Final[ContextVar[CurrentRun | None]] = ContextVar("holdfast_run", d
 
 
 def current_job() -> Claimed | None:
-    """Return the job that is run here, as it was claimed."""
+    """Return the job that is running here, as it was claimed."""
     run = current_run.get()
     return None if run is None else run.job
 
 
 @contextmanager
 def running(run: CurrentRun) -> Iterator[None]:
-    """Make it the current run of this block, where the caller's own context is used."""
+    """Make `run` the current run of this block, in the caller's own context."""
     before = current_run.set(run)
     try:
         yield
@@ -72,12 +72,12 @@ def in_child() -> bool:
 def is_run_of(store: object) -> bool:
     """Return whether this code runs in a task whose worker works for that store."""
     run = current_run.get()
-    # A thread that a handler started in a child process knows no run.
+    # A thread that a handler started in a child process has no current run.
     return in_child() if run is None or run.app is None else run.app.open() is store
 
 
 def refuse_wait_in_task(kind: str, store: object) -> None:
-    """Raise BlockingCall in a task that would hold the slot which the job it waits for may need."""
+    """Raise BlockingCall in a task: it would occupy a slot that the awaited job may need."""
     if is_run_of(store):
         raise BlockingCall(
             f"waiting for a {kind} inside a task holds its worker's slot and may never end;"
@@ -95,23 +95,23 @@ def refuse_on_event_loop(what: str, instead: str) -> None:
 
 
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-"""Upper bounds, in seconds, for how long runs take."""
+"""Upper bounds of run times, in seconds."""
 
 
 class TaskTally:
-    """How the runs of one task in one queue ended, and how long they took."""
+    """Counts and durations of the runs of one task in one queue, by outcome."""
 
     __slots__ = ("counts", "outcomes", "sum")
 
     def __init__(self) -> None:
         self.outcomes: dict[str, int] = {}
         self.counts = [0] * (len(BUCKETS) + 1)
-        """For each bound of `BUCKETS`, and one for those beyond."""
+        """One for each bound of `BUCKETS`, and one for those beyond."""
         self.sum = 0.0
 
 
 class Tally:
-    """How the runs of this process ended, since it began. Counted on the worker's loop, read from anywhere."""
+    """Counts of the runs of this process since it started. Written on the worker's loop, read from any thread."""
 
     def __init__(self) -> None:
         self.tasks: dict[tuple[str, str], TaskTally] = {}

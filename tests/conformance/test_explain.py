@@ -101,7 +101,7 @@ def test_it_runs_and_who_has_it_until_when(world: World) -> None:
 def test_it_runs_on_a_worker_whose_lease_is_over(world: World) -> None:
     placed = world.place(JobState.RUNNING)
     world.clock.advance(LEASE / SECOND + 5)
-    assert "ended 5 s ago" in reasons(world, placed.id)["running"]
+    assert "expired 5 s ago" in reasons(world, placed.id)["running"]
 
 
 def test_it_was_asked_to_stop(world: World) -> None:
@@ -115,7 +115,7 @@ def test_a_cancel_is_named_and_not_the_loss_or_failure_before_it(world: World) -
     world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR, outcome="lost"))
     world.run(control.cancel, job_id, reason="not wanted")
     world.clock.advance(5)
-    assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as was asked 5 s ago"}
+    assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as requested 5 s ago"}
 
 
 def test_it_is_blocked_and_why(world: World) -> None:
@@ -140,7 +140,7 @@ def test_the_window_of_its_quota_is_full_and_when_it_has_room(world: World) -> N
 def test_its_queue_cools_down_and_for_how_long(world: World) -> None:
     job_id, _ = world.add(), world.worker()
     world.run(rates.cool, "default", 60 * SECOND)
-    assert "for 1 m" in reasons(world, job_id)["queue_cooling"]
+    assert "for another 1 m" in reasons(world, job_id)["queue_cooling"]
     world.clock.advance(61)
     assert "queue_cooling" not in reasons(world, job_id)
 

@@ -261,7 +261,7 @@ def test_an_explanation_names_those_that_a_member_waits_for(each_store: World) -
     flow = create(each_store, {"a": (), "b": (), "c": ("a", "b"), "d": ("c",)})
     flow.end("a")
     (reason,) = each_store.read(explaining.explain, flow.ids["c"]).reasons
-    assert (reason.code, reason.text) == ("dependencies", "it waits for the end of b (ready)")
+    assert (reason.code, reason.text) == ("dependencies", "it is waiting for b (ready)")
     flow.end("b", BROKE)
     (reason,) = each_store.read(explaining.explain, flow.ids["c"]).reasons
     assert reason.code == "skipped"

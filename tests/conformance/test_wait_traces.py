@@ -20,7 +20,7 @@ from .world import World
     ("wait", "texts"),
     [
         (wait_for("approval"), ["waiting 5 s for signal 'approval'"]),
-        (wait_for("a", "b", needed=0), ["waiting 5 s for a signal of each of 'a', 'b'"]),
+        (wait_for("a", "b", needed=0), ["waiting 5 s for one signal each of 'a', 'b'"]),
         (wait_for("vote", needed=3), ["waiting 5 s for 3 signals of 'vote'"]),
         (Wait(key="wait:x#1", reason="operator"), ["waiting 5 s for an operator"]),
         (

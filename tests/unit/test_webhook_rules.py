@@ -139,7 +139,7 @@ def test_kinds_that_can_never_come_are_refused(wrong: Any) -> None:
 
 def test_who_is_named_by_a_job_cannot_ask_for_what_is_not_told_of_jobs() -> None:
     assert check_call_kinds(["job.failed", "job", "job"]) == ("job.failed", "job")
-    with pytest.raises(InvalidInput, match="'flow' is not told of a job"):
+    with pytest.raises(InvalidInput, match="'flow' is not an event of a job"):
         check_call_kinds(["job.failed", "flow"])
 
 

@@ -1,1 +1,1 @@
-"""The clients of an app, one file for each noun: enqueue jobs, wait for them, look at them, act on them."""
+"""The clients of an app, one file for each noun: enqueue jobs, wait for them, read them, act on them."""

@@ -1,4 +1,4 @@
-"""Tokens and sessions for HTTP: `app.tokens`. Each method has an awaiting twin, and what acts is audited.
+"""Tokens and sessions for HTTP: `app.tokens`. Each method has an async version, and actions are audited.
 
 A view of one tenant has none of this: tokens are the whole store's.
 """
@@ -40,7 +40,7 @@ _MOST_NAMES: Final = 256
 
 
 class Access:
-    """Tokens, which programs send along and people log in with, and the sessions of browsers."""
+    """Tokens, which programs send and people log in with, and the sessions of browsers."""
 
     def __init__(self, store: Callable[[], Store], check_tenant: Callable[[str | None], str]) -> None:
         self._store = store
@@ -63,11 +63,11 @@ class Access:
         actor: str = "app",
         reason: str = "",
     ) -> NewToken:
-        """Make a token; the answer has its secret, which is stored nowhere and never shown again.
+        """Create a token; the result has its secret, which is not stored and never shown again.
 
-        What it is good for is said by a `role` (viewer, operator, admin) or by `scopes`. With a `tenant` it reaches
-        that tenant's part alone. It is good for `expires` seconds, or with None until it is revoked. TokenConflict
-        where a token of that name is in force.
+        A `role` (viewer, operator, admin) or `scopes` say what it allows. With a `tenant` it reaches only that tenant's
+        part. It is valid for `expires` seconds, or with None until it is revoked. TokenConflict if an active token has
+        that name.
 
         With `queues` or `tasks` it is confined to jobs of those: its workers serve no others, and it can enqueue and
         read no others. Such a token has none of the scopes operate and admin.
@@ -92,7 +92,7 @@ class Access:
 
     @reads
     def list(self, *, after: Token | str | None = None, limit: int = 500) -> Op[builtins.list[Token]]:
-        """Every token, the oldest first, those that are over too. `after` is the last of the page before, or its id."""
+        """Return every token, the oldest first, inactive ones too. `after` is the last of the page before or its id."""
         if not 1 <= limit <= _MOST:
             raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
         start = after if isinstance(after, str) else "" if after is None else after.id
@@ -102,14 +102,14 @@ class Access:
 
     @reads
     def get(self, token: str) -> Op[Token]:
-        """A token by its id, or by its name: the one in force, else the newest. NotFound if there is none."""
+        """Return a token by its id, or by its name: the active one, else the newest. NotFound if there is none."""
         return Op(lambda tx: access.find(tx, token), single=True)
 
     aget = get.awaiting
 
     @writes
     def revoke(self, token: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Refuse a token, by its id or name, and its sessions from now on; False if that was so."""
+        """Revoke a token, by its id or name, and its sessions; False if it was revoked already."""
         return Op(lambda tx: access.revoke(tx, token, actor=actor, reason=reason))
 
     arevoke = revoke.awaiting
@@ -131,8 +131,8 @@ class Access:
 
     @composed
     async def login(self, line: Line, secret: str) -> tuple[str, Identity] | None:
-        """Open a session with a token's secret: the session's own secret, and who it is. None as of `identify`."""
-        # A read first: whoever guesses takes no lock from those who work.
+        """Open a session with a token's secret; return the session's secret and identity. None as for `identify`."""
+        # A read first: a wrong guess must not take the write lock.
         if not is_secret(secret) or await line.read(_identifying(secret)) is None:
             return None
         opened, op = _opening(secret)
@@ -145,7 +145,7 @@ class Access:
     async def session(self, line: Line, session_secret: str) -> Identity | None:
         """Return the identity of a session; None where there is none, it is over, or its token is invalid.
 
-        It is over when it was not used for 30 minutes, 12 hours after it was opened, and when it is logged out.
+        It expires after 30 minutes without use, 12 hours after it was opened, and when it is logged out.
         """
         if not is_secret(session_secret, SESSION_PREFIX):
             return None
@@ -168,7 +168,7 @@ class Access:
 
     @writes
     def note(self, actor: str, action: str, target: str, *, reason: str = "", tenant: str | None = None) -> Op[None]:
-        """Record in the audit what somebody tried and was refused, under the name of the action, such as job.cancel."""
+        """Record a refused attempt in the audit, under the name of the action, such as job.cancel."""
         return Op(lambda tx: audit(tx, actor=actor, action=action, target=target, reason=reason, tenant=tenant))
 
     anote = note.awaiting
@@ -224,8 +224,8 @@ def _names(what: str, given: object, check: Callable[[object], str]) -> list[str
 
 @contextmanager
 def _at_leisure() -> Iterator[None]:
-    """Ignore that a visit could not be recorded: a store that is full or busy can still be read."""
+    """Ignore that a use could not be recorded: a store that is full or busy can still be read."""
     try:
         yield
     except (StorageError, QueueFull) as error:
-        logger.debug("a visit was not noted: %s", error)
+        logger.debug("a use of a token was not recorded: %s", error)

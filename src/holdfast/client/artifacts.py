@@ -1,4 +1,4 @@
-"""The artifacts of jobs: `app.artifacts`. Each method has an awaiting twin."""
+"""The artifacts of jobs: `app.artifacts`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Artifacts:
 
     @reads
     def get(self, job: Which, name: str) -> Op[Artifact]:
-        """One of them, without its bytes. NotFound if there is none."""
+        """Return one artifact, without its bytes. NotFound if there is none."""
         job_id, name = _id(job), check_name("the artifact's name", name)
         return self._scope.sees(job_id, Op(lambda tx: artifacts.get(tx, job_id, name)))
 
@@ -47,20 +47,20 @@ class Artifacts:
 
     @composed
     async def read(self, line: Line, job: Which, name: str) -> bytes:
-        """All its bytes at once. Corruption where they are not those that were stored."""
+        """Return all its bytes at once. Corruption if they are not those that were stored."""
         found = await line.read(self._locate(job, name))
         return _checked(found.artifact, b"".join([piece async for piece in _pieces(line, found, 0, None)]))
 
     aread = read.awaiting
 
     def open(self, job: Which, name: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """Its bytes, or `length` of them from `start` on, piece by piece: at most 256 KiB are in memory at once."""
+        """Iterate over its bytes, or `length` of them from `start` on, in pieces of at most 256 KiB."""
         start, length = check_range(start, length)
         found = self._store().read(self._locate(job, name))
         return each(_pieces(BlockingLine(self._store), found, start, length))
 
     async def aopen(self, job: Which, name: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        """Its bytes, as `open` gives them: `async for piece in …`."""
+        """The async version of `open`: `async for piece in …`."""
         start, length = check_range(start, length)
         found = await self._store().aread(self._locate(job, name))
         async for piece in _pieces(AwaitingLine(self._store), found, start, length):
@@ -83,7 +83,7 @@ async def _piece(reach: Reach, found: Stored, offset: int, size: int) -> bytes:
         data = await reach.store.blobs.read(reach, found.blob or "", offset, size) or b""
     if len(data) == size:
         return data
-    # Either it was removed meanwhile, which is no fault, or it is damaged.
+    # It was either removed meanwhile, which is not an error, or damaged.
     job_id, name = found.artifact.job_id, found.artifact.name
     now = await reach.read(Op(lambda tx: artifacts.locate(tx, job_id, name)))
     if now.blob != found.blob:

@@ -1,4 +1,4 @@
-"""The record of what operators did: `app.audit`. Each method has an awaiting twin."""
+"""The record of what operators did: `app.audit`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Audit:
         before: str | None = None,
         limit: int = 50,
     ) -> Op[builtins.list[AuditRecord]]:
-        """Records, newest first. `before` is the id that the page before ended with."""
+        """Return records, newest first. `before` is the id that the page before ended with."""
         wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
         return Op(lambda tx: list_audit(tx, wanted), single=True)
 
@@ -46,7 +46,7 @@ class Audit:
         return replace(asked, tenant=self._scope.within(asked.tenant))
 
 
-def _wanted(  # noqa: PLR0917 - the filters of `list`, as they stand there
+def _wanted(  # noqa: PLR0917 - the filters of `list`, in its order
     actor: str | None,
     action: str | None,
     target_kind: str | None,
@@ -79,7 +79,7 @@ def removal(
     reason: str,
     tenant: str | None = None,
 ) -> Op[bool]:
-    """Remove something and record it, in one commit; False, and no record, where there was nothing to remove."""
+    """Remove something and record it, in one commit; False, and no record, if there was nothing to remove."""
 
     async def run(tx: Tx) -> bool:
         removed = await remove(tx)

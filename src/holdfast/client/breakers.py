@@ -1,4 +1,4 @@
-"""Circuit breakers of the whole cluster: `app.breakers`. Each method has an awaiting twin, and what acts is audited."""
+"""Circuit breakers of the whole cluster: `app.breakers`. Each method has an async version, and actions are audited."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .calls import reads, writes
 
 
 class Breakers:
-    """See them, set them, open and close them by hand."""
+    """Read breakers, set them, open and close them by hand."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
     @reads
     def list(self) -> Op[builtins.list[Breaker]]:
-        """Every breaker and how it stands."""
+        """Return every breaker and its state."""
         return Op(breakers.list_breakers)
 
     alist = list.awaiting
 
     @reads
     def get(self, scope: str) -> Op[Breaker]:
-        """One breaker and how it stands; NotFound if there is none."""
+        """Return one breaker and its state; NotFound if there is none."""
         return Op(lambda tx: breakers.get_breaker(tx, scope))
 
     aget = get.awaiting
@@ -41,7 +41,7 @@ class Breakers:
     def set(
         self, scope: str, *, failures: int, open_for: float | timedelta, actor: str = "app", reason: str = ""
     ) -> Op[None]:
-        """Make or change a breaker: after so many `failures` in a row it opens for `open_for` seconds."""
+        """Create or change a breaker: after `failures` failures in a row it opens for `open_for` seconds."""
         name, most, rest = _checked(scope, failures, open_for)
 
         async def run(tx: Tx) -> None:
@@ -66,7 +66,7 @@ class Breakers:
     def trip(
         self, scope: str, open_for: float | timedelta | None = None, *, actor: str = "app", reason: str = ""
     ) -> Op[Breaker]:
-        """Open a breaker by hand, for `open_for` seconds or as long as it always opens; then one job tries."""
+        """Open a breaker by hand, for `open_for` seconds or its usual time; then one job is tried."""
         rest = None if open_for is None else _rest(open_for)
 
         async def run(tx: Tx) -> Breaker:
@@ -81,7 +81,7 @@ class Breakers:
 
     @writes
     def reset(self, scope: str, *, actor: str = "app", reason: str = "") -> Op[Breaker]:
-        """Close a breaker by hand, and let go what waits behind it."""
+        """Close a breaker by hand, and release the jobs that wait for it."""
 
         async def run(tx: Tx) -> Breaker:
             before = await breakers.get_breaker(tx, scope)

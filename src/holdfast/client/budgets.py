@@ -1,4 +1,4 @@
-"""Budgets: `app.budgets`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+"""Budgets: `app.budgets`. Each method has an async version, actions are audited, a repeated call changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEVER: Final = "never"
 
 
 class Budgets:
-    """See budgets, set and raise their limits, begin them anew, spend from outside of a task."""
+    """Read budgets, set and raise their limits, reset them, spend from outside of a task."""
 
     def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
         self._store = store
@@ -40,13 +40,13 @@ class Budgets:
         self._shares = shares
 
     def of(self, tenant: str) -> Budgets:
-        """The budgets of one tenant: its jobs look there first for the names that they use."""
+        """Return the budgets of one tenant, in which its jobs look up names first."""
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Budgets(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
     @reads
     def list(self, *, after: Budget | Place | None = None, limit: int = 500) -> Op[builtins.list[Budget]]:
-        """Every budget and how it stands, in the order of tenants and names. `after` is the last of the page before."""
+        """Return every budget and its state, by tenant and name. `after` is the last of the page before."""
         tenant = self._scope.tenant
         if not 1 <= limit <= 1_000:
             raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
@@ -57,7 +57,7 @@ class Budgets:
 
     @reads
     def get(self, name: str) -> Op[Budget]:
-        """One budget and how it stands; BudgetNotFound if there is none."""
+        """Return one budget and its state; BudgetNotFound if there is none."""
         return Op(lambda tx: budgets.get(tx, self._scope.home, name))
 
     aget = get.awaiting
@@ -75,7 +75,7 @@ class Budgets:
         actor: str = "app",
         reason: str = "",
     ) -> Op[bool]:
-        """Make or change a budget; False if it was so already. What is left out stays as it is.
+        """Create or change a budget; False if nothing changed. Omitted settings stay as they are.
 
         `limits` and `soft` are by dimension, and None removes one. `every` is seconds, such as "1d", a cron expression
         in `zone`, or "never". `within` is the budget that it is a part of, "" of none.
@@ -97,7 +97,7 @@ class Budgets:
 
     @writes
     def raise_(self, name: str, limits: Amounts, *, actor: str = "app", reason: str = "") -> Op[Budget]:
-        """Set limits that are higher than now, and let go the jobs that fit. How the budget stands then."""
+        """Set higher limits, and release the jobs that fit; return the budget after that."""
         tenant, wanted = self._scope.home, check_amounts("a raise", limits)
 
         async def run(tx: Tx) -> Budget:
@@ -116,7 +116,7 @@ class Budgets:
 
     @writes
     def reset(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Begin anew now, and let go the jobs that fit; False if nothing was spent. Its schedule stays."""
+        """Reset now, and release the jobs that fit; False if nothing was spent. Its schedule stays."""
         tenant = self._scope.home
 
         async def run(tx: Tx) -> bool:
@@ -134,7 +134,7 @@ class Budgets:
 
     @writes
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Forget a budget; False if there was none. Jobs that name it fail from then on."""
+        """Delete a budget; False if there was none. Jobs that name it fail from then on."""
         tenant = self._scope.home
         return removal(
             lambda tx: budgets.remove(tx, tenant, name),
@@ -151,7 +151,7 @@ class Budgets:
     async def spend(
         self, line: Line, /, name: str, amounts: Amounts | None = None, *, key: str | None = None, **more: Amount
     ) -> Spent:
-        """Count a spend, whatever the limits say: `app.budgets.spend("team", tokens=812, key=request_id)`.
+        """Record a spend, whatever the limits: `app.budgets.spend("team", tokens=812, key=request_id)`.
 
         The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
         """
@@ -170,9 +170,9 @@ class Budgets:
     def give_back(
         self, job: Job[Any] | str, *, actor: str = "app", reason: str = ""
     ) -> Op[dict[str, dict[str, Decimal]]]:
-        """Take what an ended job has spent off its budgets, and let go the jobs that fit; what was taken off.
+        """Refund what an ended job has spent, and release the jobs that fit; return the refunded amounts.
 
-        Repeated, it takes nothing more. What is counted for a budget's lifetime stays.
+        A repeated call refunds nothing more. Totals over a budget's lifetime stay.
         """
         return self._scope.owns(id_of(job), self._giving_back(id_of(job), actor, reason))
 

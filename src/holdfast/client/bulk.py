@@ -1,4 +1,4 @@
-"""Act on many jobs: who is meant is settled once, then batches of 500 follow, each a transaction with its record."""
+"""Act on many jobs: they are chosen once, then changed in batches of 500, each a transaction with an audit record."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def run(
     actor: str,
     reason: str,
 ) -> BulkReport:
-    """Settle who is meant, then act in batches. Others have the event loop between two batches."""
+    """Choose the jobs, then act in batches. The event loop is free between two batches."""
     if ids is None:
         assert wanted is not None
         only_states = _states_of(wanted)
@@ -65,7 +65,7 @@ async def run(
 
 
 def order_of(action: str, *, priority: object, queue: object, force: bool) -> Order:
-    """The action, with what it needs and nothing else."""
+    """Return the action with its parameters; InvalidInput for a missing or superfluous one."""
     if action not in list(Action):
         raise InvalidInput(f"there is no action {action!r}; use one of {', '.join(Action)}")
     if (priority is not None) != (action == Action.PRIORITY):
@@ -83,7 +83,7 @@ def order_of(action: str, *, priority: object, queue: object, force: bool) -> Or
 
 
 def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
-    """Jobs are named, or described, not both."""
+    """Refuse a filter together with ids."""
     if ids is not None and (given is not None or all):
         raise InvalidInput("ids name the jobs already; leave the filter out")
     if isinstance(ids, str):
@@ -93,7 +93,7 @@ def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:
 
 
 def filter_of(given: Mapping[str, object] | JobFilter | None, *, all: bool) -> JobFilter:
-    """Return the filter of the jobs that are meant. No filter means every job only with `all`."""
+    """Return the filter of the jobs. No filter means every job only with `all`."""
     wanted = given if isinstance(given, JobFilter) else JobFilter(**_checked(given or {}))
     check_filter(wanted)
     is_empty = all_of(wanted)
@@ -110,7 +110,7 @@ def all_of(wanted: JobFilter) -> bool:
 
 
 def check_filter(wanted: JobFilter) -> None:
-    """Refuse what cannot be meant."""
+    """Refuse an invalid filter."""
     for name in _TEXTS:
         _check_text(name, getattr(wanted, name))
     for name in _NUMBERS:
@@ -131,7 +131,7 @@ def check_filter(wanted: JobFilter) -> None:
 
 
 def _states_of(wanted: JobFilter) -> tuple[str, ...] | None:
-    """The states in which a chosen job is still meant."""
+    """Return the states in which a chosen job is still affected."""
     if wanted.state is not None:
         return (wanted.state,)
     return (str(JobState.READY),) if wanted.label is not None and wanted.states is None else wanted.states
@@ -155,7 +155,7 @@ def _check_number(name: str, value: object) -> None:
 
 
 async def _choose(line: Line, wanted: JobFilter) -> list[str]:
-    """Every job that fits now, oldest first: what comes later is not meant."""
+    """Return every job that matches now, oldest first; later ones are not affected."""
     found: list[str] = []
     page: list[str] | None = None
     while page is None or len(page) == _PAGE:
@@ -204,7 +204,7 @@ def _value(name: str, value: object) -> str | int | tuple[str, ...]:
 
 
 def _whole(name: str, value: object) -> int:
-    """A number, which on the command line is text."""
+    """Return a whole number, which on the command line is text."""
     try:
         number = int(value) if isinstance(value, str) else value
     except ValueError:
@@ -215,7 +215,7 @@ def _whole(name: str, value: object) -> int:
 
 
 def _states(value: object) -> tuple[str, ...]:
-    """Several, which on the command line are separated by commas."""
+    """Return several states, which on the command line are separated by commas."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)):
         raise InvalidInput(f"states is {value!r}; give a list of states")

@@ -9,9 +9,9 @@
         apause = pause.awaiting
 
 `reads` and `writes` take a method that makes one operation, and run it on `self._store()`. `composed` takes a coroutine
-over a `Line`, for a method that reads or writes several times, or does something with the answer. It may await nothing
-but the line: `await line.read(op)`. When the class is made, plain functions take the place of these objects. They have
-the definition's parameters and docstring.
+over a `Line`, for a method that reads or writes several times, or processes the result. It may await nothing but the
+line: `await line.read(op)`. When the class is made, plain functions replace these objects. They have the definition's
+parameters and docstring.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOLDS_ITS_PLACE: Final = "takes effect when its class is made"
 
 
 class Awaiting(Generic[S, P, T]):
-    """The awaiting twin of a method."""
+    """The async version of a method."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
@@ -61,7 +61,7 @@ class Awaiting(Generic[S, P, T]):
 
 
 class Blocking(Generic[S, P, T]):
-    """The blocking form of a method. `awaiting` is the other."""
+    """The blocking form of a method. `awaiting` is its async version."""
 
     def __init__(self, call: Callable[..., Any], acall: Callable[..., Any]) -> None:
         self._call = call
@@ -126,13 +126,13 @@ def _pair(
         form.__doc__ = shown.__doc__
         form.__module__ = shown.__module__
         form.__annotations__ = shown.__annotations__
-        # Where `help` and `inspect` look for the parameters and the source.
+        # Read by `help` and `inspect` for the parameters and the source.
         cast(Any, form).__wrapped__ = shown
     return Blocking(call, acall)
 
 
 def _shown(made: FunctionType, *, over_line: bool) -> FunctionType:
-    """Copy a definition as its callers see it: it takes no line, and gives what its operation gives.
+    """Copy a definition as its callers see it: it takes no line, and returns the result of its operation.
 
     The copy is never called. To make an `inspect.Signature` of each at import would take longer.
     """
@@ -146,7 +146,7 @@ def _shown(made: FunctionType, *, over_line: bool) -> FunctionType:
     if over_line:
         del given[made.__code__.co_varnames[1]]
     else:
-        # Texts, by `from __future__ import annotations`.
+        # Annotations are texts, by `from __future__ import annotations`.
         given["return"] = given["return"].removeprefix("Op[").removesuffix("]")
     shown.__annotations__ = given
     return shown

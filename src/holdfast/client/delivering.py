@@ -1,6 +1,6 @@
 """`webhook.deliver`: the built-in task that sends one message to one endpoint. Every app has it.
 
-Whatever comes of a delivery, the job that it tells of is not touched.
+Whatever the result of a delivery, the job that it is about is not changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Asked: TypeAlias = "list[tuple[str, asyncio.Future[Signed | None]]]"
 
 
 def deliver_task(app: App, random: Callable[[], float] = _random.random) -> AsyncTask[..., dict[str, int]]:
-    """The task, for the workers of this app."""
+    """Return the task, for the workers of this app."""
     deliverer = Deliverer(app, random)
 
     async def deliver(ctx: Context, endpoint: str, message: str, body: str, url: str | None = None) -> dict[str, int]:
@@ -54,7 +54,7 @@ def deliver_task(app: App, random: Callable[[], float] = _random.random) -> Asyn
 
 
 class Deliverer:
-    """Signs, sends, and says how it went."""
+    """Signs and sends messages."""
 
     def __init__(self, app: App, random: Callable[[], float]) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class Deliverer:
     async def deliver(
         self, attempt: int, endpoint_id: str, message: str, body: bytes, url: str | None
     ) -> dict[str, int]:
-        """The status and the milliseconds of a success; raises how the delivery goes on otherwise.
+        """Return the status and the milliseconds of a success; otherwise raise the outcome of the delivery.
 
         `url` is one that a job named, at the endpoint's host.
         """
@@ -82,7 +82,7 @@ class Deliverer:
             return {"status": answer.status, "ms": ms}
         text = failure_text(answer.status if answer else None, ms, excerpt(answer.body) if answer else error)
         if url is None:
-            # Of a URL that one job named, nothing follows for the others at its host.
+            # The URL that one job named says nothing about others at its host.
             await self._consider(attempt, endpoint_id, endpoint, answer)
         raise self._failure(attempt, answer, text)
 
@@ -109,7 +109,7 @@ class Deliverer:
         return answer, round((clock.monotonic() - begun) * 1000), error
 
     async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None) -> None:
-        """Disable the endpoint if it is gone, or if nothing came through for days."""
+        """Disable the endpoint if it answered 410, or if no delivery succeeded for days."""
         if answer is not None and answer.status == GONE:
             await self._app.open().awrite(_disabling(endpoint_id))
         elif is_last(attempt):
@@ -126,16 +126,16 @@ class Deliverer:
         return Retry(text, after=wait_before_next(attempt, said, self._random()) / SECOND)
 
     def _outbound(self) -> Client:
-        """Made at its first use: by then the app has its policy, wherever that was set."""
+        """Return the client, made at its first use, when the app's policy has been set."""
         if self._client is None or self._client.policy is not self._app.outbound:
             self._client = Client(self._app.outbound)
         return self._client
 
 
 class Lookups:
-    """Reads of many endpoints at once: those that start together ask in one query.
+    """Reads of many endpoints at once: those that start together share one query.
 
-    What is asked for in one turn of an event loop is read in the next: nothing that is answered is older.
+    Requests of one iteration of an event loop are read in the next, so that no answer is older than its request.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
@@ -144,10 +144,10 @@ class Lookups:
         self._looking: set[asyncio.Task[None]] = set()
 
     async def get(self, endpoint_id: str) -> Signed | None:
-        """One endpoint as it is now; None if it is gone."""
+        """Return one endpoint as it is now; None if it was deleted."""
         loop = asyncio.get_running_loop()
         asked = self._asked.setdefault(loop, [])
-        # One for each who asks: one who is cancelled leaves the others alone.
+        # One future for each caller: cancelling one does not affect the others.
         answer: asyncio.Future[Signed | None] = loop.create_future()
         asked.append((endpoint_id, answer))
         if len(asked) == 1:

@@ -30,13 +30,13 @@ Some = TypeVar("Some", bound="Sequence[JobRequest[Any]]")
 MOST_AT_ONCE: Final = 10_000
 _ONE: Final = "enqueue"
 _MANY: Final = "enqueue_many"
-"""Under which they are timed: many at once take longer."""
+"""The operations under which they are timed: many at once take longer."""
 
 
 Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManager[str | None]]"
-"""Entered around each enqueue; gives what is stored as the jobs' trace: JSON, or None."""
+"""A context entered around each enqueue; its value is stored as the jobs' trace: JSON, or None."""
 Record: TypeAlias = "Callable[[Tx, JobSpec], Coroutine[Any, Any, Enqueued]]"
-"""Enqueues a job in a transaction, and notes there that it did."""
+"""Enqueues a job in a transaction, and records there that it did."""
 _NOTHING: Final[AbstractContextManager[str | None]] = nullcontext()
 
 
@@ -44,7 +44,7 @@ class Enqueuer:
     """Turns requests into stored jobs."""
 
     def __init__(self, store: Callable[[], Store], jobs: Jobs, spill: Spill | None = None) -> None:
-        """`spill` is where jobs are kept that the store cannot take."""
+        """`spill` keeps jobs while the store is unavailable."""
         self._store = store
         self._jobs = jobs
         self.around: Around = lambda _: _NOTHING
@@ -124,7 +124,7 @@ class Enqueuer:
 
 
 def check_inventory(requests: Some) -> Some:
-    """NotInInventory for the first job whose affinity its task's inventory does not know."""
+    """Raise NotInInventory for the first job whose affinity is not in its task's inventory."""
     for inventory, name in _wanted(requests):
         inventory.check(name)
     return requests
@@ -179,7 +179,7 @@ def _bulk(
 
 
 def spill_at(folder: str | None, store: Callable[[], Store]) -> Spill | None:
-    """The spill in that folder. Loaded only where one is asked for: its locks are those of Unix."""
+    """Return the spill in that folder. Imported only if one is used: its locks need Unix."""
     if folder is None:
         return None
     from .spill import Spill

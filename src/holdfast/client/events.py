@@ -1,7 +1,7 @@
 """The event log as readers follow it: `app.events(after=cursor)`, `app.aevents(…)`.
 
-A reader holds no connection while it waits, and is woken by what others commit. Where the log has nothing new but rows
-wait to be moved into it, the reader moves them itself: it depends on no worker.
+A reader holds no connection while it waits, and is woken by commits. If the log has nothing new but rows wait to be
+moved into it, the reader moves them itself: it depends on no worker.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .lines import AwaitingLine, BlockingLine, Line, each
 _PAGE: Final = 200
 """Rows read at once."""
 _MOST: Final = 10_000
-# A ring may be lost; what the schema tells by itself rings for its end alone.
+# A wake-up may be lost; events that triggers log cause one only at the end of a job.
 _LONGEST_SILENCE: Final = 1.0
-# Somebody else moves rows into the log, and rings when that is done.
+# Another process is moving rows into the log, and notifies when that is done.
 _ANOTHER_MOVES: Final = 0.02
 _TOPICS: Final = (ops.TOPIC, "finished")
 _WAITS: Final = Op(ops.waits, single=True)
@@ -54,11 +54,11 @@ class Events:
         tag: str | None = None,
         timeout: float | None = None,
     ) -> Feed:
-        """Every event from now on, or behind the cursor `after`, or with "start" all that is kept; then what comes.
+        """Follow events: from now on, after the cursor `after`, or with "start" from the oldest stored event.
 
-        `kinds` are whole kinds or their beginnings: "job.failed", "job", "operator". The iteration ends after
-        `timeout` seconds without an event; without one it goes on for ever. The feed's `cursor` also counts what the
-        filter passed over.
+        `kinds` are whole kinds or their prefixes: "job.failed", "job", "operator". The iteration ends after `timeout`
+        seconds without an event; without a timeout it never ends. The feed's `cursor` also moves past events that the
+        filter skipped.
         """
         wanted = self._filter(kinds=kinds, job=job, task=task, queue=queue, flow=flow, tenant=tenant, tag=tag)
         return Feed(self._store(), wanted, self._place(after), check_timeout(timeout))
@@ -67,7 +67,7 @@ class Events:
     async def read(
         self, line: Line, /, after: str = "start", *, limit: int = 100, **wanted: Any
     ) -> builtins.list[Event]:
-        """Up to `limit` events behind a cursor that are there now; waits for nothing."""
+        """Return up to `limit` stored events after a cursor, without waiting."""
         if not 1 <= limit <= _MOST:
             raise InvalidInput(f"limit is {limit}; use 1 to {_MOST:,}")
         feed = Feed(line.store, self._filter(**wanted), self._place(after), 0)
@@ -83,7 +83,7 @@ class Events:
 
     @composed
     async def cursor(self, line: Line) -> str:
-        """The place behind everything that has been committed."""
+        """Return the position after everything that has been committed."""
         await _move_all(line)
         return str(Cursor(await line.read(_NEWEST) + 1, 0))
 
@@ -106,7 +106,7 @@ class Events:
 
 
 class Feed:
-    """An iteration over the log, blocking or awaiting. `cursor` is where it stands."""
+    """An iteration over the log, blocking or async. `cursor` is its position."""
 
     def __init__(self, store: Store, wanted: EventFilter, place: Cursor | None, timeout: float | None) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class Feed:
 
     @property
     def cursor(self) -> str | None:
-        """Pass it back as `after` to go on from here; None before the first look, if it began without one."""
+        """Pass it back as `after` to continue from here; None before the first read, if it began without one."""
         return None if self._place is None else str(self._place)
 
     def __iter__(self) -> Iterator[Event]:
@@ -128,7 +128,7 @@ class Feed:
 
     async def on(self, line: Line) -> AsyncGenerator[Event, None]:
         """Follow the log on a line to the store."""
-        # Listen first: what is committed between the look and the wait rings.
+        # Listen first: a commit between the read and the wait causes a wake-up.
         listener = self._store.bell.listen(_TOPICS)
         try:
             if self._place is None:
@@ -153,7 +153,7 @@ class Feed:
     def _begin(self, newest: int) -> None:
         end = Cursor(newest + 1, 0)
         if self._place is not None and self._place > end:
-            # A store that was put back from a backup would number other events up to there, and none would be told.
+            # A restored store would number other events up to there, and the reader would miss them.
             raise InvalidCursor(
                 f"{self._place} is behind the end of the event log, {end}: another store gave it out, or this one was "
                 "put back; go on from 'start', or from app.events.cursor()"
@@ -162,7 +162,7 @@ class Feed:
 
     def _look(self) -> Op[Page]:
         assert self._place is not None
-        # The row in which it stands is read again: it may be read in part.
+        # The row of the position is read again: it may have been read in part.
         after = self._place.seq - 1
         return Op(lambda tx: ops.read(tx, after, _PAGE))
 

@@ -1,4 +1,4 @@
-"""Flows: make them, wait for them, look at them, act on them: `app.flow(…)` and `app.flows`."""
+"""Flows: create them, wait for them, read them, act on them: `app.flow(…)` and `app.flows`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Outcome: TypeAlias = "tuple[FlowRecord, list[FlowEnd], dict[str, str]]"
 
 
 class Flows:
-    """The flows of one app. Each method has an awaiting twin with an `a` before its name."""
+    """The flows of one app. Each method has an async version with an `a` before its name."""
 
     def __init__(
         self,
@@ -80,21 +80,21 @@ class Flows:
         )
 
     def handle(self, flow_id: str) -> FlowHandle:
-        """The handle of a flow by its id."""
+        """Return the handle of a flow by its id."""
         return FlowHandle(self, _flow_id(flow_id))
 
     # -- look
 
     @reads
     def status(self, flow_id: str) -> Op[FlowStatus]:
-        """A flow, its state, and how many of its members are in each. FlowNotFound if there is none."""
+        """Return a flow, its state, and the number of members in each state. FlowNotFound if there is none."""
         return self._scope.sees_flow(flow_id, _status(_flow_id(flow_id)))
 
     astatus = status.awaiting
 
     @reads
     def find(self, wanted: FlowFilter | None = None) -> Op[list[FlowRecord]]:
-        """Flows, newest first."""
+        """Return flows, newest first."""
         asked = self._wanted(wanted)
         return Op(lambda tx: flow_reads.list_flows(tx, asked))
 
@@ -112,14 +112,14 @@ class Flows:
 
     @reads
     def graph(self, flow_id: str) -> Op[FlowGraph]:
-        """The members of a flow, and which of them wait for which."""
+        """Return the members of a flow and their dependencies."""
         return self._scope.sees_flow(flow_id, Op(lambda tx: flow_reads.flow_graph(tx, _flow_id(flow_id))))
 
     agraph = graph.awaiting
 
     @composed
     async def wait(self, line: Line, flow_id: str, timeout: float | None = None) -> FlowStatus:
-        """Wait until every member has ended. ResultTimeout if that is not so by then."""
+        """Wait until every member has ended. ResultTimeout if they have not by then."""
         await line.call(self._watch.wait, self._watch.await_, _flow_id(flow_id), timeout)
         return await line.read(self._scope.sees_flow(flow_id, _status(flow_id)))
 
@@ -127,7 +127,7 @@ class Flows:
 
     @composed
     async def result(self, line: Line, flow_id: str, timeout: float | None = None) -> Any:
-        """Wait for a flow, and give the result of its sink, or those of several by name."""
+        """Wait for a flow, and return the result of its sink, or those of several by name."""
         await line.call(self._watch.wait, self._watch.await_, _flow_id(flow_id), timeout)
         return self._result(await line.read(self._scope.sees_flow(flow_id, _outcome(flow_id))))
 
@@ -145,7 +145,7 @@ class Flows:
         reason: str = "cancelled",
         actor: str = "app",
     ) -> FlowCancel:
-        """Cancel what has not ended, as far as the policy goes. Repeated, it tells what the first one did."""
+        """Cancel the members that have not ended, by the policy. A repeated call returns what the first one did."""
         begin = Op(lambda tx: ops.cancel_flow(tx, _flow_id(flow_id), policy, reason=reason, actor=actor))
         done = await line.write(self._scope.owns_flow(flow_id, begin))
         while await line.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
@@ -157,7 +157,7 @@ class Flows:
 
     @writes
     def retry(self, flow_id: str, *, actor: str = "app", reason: str = "") -> Op[list[str]]:
-        """Run again what failed, expired or was cancelled, and what was skipped for its sake; the ids of those jobs."""
+        """Rerun members that failed, expired or were cancelled, and those skipped because of them; return their ids."""
         op = Op(lambda tx: ops.retry_flow(tx, _flow_id(flow_id), actor=actor, reason=reason))
         return self._scope.owns_flow(flow_id, op)
 
@@ -165,7 +165,7 @@ class Flows:
 
     @writes
     def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> Op[list[str]]:
-        """Run a member again, and with `downstream` all that wait for it; the ids of those jobs."""
+        """Run a member again, and with `downstream` all that wait for it; return the ids of those jobs."""
         job_id = check_name("the id", job_id)
         op = Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
         return self._scope.owns(job_id, op)
@@ -183,7 +183,7 @@ class Flows:
         actor: str = "",
         reason: str = "",
     ) -> Op[JoinChange]:
-        """Change how many upstreams a member needs that still waits: `all`, `any`, or a `quorum` of `needed`.
+        """Change how many upstreams a waiting member needs: `all`, `any`, or a `quorum` of `needed`.
 
         If the new join is met already, the member starts; if it can no longer be met, the member is skipped.
         IllegalMove once the join has fired, or where the job has none; InvalidFlow for a quorum that cannot be.
@@ -194,13 +194,13 @@ class Flows:
 
     aset_join = set_join.awaiting
 
-    # -- piece by piece, for those who have no builder
+    # -- piece by piece, for clients without a builder
 
     @writes
     def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> Op[FlowRecord]:
         """Store a flow without members. Nothing of it runs before `apply`.
 
-        A repeated call with the same `id` and name makes nothing new: its answer is the flow that is there.
+        A repeated call with the same `id` and name changes nothing and returns the existing flow.
         """
         whose = self._scope.of(tenant) or ""
         own = ids.new() if id is None else check_id(id)
@@ -211,7 +211,7 @@ class Flows:
 
     @composed
     async def add(self, line: Line, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
-        """Add jobs by name, which wait for `apply`; their ids by name."""
+        """Add jobs by name, which wait for `apply`; return their ids by name."""
         async with self._around(line, requests.values()) as trace:
             members = plan_staged(requests, flow.tenant, trace)
             op = Op(lambda tx: ops.add_members(tx, flow.id, members, staged=True))
@@ -222,7 +222,7 @@ class Flows:
 
     @writes
     def stage(self, flow_id: str, edges: Sequence[Edge], *, revision: int) -> Op[int]:
-        """Plan edges between members, if nobody has changed the graph since that revision; the new one."""
+        """Plan edges between members, if the graph is still at that revision; return the new revision."""
         op = Op(lambda tx: ops.stage_edges(tx, _flow_id(flow_id), edges, revision))
         return self._scope.owns_flow(flow_id, op)
 
@@ -230,12 +230,12 @@ class Flows:
 
     @writes
     def apply(self, flow_id: str) -> Op[int]:
-        """Make the planned edges count, and let go what waits for nothing; how many edges. Repeated, it finds none."""
+        """Apply the planned edges, and release members that wait for nothing; return the number of edges."""
         return self._scope.owns_flow(flow_id, Op(lambda tx: ops.apply_edges(tx, _flow_id(flow_id))))
 
     aapply = apply.awaiting
 
-    # -- what a flow asks
+    # -- for flows
 
     @composed
     async def create(self, line: Line, flow: Flow) -> None:
@@ -264,7 +264,7 @@ class Flows:
 
     @asynccontextmanager
     async def _around(self, line: Line, requests: Iterable[JobRequest[Any]]) -> AsyncIterator[str | None]:
-        """Check that each of these jobs can be enqueued; gives what is stored as their trace."""
+        """Check that each of these jobs can be enqueued; yield the trace to store with them."""
         known = list(requests)
         for request in known:
             self._require_known(request)
@@ -284,7 +284,7 @@ class Flows:
 
 
 def plan_flow(flow: Flow, trace: str | None) -> FlowSpec:
-    """The whole flow as one value."""
+    """Return the whole flow as one value."""
     return FlowSpec(
         id=flow.id,
         name=flow.name,
@@ -297,7 +297,7 @@ def plan_flow(flow: Flow, trace: str | None) -> FlowSpec:
 
 
 def plan_extension(extension: Extension, name: str, tenant: str, trace: str | None) -> list[Member]:
-    """Members whose names begin with that of the member that adds them, and of which of its lives."""
+    """Return members whose names begin with the name and generation of the member that adds them."""
     life = f"{name}~{extension.generation}" if extension.generation else name
     planned = [plan_member(node, tenant, trace) for node in extension.nodes]
     return [replace(member, name=f"{life}/{member.name}") for member in planned]
@@ -322,7 +322,7 @@ def plan_edges(nodes: Sequence[Node]) -> list[Edge]:
 
 
 def plan_staged(requests: Mapping[str, JobRequest[Any]], tenant: str, trace: str | None) -> list[Member]:
-    """Jobs by name, with nothing to wait for yet."""
+    """Return jobs by name, without dependencies."""
     named = zip(requests.items(), ids.many(len(requests)), strict=True)
     return [
         Member(spec=spec_of(request.complete(), tenant=tenant, id=new, trace=trace), name=name)
@@ -346,7 +346,7 @@ def _callback(request: JobRequest[Any] | None, tenant: str, trace: str | None) -
 
 
 def _checked(wanted: FlowFilter) -> FlowFilter:
-    """Refuse what cannot be meant."""
+    """Refuse an invalid filter."""
     if wanted.state is not None and wanted.state not in list(FlowState):
         raise InvalidInput(f"state is {wanted.state!r}; use one of {', '.join(FlowState)}")
     for what in ("name", "tenant", "before"):
@@ -369,7 +369,7 @@ def _ended(flow_ids: Sequence[str], scope: Scope) -> Op[list[FlowRecord]]:
     async def look(tx: Tx) -> list[FlowRecord]:
         found: list[FlowRecord] = []
         for flow_id in flow_ids:
-            with suppress(FlowNotFound):  # deleted while somebody waited; the others are not to suffer
+            with suppress(FlowNotFound):  # deleted while a caller waited; the other waiters are not affected
                 found.append(await flow_reads.get_flow(tx, flow_id))
         return [flow for flow in found if flow.finished_at is not None and scope.tenant in (None, flow.tenant)]
 
@@ -387,7 +387,7 @@ def _extending(extension: Extension, trace: str | None) -> Op[FlowRecord]:
 
 
 def _outcome(flow_id: str) -> Op[Outcome]:
-    """Read what a flow came to."""
+    """Read the outcome of a flow."""
 
     async def look(tx: Tx) -> Outcome:
         record = await flow_reads.get_flow(tx, flow_id)

@@ -31,7 +31,7 @@ class InlineJobs:
         self._ended: dict[str, Ended] = {}
 
     def run(self, request: JobRequest[Any], tenant: str = "") -> str:
-        """Run it to its end; its id. A failure is kept for whoever asks for the result."""
+        """Run a job to its end; return its id. A failure is raised when the result is asked for."""
         task = request.task
         if not task.is_async:
             return self._run(request, tenant, lambda call: call())
@@ -42,7 +42,7 @@ class InlineJobs:
         raise ConfigError(f"task {task.name!r} is async and an event loop runs here; await aenqueue instead")
 
     async def arun(self, request: JobRequest[Any], tenant: str = "") -> str:
-        """The awaiting twin of `run`."""
+        """The async version of `run`."""
         if not request.task.is_async:
             return self._run(request, tenant, lambda call: call())
         info, stop, current, call = self._prepare(request, tenant)
@@ -72,7 +72,7 @@ class InlineJobs:
         task, stop = request.task, Stop()
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
-        # What a store would refuse is refused here too.
+        # Refuse here what a store would refuse.
         spec = spec_of(request, tenant=tenant)
         info = JobInfo(spec.id, task.name, task.task_options.queue, spec.tenant, 1, 1, 0, 1, 0)
         self._app.streams.keep(info)
@@ -97,7 +97,7 @@ class InlineJobs:
         self._ended[job_id] = Ended(job_id, JobState.FAILED, None, error_text(error), "permanent")
         return job_id
 
-    # -- what a handle asks
+    # -- for handles
 
     def get(self, job_id: str) -> JobRecord:
         raise ConfigError("inline jobs are not stored; they have a result, but no record")

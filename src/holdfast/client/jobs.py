@@ -1,4 +1,4 @@
-"""Look at jobs and act on them: `app.jobs`. Each method has an awaiting twin; what acts is in the audit."""
+"""Read jobs and act on them: `app.jobs`. Each method has an async version; actions are audited."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _IN_MEMORY: Final = (
 
 
 LOOKED_AT: Final = 10_000
-"""Jobs among which a page is looked for that no index can find."""
+"""Jobs that are searched for one page, where no index applies."""
 
 
 MOST_LISTED = 1_000
@@ -90,9 +90,9 @@ class Jobs:
 
     @reads
     def get(self, job_id: str, *, whole: bool = True) -> Op[JobRecord]:
-        """Everything the store knows about a job. NotFound if there is none.
+        """Return the whole record of a job. NotFound if there is none.
 
-        Unless it is read `whole`, arguments or a result over 256 KiB are left out: a short reference stands for them.
+        Unless it is read `whole`, arguments or a result over 256 KiB are replaced by a short reference.
         """
         return self._scope.sees(job_id, _existing(_id(job_id), whole=whole))
 
@@ -100,14 +100,14 @@ class Jobs:
 
     @reads
     def demands(self, job_id: str) -> Op[Demands]:
-        """Return what a job asks of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
+        """Return what a job requires of workers and limits: capabilities, affinity, keys, budgets, its webhook."""
         return self._scope.sees(job_id, Op(lambda tx: queries.demands(tx, _id(job_id))))
 
     ademands = demands.awaiting
 
     @reads
     def find(self, wanted: JobFilter | None = None) -> Op[list[JobRecord]]:
-        """Jobs, newest first."""
+        """Return jobs, newest first."""
         wanted = self._wanted(wanted or JobFilter())
         return Op(lambda tx: queries.list_jobs(tx, wanted))
 
@@ -115,7 +115,7 @@ class Jobs:
 
     @reads
     def attempts(self, job_id: str) -> Op[list[Attempt]]:
-        """The runs that did not end in success, oldest first; at most 32."""
+        """Return the runs that did not succeed, oldest first; at most 32."""
 
         async def read(tx: Tx) -> list[Attempt]:
             found = await queries.attempts_of(tx, _id(job_id))
@@ -137,7 +137,7 @@ class Jobs:
 
     @reads
     def explain(self, job_id: str) -> Op[Explanation]:
-        """Explain why a job is where it is, and what would move it."""
+        """Explain why a job is in its state, and what would move it."""
         op = Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
         return self._scope.sees(job_id, op)
 
@@ -145,10 +145,10 @@ class Jobs:
 
     @reads
     def search(self, wanted: JobFilter | None = None) -> Op[JobPage]:
-        """A page of jobs, newest first, and the `before` of the next one.
+        """Return a page of jobs, newest first, and the `before` of the next one.
 
-        `tag`, `text`, `created_by`, `priority`, `min_attempts`, `reason` and times are looked for among 10,000 jobs at
-        a time: a page may be short and yet not be the last. `find` looks on until it is full.
+        `tag`, `text`, `created_by`, `priority`, `min_attempts`, `reason` and times are searched among 10,000 jobs at
+        a time: a page may be short and yet not be the last. `find` continues until it is full.
         """
         asked = self._wanted(wanted or JobFilter())
         return Op(lambda tx: queries.search_jobs(tx, asked, LOOKED_AT))
@@ -159,7 +159,7 @@ class Jobs:
     def steps(self, job_id: str, *, whole: bool = True) -> Op[list[Step]]:
         """Return the steps that a durable job has recorded so far, in their order.
 
-        Unless they are read `whole`, a short reference stands for each value over 256 KiB.
+        Unless they are read `whole`, each value over 256 KiB is replaced by a short reference.
         """
         return self._scope.sees(job_id, journal(job_id, whole=whole))
 
@@ -180,8 +180,8 @@ class Jobs:
     ) -> Op[CancelResult]:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
-        With an `owner` or an `epoch` only if it is in those hands; else the answer is MOVED and nothing is changed.
-        The `actor`, here and below, is named by the record of the audit.
+        With an `owner` or an `epoch`, only if they match; else the result is MOVED and nothing is changed. The `actor`,
+        here and below, is named in the audit.
         """
         held = Held(owner, epoch)
         return self._audited(
@@ -196,9 +196,9 @@ class Jobs:
 
     @writes
     def retry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Run a finished job again, attempts from zero, history kept. False where a live twin holds its key.
+        """Run a finished job again, attempts from zero, history kept. False if another live job holds its key.
 
-        A durable job goes on from the steps that it has recorded; a `fresh` one does them all again.
+        A durable job resumes after its recorded steps; with `fresh` it runs them all again.
         """
         return self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason)
 
@@ -206,7 +206,7 @@ class Jobs:
 
     @writes
     def run_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Make a delayed or retrying job due. False if it was."""
+        """Make a delayed or retrying job due. False if it was due."""
         return self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
 
     arun_now = run_now.awaiting
@@ -222,7 +222,7 @@ class Jobs:
     async def fork(
         self, line: Line, job: Job[Any] | str, *, from_step: str, actor: str = "app", reason: str = ""
     ) -> Job[Any]:
-        """A new job that has already done what this one did before a step, and does the rest again.
+        """Copy a job with its steps before a given one; the new job runs the rest again.
 
         `from_step` is the step's name, `name#2` for the second of that name, or a key as `steps` shows it.
         """
@@ -232,7 +232,7 @@ class Jobs:
 
     afork = fork.awaiting
 
-    # -- operators. What is so already is said, and nothing is changed or recorded
+    # -- operators. Each returns False, and changes and records nothing, if it is so already
 
     @writes
     def hold(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
@@ -244,7 +244,7 @@ class Jobs:
 
     @writes
     def release(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Let a held job go on: when it is due, with what it waited for. False if nobody held it."""
+        """Release a held job, with its due time and what it waited for. False if it was not held."""
         job_id = id_of(job)
         return self._scope.owns(job_id, Op(lambda tx: control.unhold(tx, job_id, actor=actor, reason=reason)))
 
@@ -252,7 +252,7 @@ class Jobs:
 
     @writes
     def set_priority(self, job: Job[Any] | str, priority: int, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Change the priority of a job that has not started; higher goes first. False if it has that one."""
+        """Change the priority of a job that has not started; higher runs first. False if it has that priority."""
         job_id, wanted = id_of(job), check_priority(priority)
         op = Op(lambda tx: control.prioritise(tx, job_id, wanted, actor=actor, reason=reason))
         return self._scope.owns(job_id, op)
@@ -273,7 +273,7 @@ class Jobs:
             if fates[job_id] is not ActionResult.MOVED:
                 raise IllegalMove(
                     f"job {job_id} is {before.state}; only a job that has not started can be moved; "
-                    "enqueue it anew in the other queue"
+                    "enqueue it again in the other queue"
                 )
             return True
 
@@ -291,10 +291,10 @@ class Jobs:
         actor: str = "app",
         reason: str = "",
     ) -> Op[Revoked | AlreadySatisfied]:
-        """Take a running job from its worker: ready again at no cost, under a new epoch, and its handler is stopped.
+        """Take a running job from its worker and stop its handler: ready again, without using an attempt.
 
-        With an `owner` (a worker's id) or an `epoch` only if it is in those hands. Where there is nothing to take
-        away, `AlreadySatisfied` says why: `no_active_lease`, `different_owner` or `epoch_moved`.
+        With an `owner` (a worker's id) or an `epoch`, only if they match. If there is nothing to revoke,
+        `AlreadySatisfied` says why: `no_active_lease`, `different_owner` or `epoch_moved`.
         """
         job_id, held = id_of(job), Held(owner, epoch)
         return self._scope.owns(job_id, Op(lambda tx: leases.revoke(tx, job_id, held, actor=actor, reason=reason)))
@@ -303,7 +303,7 @@ class Jobs:
 
     @reads
     def expired_leases(self, *, after: str = "", limit: int = 100) -> Op[list[Lease]]:
-        """Jobs in the hands of a worker that is dead, or silent for longer than its lease, in the order of their ids.
+        """Return jobs whose worker is dead, or silent for longer than its lease, in the order of their ids.
 
         They are about to be rescued. `after` is the job that the last page ended with.
         """
@@ -319,9 +319,9 @@ class Jobs:
     def grant(
         self, job: Job[Any] | str, *, worker: str, expires: Seconds = 30, actor: str = "app", reason: str = ""
     ) -> Op[Grant]:
-        """Let only the worker of that name claim a job that waits, once, for so many seconds.
+        """Let only the worker of that name claim a waiting job, once, for `expires` seconds.
 
-        After that it is open to everybody again. A grant that is there already is replaced.
+        After that any worker can claim it again. An existing grant is replaced.
         """
         job_id, name, duration = id_of(job), check_name("worker", worker), check_duration("expires", expires)
         if duration == 0:
@@ -347,7 +347,7 @@ class Jobs:
 
     @writes
     def withdraw(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Take a grant back: the job is open to everybody now. False if there was none."""
+        """Withdraw a grant: any worker can claim the job now. False if there was none."""
         job_id = id_of(job)
 
         async def run(tx: Tx) -> bool:
@@ -364,7 +364,7 @@ class Jobs:
 
     @reads
     def grants(self) -> Op[list[Grant]]:
-        """Return the grants that were neither used nor ended, the first to expire first; at most 1,000."""
+        """Return the grants that were neither used nor withdrawn, the first to expire first; at most 1,000."""
         tenant = self._scope.within()
         return Op(lambda tx: grants.list_grants(tx, tenant), single=True)
 
@@ -395,8 +395,8 @@ class Jobs:
     ) -> BulkReport:
         """Act on many jobs: retry, cancel, delete, run_now, priority, move, hold, release.
 
-        Who is meant, by `filter`, by `ids` or by `all=True`, is settled once; then each 500 of them are one
-        transaction, with a record in the audit. `dry_run` says what would become of them.
+        The jobs are chosen once, by `filter`, by `ids` or by `all=True`; then each 500 of them are one transaction,
+        with a record in the audit. `dry_run` returns the expected results.
         """
         order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
         wanted = None if ids is not None else bulk.filter_of(filter, all=all)
@@ -414,7 +414,7 @@ class Jobs:
     await_ = wait.awaiting
 
     def decode_result(self, ended: Ended, task: str | None) -> Any:
-        """The result as the task's own return type, where this app knows the task."""
+        """Return the result as the task's own return type, if this app knows the task."""
         known = self._tasks.get(task) if task else None
         text = "null" if ended.result is None else ended.result
         return known.signature.decode_result(text) if known else msgspec.json.decode(text)
@@ -429,7 +429,7 @@ class Jobs:
     aresult_key = result_key.awaiting
 
     def pickled_by(self, task: str | None) -> Task[Any, Any] | None:
-        """The task by which another process finds these jobs; None for a tenant's, which would lose its scope."""
+        """Return the task by which another process finds these jobs; None for a tenant's, whose scope would be lost."""
         return self._tasks.get(task) if task and self._scope.tenant is None else None
 
     def renew(self) -> None:
@@ -451,7 +451,7 @@ class Jobs:
     def _audited(
         self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
     ) -> Op[T]:
-        """An action, with a record in the same commit where something was done."""
+        """Run an action, with an audit record in the same commit if it changed something."""
 
         async def run(tx: Tx) -> T:
             whose = await tenants.tenant_of(tx, _id(job_id))
@@ -466,7 +466,7 @@ class Jobs:
 
 
 class ResultKeys:
-    """The keys by which clients without a token ask for results. The secret of the store is read once."""
+    """The keys with which clients without a token get results. The secret of the store is read once."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -478,7 +478,7 @@ class ResultKeys:
 
     @composed
     async def job(self, line: Line, key: str) -> str:
-        """Return the id of the job that a key is for. NotFound where it is no key of this store."""
+        """Return the id of the job that a key is for. NotFound if it is not a key of this store."""
         job_id = job_of(await self._secret(line), key)
         if job_id is None:
             raise NotFound("result", "of this key")
@@ -533,5 +533,5 @@ def _id(job_id: str) -> str:
 
 
 def id_of(job: Job[Any] | str) -> str:
-    """A job's id, from its handle too."""
+    """Return a job's id, from its handle too."""
     return check_name("the id", job.id if isinstance(job, Job) else job)

@@ -1,4 +1,4 @@
-"""The keys that sign tokens of waitpoints: `app.keys`. Each method has an awaiting twin; no secret is ever shown."""
+"""The keys that sign tokens of waitpoints: `app.keys`. Each method has an async version; no secret is ever shown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DAY = 86_400.0
 
 
 class Keys:
-    """A store makes itself a key for its first waitpoint; seed one where several stores are to share it."""
+    """The signing keys of one store. It makes a key for its first waitpoint; seed one to share it between stores."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
     @writes
     def seed(self, kid: str, secret: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Make the first key, of 64 hexadecimal digits; False if the store has it. KeyConflict beside another."""
+        """Store the first key, of 64 hexadecimal digits; False if the store has it. KeyConflict if it has another."""
         name, text = check_kid(kid), check_secret(secret)
         return Op(lambda tx: keys.seed(tx, name, text, actor=actor, reason=reason))
 
@@ -44,9 +44,9 @@ class Keys:
         actor: str = "app",
         reason: str = "",
     ) -> str:
-        """Sign with another key from now on, a random one unless it is given; its name.
+        """Sign with another key from now on, a random one unless it is given; return its name.
 
-        What the one before has signed stays good for `grace` seconds at least, and until the last of it has expired.
+        Tokens signed with the previous key stay valid for at least `grace` seconds, and until the last has expired.
         Repeating a call that names its key changes nothing.
         """
         name = f"k-{token()[:8]}" if kid is None else check_kid(kid)
@@ -59,7 +59,7 @@ class Keys:
 
     @writes
     def revoke(self, kid: str, *, actor: str = "app", reason: str = "") -> Op[None]:
-        """Refuse from now on whatever a retired key has signed. Rotate first to be rid of the active one."""
+        """Refuse all tokens that a retired key has signed. Rotate first to revoke the active one."""
         name = check_kid(kid)
         return Op(lambda tx: keys.revoke(tx, name, actor=actor, reason=reason))
 
@@ -67,7 +67,7 @@ class Keys:
 
     @reads
     def list(self) -> Op[builtins.list[Key]]:
-        """Every key, oldest first, by a fingerprint instead of its secret."""
+        """Return every key, oldest first, by a fingerprint instead of its secret."""
         return Op(keys.list_keys)
 
     alist = list.awaiting

@@ -1,4 +1,4 @@
-"""Limits over the whole cluster: `app.limits`. Each method has an awaiting twin; what acts is audited."""
+"""Limits over the whole cluster: `app.limits`. Each method has an async version; actions are audited."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .lines import Line
 
 @dataclass(frozen=True, slots=True)
 class LimitsView:
-    """Every limit and how it stands."""
+    """Every limit and its use."""
 
     lanes: list[Lane]
     buckets: list[Bucket]
     totals: dict[str, int]
-    """Jobs at once per queue, split over the workers."""
+    """Concurrency per queue, split over the workers."""
     breakers: list[Breaker]
 
 
@@ -40,7 +40,7 @@ class Limits:
 
     @reads
     def show(self) -> Op[LimitsView]:
-        """Every limit and how much of it is in use."""
+        """Return every limit and how much of it is in use."""
         return Op(_view)
 
     ashow = show.awaiting
@@ -76,7 +76,7 @@ class Limits:
     def set_rate(
         self, scope: str, *, capacity: float, per_second: float, actor: str = "app", reason: str = ""
     ) -> Op[None]:
-        """Make or change a token bucket: up to `capacity` at once, `per_second` in the long run."""
+        """Create or change a token bucket: up to `capacity` at once, `per_second` sustained."""
         name, most, refill = _checked(scope, capacity, per_second)
 
         async def run(tx: Tx) -> None:
@@ -99,7 +99,7 @@ class Limits:
 
     @writes
     def set_total(self, queue: str, total: int | None, *, actor: str = "app", reason: str = "") -> Op[None]:
-        """Split `total` jobs at once of a queue over the live workers that serve it; None is no total.
+        """Limit the concurrency of a queue to `total`, split over the live workers that serve it; None is no limit.
 
         Unlike a concurrency limit it costs nothing per job: each worker keeps its own share.
         """
@@ -116,7 +116,7 @@ class Limits:
 
     @writes
     def drain(self, scope: str, *, actor: str | None = "app", reason: str = "") -> Op[None]:
-        """Empty a bucket, after the other side has refused. With `actor` None, as of a run, it is not audited."""
+        """Empty a bucket, after the other side has refused. Without an `actor`, as in a run, it is not audited."""
         if actor is None:
             return Op(lambda tx: rates.drain(tx, scope), single=True)
 
@@ -130,7 +130,7 @@ class Limits:
 
     @composed
     async def acquire(self, line: Line, scope: str) -> float:
-        """Take a token: 0 if there was one, else the seconds until there will be. NotFound for an unknown scope."""
+        """Take a token; return 0, or the seconds until there will be one. NotFound for an unknown scope."""
         return await line.write(Op(lambda tx: rates.acquire(tx, scope))) / 1e6
 
     aacquire = acquire.awaiting
@@ -145,7 +145,7 @@ class TenantLimits:
 
     @reads
     def list(self) -> Op[builtins.list[Lane]]:
-        """Each with how much of it is in use."""
+        """Return the limits, each with its use."""
         return Op(lambda tx: tenants.lanes_of(tx, self._tenant))
 
     alist = list.awaiting

@@ -1,4 +1,4 @@
-"""A client's way to the store, in the form of its caller. Over a blocking line no coroutine suspends."""
+"""A client's access to the store, blocking or async as its caller. On a blocking line no coroutine suspends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Line(Reach, Stored, Protocol):
-    """The store, the disk, the bell, and whatever else has two forms."""
+    """The store, the disk, wake-ups, and everything else that has a blocking and an async form."""
 
     async def hear(self, listener: Listener, timeout: float) -> bool:
-        """Wait for a ring."""
+        """Wait for a wake-up."""
         ...
 
     async def join(self, connection: object | None, op: Op[T]) -> T:
-        """Write in the caller's own open transaction, or without one in a transaction of our own."""
+        """Write in the caller's open transaction, or without one in a transaction of our own."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -33,7 +33,7 @@ class Line(Reach, Stored, Protocol):
     async def call(
         self, blocking: Callable[P, T], awaiting: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Call the one of two forms that the caller can use."""
+        """Call the form that the caller can use."""
         ...
 
 
@@ -54,7 +54,7 @@ class BlockingLine(Blocking):
         return self.store.write(op) if connection is None else self.store.within(connection, op)
 
     async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 - no event loop runs what is on this line
+        time.sleep(seconds)  # noqa: ASYNC251 - code on a blocking line runs on no event loop
 
     async def call(
         self, blocking: Callable[P, T], awaiting: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -1,6 +1,6 @@
-"""Outboxes: `app.outbox("cloud").put(event)`, in a transaction of its own or in the caller's, and what operators do.
+"""Outboxes: `app.outbox("cloud").put(event)`, in its own transaction or the caller's, and operators' actions.
 
-Each method has an awaiting twin, and what acts is audited.
+Each method has an async version, and actions are audited.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .specs import spec_of
 from .transactions import joined
 
 CAPTURE: Final = "HOLDFAST_CAPTURE"
-# Of the room that was counted, what may be used before it is counted again: others put too.
+# The share of the counted room that may be used before it is counted again: others put too.
 _SHARE: Final = 4
 _TRUSTED_FOR: Final = 30.0
 
@@ -74,10 +74,10 @@ class Outbox:
         connection: object | None = None,
         tenant: str | None = None,
     ) -> Job[None] | None:
-        """Hand over an event; None where its kind is telemetry and that is switched off.
+        """Put an event; None if its kind is telemetry and that is switched off.
 
-        `key` names those that are delivered in order, where the destination asks for it. With an `id` of your own the
-        same event is put once, for as long as its entry is kept. `connection` is your own open transaction.
+        Events with the same `key` are delivered in order, if the destination asks for it. With your own `id` the same
+        event is put once, for as long as its entry is kept. `connection` is your own open transaction.
         """
         whose, event = self._tenant_of(tenant), Outgoing(data, kind, key, id)
         if self._is_muted(event):
@@ -96,13 +96,13 @@ class Outbox:
         connection: object | None = None,
         tenant: str | None = None,
     ) -> list[Job[None]]:
-        """Up to 10,000 events in one transaction. An `Outgoing` among them has its own kind, key and id."""
+        """Put up to 10,000 events in one transaction. An `Outgoing` among them has its own kind, key and id."""
         wanted = self._wanted(events, kind)
         return await self._put(line, wanted, self._tenant_of(tenant), connection) if wanted else []
 
     aput_many = put_many.awaiting
 
-    # -- what is put
+    # -- the entries
 
     def _wanted(self, events: Iterable[Any], kind: str) -> list[Outgoing]:
         if isinstance(events, (str, bytes, Mapping, Outgoing)):
@@ -133,7 +133,7 @@ class Outbox:
             options = CallOptions(tenant=tenant or None, connection=connection, id=named)
         return JobRequest(self._destination, codec.encode(body, what="the event"), options)
 
-    # -- within the cap, in order, and into the spill where the store is away
+    # -- within the cap, in order, and into the spill while the store is unavailable
 
     async def _put(
         self, line: Line, events: Sequence[Outgoing], tenant: str, connection: object | None
@@ -162,17 +162,17 @@ class Outbox:
     def _specs(
         self, events: Sequence[Outgoing], requests: Sequence[JobRequest[None]], tenant: str, trace: str | None
     ) -> tuple[list[JobSpec], dict[str, str]]:
-        """The jobs to store, and of those that are delivered in order their keys by job id."""
+        """Return the jobs to store, and the keys by job id of those that are delivered in order."""
         fresh = zip(requests, ids.many(len(requests)), strict=True)
         specs = [spec_of(request, tenant=tenant, id=new, trace=trace) for request, new in fresh]
-        # Where the function is in another program, only that one knows whether it asks for order.
+        # If the function is in another program, only that program knows whether it asks for order.
         if not self._destination.wants.ordered and self._destination.deliver is not None:
             return specs, {}
         named = zip(specs, events, strict=True)
         return specs, {spec.id: event.key for spec, event in named if event.key is not None}
 
     def _is_free(self, specs: Sequence[JobSpec], keys: Mapping[str, str], store: Store) -> bool:
-        """Return True if nothing must be counted or noted beside the jobs themselves."""
+        """Return True if nothing must be counted or recorded besides the jobs themselves."""
         return not keys and self._gauge.take(len(specs), store)
 
     def _op(self, specs: list[JobSpec], keys: Mapping[str, str], store: Store) -> Op[ops.Put]:
@@ -204,7 +204,7 @@ class Outboxes:
         gauges: dict[str, CapEstimate] | None = None,
         scope: Scope = EVERYTHING,
     ) -> None:
-        """`gauges` are those of all who put into the same outboxes: their caps are for all tenants together."""
+        """`gauges` are shared by all that put into the same outboxes: a cap is for all tenants together."""
         self._store = store
         self._jobs = jobs
         self._enqueuer = enqueuer
@@ -215,7 +215,7 @@ class Outboxes:
         self._known: dict[str, Outbox] = {}
 
     def __call__(self, name: str) -> Outbox:
-        """The outbox of a destination that this app registered, or declared by `app.declare_destination`."""
+        """Return the outbox of a destination that this app registered, or declared by `app.declare_destination`."""
         if (found := self._known.get(name)) is None:
             destination = self._tasks.get(queue_of(name))
             if not isinstance(destination, Destination):
@@ -230,7 +230,7 @@ class Outboxes:
         return found
 
     def _within(self, scope: Scope, jobs: Jobs, enqueuer: Enqueuer) -> Outboxes:
-        """The same outboxes as one tenant sees them."""
+        """Return these outboxes as one tenant sees them."""
         return Outboxes(
             self._store, jobs, enqueuer, self._tasks, lambda given: scope.of(given) or "", self._gauges, scope
         )
@@ -261,7 +261,7 @@ class Outboxes:
 
     @writes
     def retry(self, name: str, *, actor: str = "app", reason: str = "") -> Op[int]:
-        """Retry now: what waits for its time or is parked becomes due; how many. What is being sent is not touched."""
+        """Make waiting and parked entries due now; return their number. Entries that are being sent are not changed."""
         outbox = check_name("the outbox's name", name)
         return Op(lambda tx: outboxes.retry_now(tx, outbox, self._scope.tenant, actor=actor, reason=reason))
 
@@ -278,9 +278,9 @@ class Outboxes:
         actor: str = "app",
         reason: str = "",
     ) -> DrainReport:
-        """Abandoned entries that were put so long ago, by kind; with `apply` they are pending again.
+        """Count abandoned entries of that age, by kind; with `apply` they become pending again.
 
-        `apply` needs an `older_than`, so that nobody sends everything again by leaving out a word; 0 is all of them.
+        `apply` needs an `older_than`, so that omitting it cannot resend everything by accident; 0 is all of them.
         """
         if apply and older_than is None:
             raise InvalidInput("apply needs older_than: the age of the entries, such as '30d', or 0 for all of them")
@@ -293,7 +293,7 @@ class Outboxes:
 
 
 class CapEstimate:
-    """Far from the cap puts are free; the nearer, the more often they are counted. For all threads of a process."""
+    """Counts entries the more often the nearer the cap; far from it, not at all. For all threads of a process."""
 
     def __init__(self, cap: int | None) -> None:
         self.cap: Final = cap
@@ -303,7 +303,7 @@ class CapEstimate:
         self._where: object = None
 
     def take(self, n: int, where: object) -> bool:
-        """Return True if so many may be put without a look at the store, which is `where`."""
+        """Return True if `n` entries may be put without reading the store, which is `where`."""
         if self.cap is None:
             return True
         with self._lock:
@@ -313,7 +313,7 @@ class CapEstimate:
             return True
 
     def learn(self, entries: int, where: object) -> None:
-        """Remember how many entries there were just now."""
+        """Remember the current number of entries."""
         if self.cap is not None:
             with self._lock:
                 self._where = where
@@ -322,5 +322,5 @@ class CapEstimate:
 
 
 def _own_id(event_id: str, tenant: str) -> str:
-    """An event's id as a part of its job's, of which all tenants have the same ones: none can take another's."""
+    """Return an event's id as a part of its job's id, with the tenant: no tenant can take another's."""
     return event_id if not tenant else hashlib.sha256(f"{tenant}\x1f{event_id}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""From what is asked for to the schedule that is stored: each value checked, in code and at run time alike."""
+"""Make the stored schedule from a request: each value is checked, in code and at run time alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..values.codec import decode, encode
 from .specs import spec_of
 
 TICK: Final = "tick"
-"""A task's parameter of this name takes the time of the tick that the job is for."""
+"""A task's parameter of this name gets the time of the job's tick."""
 MOST_MISSED: Final = 1_000
 _SHORTEST: Final = SECOND
 _LONGEST_COOLDOWN: Final = 60 * SECOND
@@ -31,7 +31,7 @@ _SAMPLE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Policies(TypedDict, total=False):
-    """How a schedule behaves; what is left out has its default."""
+    """The policies of a schedule; an omitted one has its default."""
 
     zone: str
     missed: Missed
@@ -46,7 +46,7 @@ _CALLED_ELSEWHERE: Final = {"tz": "zone", "timezone": "zone", "catchup": "missed
 
 
 def check_policies(where: str, given: Policies) -> Policies:
-    """Refuse a policy that there is not, with what it is called here."""
+    """Refuse an unknown policy, with its name here."""
     for name in given:
         if name in _CALLED_ELSEWHERE:
             raise UnknownOption(f"{where} has no option {name!r}; it is called {_CALLED_ELSEWHERE[name]} here")
@@ -72,7 +72,7 @@ def plan(
     jitter: Seconds = 0,
     cooldown: Seconds | None = None,
 ) -> ScheduleSpec:
-    """A schedule, complete and checked."""
+    """Return a schedule, complete and checked."""
     job = spec_of(_repeatable(request.complete()))
     interval = None if every is None else check_duration("every", every)
     spec = ScheduleSpec(
@@ -95,7 +95,7 @@ def plan(
 
 
 def call_of(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[JobRequest[Any], str | None]:
-    """A call of a task, and the parameter of it that each tick fills in."""
+    """Return a call of a task, and its parameter that each tick fills in."""
     if not isinstance(args, (list, tuple)):
         raise ConfigError(f"args is {args!r}; give a list, such as args=['eu'], or names: kwargs={{'region': 'eu'}}")
     if not isinstance(kwargs, Mapping):
@@ -108,7 +108,7 @@ def call_of(task: Task[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def checked(spec: ScheduleSpec) -> ScheduleSpec:
-    """The same, in its normal form; InvalidInput where something does not fit."""
+    """Return a schedule in its normal form; InvalidInput if something does not fit."""
     if is_large(spec.payload):
         raise PayloadTooLarge("the schedule's arguments", len(spec.payload.encode()), INLINE)
     if (spec.expression is None) == (spec.every is None):
@@ -140,7 +140,7 @@ def changed(
     priority: int | None = None,
     **policies: Any,
 ) -> ScheduleSpec:
-    """A schedule's definition after an edit; what is None stays."""
+    """Return a schedule's definition after an edit; what is None stays."""
     if cron is not None and every is not None:
         raise InvalidInput("give either a cron expression or an interval, and not both")
     changes: dict[str, Any] = {name: value for name, value in policies.items() if value is not None}
@@ -161,7 +161,7 @@ def changed(
 
 
 def payload_for(task: Task[Any, Any] | None, schedule: Schedule, arguments: Mapping[str, Any]) -> str:
-    """Other arguments for a schedule, checked where this program knows the task."""
+    """Return other arguments for a schedule, checked if this program knows the task."""
     if schedule.tick_argument in arguments:
         raise InvalidInput(f"{schedule.tick_argument} is filled in at each tick; leave it out")
     if task is None:

@@ -1,4 +1,4 @@
-"""Queues as an operator sees and sets them: `app.queues`. Each method has an awaiting twin."""
+"""Queues as an operator sees and sets them: `app.queues`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .lines import Line
 Keep: TypeAlias = "float | timedelta | EllipsisType | None"
 """Seconds or a timedelta; None goes back to the default, `...` leaves it as it is."""
 Level: TypeAlias = "Literal['off', 'outcomes', 'all'] | EllipsisType | None"
-"""What the event log is told of a queue; None goes back to the default, `...` leaves it as it is."""
+"""The events of a queue that are logged; None goes back to the default, `...` leaves it as it is."""
 
 
 logger: Final = logging.getLogger("holdfast")
@@ -56,7 +56,7 @@ class QueueView:
     estimated: frozenset[str] = frozenset()
     """The labels whose count is an estimate."""
     oldest_due: float | None = None
-    """Seconds for which the job that has waited longest could have started."""
+    """Seconds since the job that has waited longest could have started."""
 
 
 class Queues:
@@ -67,7 +67,7 @@ class Queues:
 
     @reads
     def list(self) -> Op[builtins.list[QueueView]]:
-        """Every queue that has jobs or settings of its own."""
+        """Return every queue that has jobs or settings of its own."""
         return Op(_views)
 
     alist = list.awaiting
@@ -82,7 +82,7 @@ class Queues:
 
     @writes
     def notify(self, queue: str) -> Op[None]:
-        """Wake the workers of a queue, after a program of yours has written jobs that Holdfast does not know of."""
+        """Wake the workers of a queue, after your program has written jobs to the tables itself."""
         name = check_queue(queue)
         return Op(lambda tx: queues.notify(tx, name), single=True)
 
@@ -90,14 +90,14 @@ class Queues:
 
     @reads
     def stranded(self) -> Op[builtins.list[Stranded]]:
-        """Jobs that could start and that no live worker can run: by route, the first of them and what is missing."""
+        """Return jobs that could start and that no live worker can run: by route, the first and what is missing."""
         return Op(stranded)
 
     astranded = stranded.awaiting
 
     @reads
     def get(self, queue: str) -> Op[QueueSettings]:
-        """A queue's state and settings; the defaults where nobody has set any."""
+        """Return a queue's state and settings; the defaults if none are set."""
         name = check_queue(queue)
         return Op(lambda tx: queues.get_queue(tx, name), single=True)
 
@@ -105,28 +105,28 @@ class Queues:
 
     @composed
     async def pause(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        """Accept jobs but hand out none, in every worker."""
+        """Accept jobs but start none, in every worker."""
         return _told(await line.write(_move(queue, QueueState.PAUSED, actor, reason)))
 
     apause = pause.awaiting
 
     @composed
     async def resume(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        """Accept and hand out jobs again."""
+        """Accept and start jobs again."""
         return _told(await line.write(_move(queue, QueueState.ACTIVE, actor, reason)))
 
     aresume = resume.awaiting
 
     @composed
     async def drain(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        """Hand out what is there and refuse new jobs with QueueClosed."""
+        """Start the waiting jobs and refuse new ones with QueueClosed."""
         return _told(await line.write(_move(queue, QueueState.DRAINING, actor, reason)))
 
     adrain = drain.awaiting
 
     @composed
     async def disable(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
-        """Hand out nothing and refuse new jobs with QueueClosed."""
+        """Start no jobs and refuse new ones with QueueClosed."""
         return _told(await line.write(_move(queue, QueueState.DISABLED, actor, reason)))
 
     adisable = disable.awaiting
@@ -137,8 +137,8 @@ class Queues:
     ) -> Op[QueueSettings]:
         """Change settings: retry, timeout, keep_succeeded, keep_failed, keep_cancelled, keep_expired, keep_skipped,
         keep_result, cap, events. Durations are seconds; None goes back to the default. `keep_succeeded=0` deletes on
-        success. `cap` is how many finished jobs are kept at most, however long they would be. `events` is what the
-        event log is told: "off", "outcomes" (the default) or "all".
+        success. `cap` is the largest number of finished jobs to keep, whatever their age. `events` are those that are
+        logged: "off", "outcomes" (the default) or "all".
         """
         name = check_queue(queue)
         given = {**changes, "events": events}
@@ -157,14 +157,14 @@ class TenantQueues:
 
     @reads
     def list(self) -> Op[builtins.list[QueueStats]]:
-        """Each with its state, and how many of the tenant's jobs have each label."""
+        """Return the queues, each with its state and the number of the tenant's jobs with each label."""
         return self._listing()
 
     alist = list.awaiting
 
     @composed
     async def get(self, line: Line, name: str) -> QueueStats:
-        """One of them; one in which the tenant has nothing is empty."""
+        """Return one queue; one in which the tenant has no jobs is empty."""
         return _pick(await line.read(self._listing()), check_queue(name))
 
     aget = get.awaiting
@@ -195,7 +195,7 @@ async def _known(tx: Tx) -> set[str]:
 
 
 def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettings:
-    """Warn of a queue that may be mistyped; one whose jobs are still to come is fine."""
+    """Log a warning for a queue that may be mistyped; it may also get its first jobs later."""
     after, others = moved
     if others is not None:
         there = f"those that have are {', '.join(others)}" if others else "no queue has"

@@ -1,4 +1,4 @@
-"""Quotas: `app.quotas`. Each method has an awaiting twin, what acts is audited, and a repetition changes nothing."""
+"""Quotas: `app.quotas`. Each method has an async version, actions are audited, and a repeated call changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Window: TypeAlias = "Seconds | EllipsisType | None"
 
 
 class Quotas:
-    """Limits of the whole cluster: so many within a window, and so many at once."""
+    """Limits of the whole cluster: admissions within a window, and concurrency."""
 
     def __init__(self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, shares: bool = False) -> None:
         self._store = store
@@ -32,13 +32,13 @@ class Quotas:
         self._shares = shares
 
     def of(self, tenant: str) -> Quotas:
-        """The quotas of one tenant: its jobs look there first for the names that they use."""
+        """Return the quotas of one tenant, in which its jobs look up names first."""
         scope = Scope(self._scope.of(check_name("tenant", tenant)))
         return Quotas(self._store, scope, shares=self._shares or self._scope.tenant is None)
 
     @reads
     def list(self, *, after: Quota | Place | None = None, limit: int = 500) -> Op[builtins.list[Quota]]:
-        """Every quota and how it stands, in the order of tenants and names. `after` is the last of the page before."""
+        """Return every quota and its state, by tenant and name. `after` is the last of the page before."""
         tenant = self._scope.tenant
         if not 1 <= limit <= 1_000:
             raise InvalidInput(f"limit is {limit}; use 1 to 1,000")
@@ -49,7 +49,7 @@ class Quotas:
 
     @reads
     def get(self, name: str) -> Op[Quota]:
-        """One quota and how it stands; QuotaNotFound if there is none."""
+        """Return one quota and its state; QuotaNotFound if there is none."""
         return Op(lambda tx: quotas.get(tx, self._scope.home, name))
 
     aget = get.awaiting
@@ -65,9 +65,9 @@ class Quotas:
         actor: str = "app",
         reason: str = "",
     ) -> Op[bool]:
-        """Make or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if it was so.
+        """Create or change a quota: `limit` within any `window` seconds, `concurrency` at once; False if unchanged.
 
-        What is left out stays as it is; None takes it away.
+        Omitted settings stay as they are; None removes one.
         """
         tenant, quota = self._scope.home, check_name("the quota's name", name)
 
@@ -85,7 +85,7 @@ class Quotas:
 
     @writes
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Forget a quota; False if there was none. Jobs that name it fail from then on."""
+        """Delete a quota; False if there was none. Jobs that name it fail from then on."""
         tenant = self._scope.home
         return removal(
             lambda tx: quotas.remove(tx, tenant, name),
@@ -100,7 +100,7 @@ class Quotas:
 
     @writes
     def admit(self, name: str, key: str) -> Op[Admission]:
-        """Let one more in, or say why not. The same `key` within the window is the same one.
+        """Admit one more, or return why not. The same `key` within the window counts once.
 
         It counts as active until `release`, at the latest until its window ends, or without one for an hour.
         """
@@ -111,7 +111,7 @@ class Quotas:
 
     @writes
     def release(self, name: str, key: str) -> Op[bool]:
-        """Count it as active no longer; False if it was not."""
+        """End an admission, which is no longer active; False if it was not."""
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
 
@@ -131,7 +131,7 @@ def declare_quota(name: str, limit: int | None, window: Seconds | None, concurre
 async def _merged(
     tx: Tx, tenant: str, name: str, limit: Count, window: Window, concurrency: Count
 ) -> tuple[int | None, Seconds | None, int | None]:
-    """Return what is given, and for what is left out the value that holds."""
+    """Return the given settings, with the current value of each omitted one."""
     await quotas.lock(tx, tenant, name)
     try:
         now = await quotas.get(tx, tenant, name)

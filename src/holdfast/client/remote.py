@@ -1,6 +1,6 @@
-"""Workers in other languages: `app.remote`. They register, claim, beat and finish, and the store sees no difference.
+"""Workers in other languages: `app.remote`. They register, claim, beat and finish like any other worker.
 
-A call that must not count twice can be repeated: under the same key, name or batch it is recognised.
+Every call that must not count twice can be repeated safely: it is recognised by its key, name or batch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ DAY: Final = 86_400.0
 
 
 class Leases:
-    """The lease API of one app. It is of the whole store: a worker gets the jobs of every tenant."""
+    """The lease API of one app, for the whole store: a worker gets the jobs of every tenant."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Leases:
         random: Callable[[], float] = _random.random,
         poll: Callable[[], float] = lambda: _POLL,
     ) -> None:
-        """`limit` says how many bytes a result or the value of a step may have, `poll` how often a claim looks."""
+        """`limit` returns the size limit of a result or step value in bytes, `poll` is a claim's polling interval."""
         self._limit = limit
         self._random = random
         self._poll = poll
@@ -99,7 +99,7 @@ class Leases:
         """The origin of the store that is open, shared by all callers."""
 
     def _of(self, caller: Caller) -> Self:
-        """The same for a caller over HTTP, whose workers are its own."""
+        """Return this API for a caller over HTTP, whose workers belong to it."""
         view = type(self)(self._store, self._tasks, caller, limit=self._limit, random=self._random, poll=self._poll)
         view._known = self._known
         return view
@@ -120,10 +120,10 @@ class Leases:
         host: str = "",
         client: str = "",
     ) -> Registered:
-        """Make a worker known: which tasks of which queues it runs, in that order, how many at once.
+        """Register a worker: the tasks it runs, its queues in their order, its concurrency.
 
-        `resident` are the affinities that it has loaded; it has room for as many, and for one at least. `versions`
-        are those of its tasks, `host` and `client` are shown to people.
+        `resident` are the affinities that it has loaded; it has room for as many, and for at least one. `versions` are
+        those of its tasks, `host` and `client` are shown to people.
         """
         spec = introduction(
             name, queues, tasks, capabilities=capabilities, resident=resident, concurrency=concurrency, lease=lease,
@@ -138,9 +138,9 @@ class Leases:
 
     @composed
     async def beat(self, line: Line, worker: str, handles: Sequence[str] = ()) -> Beaten:
-        """Renew a worker's lease; what it owns, what of that is to be cancelled, and which of `handles` it lost.
+        """Renew a worker's lease; return what it owns, what is to be cancelled, and which of `handles` it lost.
 
-        LeaseLost where the worker itself was given up: it should stop all it runs, and register again.
+        LeaseLost if the worker itself was declared lost: it should stop all its runs, and register again.
         """
         worker_id, named = check_worker(worker), await self._leases(line, check_handles(handles))
         held = await line.write(Op(lambda tx: remote.beat(tx, worker_id, self._caller.holder)))
@@ -155,10 +155,10 @@ class Leases:
     async def claim(
         self, line: Line, worker: str, limit: int = 1, *, wait: Seconds = 0, claim_id: str | None = None
     ) -> list[LeasedJob]:
-        """At most so many jobs, as far as the worker has room and limits allow; it may wait for the first up to 30 s.
+        """Claim up to `limit` jobs, as the worker's room and limits allow; it may wait for the first up to 30 s.
 
-        A claim renews the lease as a beat does, and waits no longer than half of it. One that is repeated with its
-        `claim_id` gives what it took before, where that still runs.
+        A claim renews the lease as a beat does, and waits no longer than half of it. Repeated with its `claim_id`, it
+        returns the jobs that it claimed before and that still run.
         """
         worker_id, mark = check_worker(worker), None if claim_id is None else check_name("claim_id", claim_id)
         most, patience = check_claim(limit, wait)
@@ -172,9 +172,9 @@ class Leases:
 
     @composed
     async def finish(self, line: Line, handle: str, outcome: AnyEnding) -> Finished:
-        """Record how a run ended; what becomes of a failed job is decided by its attempts and its retry policy.
+        """Record how a run ended; a failed job is retried by its attempts and its retry policy.
 
-        Repeated after an answer that was lost, it says so. LeaseLost where the job is no longer this run's.
+        Repeated after a lost answer, it says so. LeaseLost if this run no longer owns the job.
         """
         lease, said, u = await self._lease(line, handle), stated(outcome, self._limit()), self._random()
 
@@ -191,7 +191,7 @@ class Leases:
 
     @composed
     async def deregister(self, line: Line, worker: str) -> int:
-        """Let a worker leave. What it still holds is handed back at no cost; how many jobs."""
+        """Deregister a worker. Jobs it still holds are released without using an attempt; return their number."""
         worker_id, count, more = check_worker(worker), 0, True
         while more:
             page, more = await line.write(Op(lambda tx: remote.hand_back(tx, worker_id, "shutdown", self._caller)))
@@ -200,11 +200,11 @@ class Leases:
 
     aderegister = deregister.awaiting
 
-    # -- in the middle of a run. LeaseLost says that the job is no longer this run's: nothing was changed
+    # -- during a run. LeaseLost: this run no longer owns the job, and nothing was changed
 
     @composed
     async def emit(self, line: Line, handle: str, frames: Sequence[FrameDraft], *, batch: int | None = None) -> str:
-        """Append frames to the job's stream; where it ends now, as a cursor.
+        """Append frames to the job's stream; return its end, as a cursor.
 
         Batches of a run that are numbered from 1 can be sent again. Number all of them, progress included, or none.
         """
@@ -223,14 +223,14 @@ class Leases:
         *,
         batch: int | None = None,
     ) -> str:
-        """Say how far the job is. What is left out stays as it was."""
+        """Report progress. Omitted fields stay as they were."""
         return await self._say(line, handle, (), progress_of(percent, message, stage), batch)
 
     aprogress = progress.awaiting
 
     @composed
     async def summarize(self, line: Line, handle: str, patch: Mapping[str, Any]) -> int:
-        """Change the job's summary by a merge patch (RFC 7396); its new version."""
+        """Change the job's summary by a merge patch (RFC 7396); return its new version."""
         lease, plain = await self._lease(line, handle), patch_of(patch)
         op = Op(lambda tx: streams.summarize(tx, lease.worker, lease.job_id, lease.epoch, plain))
         return (await line.write(op)).version
@@ -239,7 +239,7 @@ class Leases:
 
     @composed
     async def spend(self, line: Line, handle: str, budget: str, amounts: Amounts, *, key: str) -> Spent:
-        """Charge a budget, once for each key of the job. It is always recorded, over its limit too."""
+        """Charge a budget, once for each key of the job. It is always recorded, even over the limit."""
         lease, name = await self._lease(line, handle), check_name("the budget's name", budget)
         wanted, mark = check_amounts("a spend", amounts), check_name("the spend's key", key)
         entry = Step(key=f"spend:{name}#{mark}", kind="spend", name=name, value=json.dumps(wanted))
@@ -249,7 +249,7 @@ class Leases:
 
     @composed
     async def settle(self, line: Line, handle: str, budget: str, amounts: Amounts) -> None:
-        """Count what was used of what the job set aside before it started, and give the rest back. Once."""
+        """Charge what was used of the job's reservation, and release the rest. Once."""
         lease, name = await self._lease(line, handle), check_name("the budget's name", budget)
         wish = Wish(admission_hold(name), name, check_amounts("a settlement", amounts, zero=True))
         entry = Step(key=key_of("settle", name, 1), kind="settle", name=name, value=json.dumps(wish.amounts))
@@ -266,14 +266,14 @@ class Leases:
     async def artifact(
         self, line: Line, handle: str, name: str, data: Any, *, content_type: str | None = None
     ) -> Artifact:
-        """Store named bytes: bytes, text, or an open file. The same again is recognised; others are a conflict."""
+        """Store named bytes: bytes, text, or an open file. A repeat is recognised; other bytes are a conflict."""
         return await _store_artifact(line, await self._lease(line, handle), name, data, content_type)
 
     aartifact = artifact.awaiting
 
     @composed
     async def record_step(self, line: Line, handle: str, name: str, value: object) -> Step:
-        """Record what a step gave, for the runs after this one. What was recorded under its name first stays."""
+        """Record the value of a step, for later runs. The first value under its name stays."""
         lease = await self._lease(line, handle)
         named = check_call_name(check_name("the step's name", name))
         text = encode(value, what=f"the value of step {named!r}", limit=self._limit())
@@ -290,7 +290,7 @@ class Leases:
 
     asteps = steps.awaiting
 
-    # -- waits. A wait is a step of the job's journal: the run that comes after it asks the same, and is answered
+    # -- waits. A wait is a step of the job's journal: the next run makes the same call, and gets the answer
 
     @composed
     async def waitpoint(
@@ -303,7 +303,7 @@ class Leases:
         schema: Mapping[str, Any] | None = None,
         once: bool = True,
     ) -> Opened:
-        """Open a place for a signal, with a token that lets its holder send it; the same again on a repeat."""
+        """Open a waitpoint, with a token that lets its holder send the signal; a repeat returns the same one."""
         opening = _opening(name, expires, schema, once)
         lease = await self._lease(line, handle)
         return await line.write(Op(lambda tx: remote_waits.open_for(tx, lease, opening)))
@@ -327,13 +327,13 @@ class Leases:
         delay: Seconds = 0,
         step_name: str | None = None,
     ) -> Waited:
-        """Wait for signals by their names and at `waitpoints`; where nothing is named, for an operator or the timeout.
+        """Wait for signals by their names and at `waitpoints`; without any, for an operator or the timeout.
 
         With `waitpoint` it opens one of that name, and waits for the signal that its token sends. `needed` and
-        `distinct` are those of `ctx.wait_for`: the first signal ends the wait, or so many, or "all".
+        `distinct` are those of `ctx.wait_for`: the first signal ends the wait, or `needed` of them, or "all".
 
-        Where they have come already, the run goes on with them. Otherwise the job is suspended and no longer the
-        worker's: when they have come, the job is claimed again, and the same call gives the answer. A job that waits
+        If they have already come, the run continues with them. Otherwise the job is suspended and no longer the
+        worker's: when they have come, the job is claimed again, and the same call returns the answer. A job that waits
         for the same signal more than once names each wait by `step_name`.
         """
         opening = _opening_of(names, waitpoints, needed, expires, schema) if waitpoint else None
@@ -348,7 +348,7 @@ class Leases:
     # -- handles
 
     async def _lease(self, line: Line, handle: str) -> Lease:
-        """The run that a handle stands for; BadHandle where it is not one of this store."""
+        """Return the run that a handle identifies; BadHandle if it is not one of this store."""
         return read(await self._origin(line), handle, self._caller.holder)
 
     async def _leases(self, line: Line, handles: Iterable[str]) -> dict[str, Lease]:
@@ -367,7 +367,7 @@ class Leases:
     async def _decide(self, tx: Tx, lease: Lease, failure: Failure, u: float) -> Outcome:
         job = await _job(tx, lease)
         if job is None:
-            # The store refuses it, or knows it already: what it says is not looked at.
+            # The store refuses it, or has it already: its content does not matter.
             return Released(RELEASED)
         return await decide_failure(tx, job, failure, self._tasks, u)
 
@@ -403,7 +403,7 @@ def _lease(worker_id: str, job: Claimed | Holding) -> Lease:
 
 
 async def _job(tx: Tx, lease: Lease) -> JobRecord | None:
-    """The job, if it is this run's."""
+    """Return the job, if this run owns it."""
     if not await remote.is_own(tx, lease):
         return None
     return await get_job(tx, lease.job_id)
@@ -458,7 +458,7 @@ def _condition(
     distinct: Distinct,
     opening: Opening | None,
 ) -> Condition:
-    """The condition of a wait. That for a waitpoint which is yet to be opened gets its id in the transaction."""
+    """Return the condition of a wait. A waitpoint that is not opened yet gets its id in the transaction."""
     named = tuple(check_name("the signal's name", name) for name in names)
     if isinstance(waitpoints, str):
         raise InvalidInput(f"waitpoints is {waitpoints!r}; give a list")
@@ -519,7 +519,7 @@ def _value(answer: Answer, asked: Condition) -> Any:
 
 
 async def _store_artifact(reach: Reach, lease: Lease, name: object, data: Any, content_type: object) -> Artifact:
-    """Store named bytes once. Under the name of others it is a DuplicateArtifact."""
+    """Store named bytes once. DuplicateArtifact if the name has other bytes."""
     named = check_artifact_name(name)
     kind = check_content_type(type_of(data) if content_type is None else content_type)
     source = source_of(data)
@@ -535,13 +535,13 @@ async def _store_artifact(reach: Reach, lease: Lease, name: object, data: Any, c
 
 
 async def _find(tx: Tx, lease: Lease, name: str) -> tuple[Step, Step | None]:
-    """The entry to write, and the one that is there."""
+    """Return the entry to write, and the existing one."""
     entry = Step(key=key_of("artifact", name, 1), kind="artifact", name=name)
     return await remote.placed(tx, lease.job_id, entry), await steps.find(tx, lease.job_id, entry.key)
 
 
 async def _measure(reach: Reach, source: Source) -> None:
-    """Read what is given to its end, to compare it with what was stored before."""
+    """Read the data to their end, to compare them with what was stored before."""
     try:
         while await reach.run(source.read, PART):
             pass
@@ -557,7 +557,7 @@ def _info(lease: Lease) -> JobInfo:
 
 
 def _go_on() -> None:
-    """Do nothing: only the store can tell that the run is over."""
+    """Do nothing: only the store knows whether the run is over."""
 
 
 _NOBODY: Final = JobInfo(

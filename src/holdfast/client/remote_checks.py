@@ -1,4 +1,4 @@
-"""Checks of what a remote worker says of itself and asks for."""
+"""Check a remote worker's registration and requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def introduction(
     host: str,
     client: str,
 ) -> WorkerSpec:
-    """The row that others know the worker by, under an identity made now."""
+    """Return the worker's row, under a new identity."""
     slots, micros = check_limit("concurrency", concurrency), check_duration("lease", lease)
     if slots > _MOST_SLOTS:
         raise InvalidInput(f"concurrency is {slots:,}; use at most {_MOST_SLOTS:,}")
@@ -45,7 +45,7 @@ def introduction(
         id=token(),
         name=check_name("the worker's name", name),
         host=check_name("the host", host) if host else "",
-        # No process of this system: nobody may conclude from a pid that it is gone.
+        # Not a process of this system: its absence must not be concluded from a pid.
         pid=0,
         process_key="",
         queues=tuple(_queue(queue) for queue in _names("queues", queues)),
@@ -60,14 +60,14 @@ def introduction(
 
 
 def check_confined(spec: WorkerSpec, caller: Caller) -> None:
-    """AccessDenied where a worker would serve what its caller is not confined to."""
+    """Raise AccessDenied if a worker would serve more than its caller is confined to."""
     for what, named, allowed in (("queue", spec.queues, caller.queues), ("task", spec.tasks, caller.tasks)):
         for name in named:
             check_within(what, name, allowed)
 
 
 def beat_every(lease: int) -> float:
-    """Seconds between two beats: one may be lost, and the next too."""
+    """Return the seconds between two beats: two in a row may be lost."""
     return lease / SECOND / 3
 
 

@@ -1,4 +1,4 @@
-"""A claim for a worker elsewhere, which may wait for jobs: the doorbell is a hint, looking is the guarantee."""
+"""A claim for a remote worker, which may wait for jobs: a wake-up is a hint, polling is the guarantee."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .lines import Line
 
 _SHORTEST: Final = 0.05
 _MOST_ROUNDS: Final = 100
-# Of its lease: a worker that waits for longer without a beat could be taken for lost.
+# The share of its lease: a worker that waits longer without a beat could be declared lost.
 _LONGEST_SHARE: Final = 0.5
 
 
@@ -38,9 +38,9 @@ async def claim(
     random: Callable[[], float],
     poll: float,
 ) -> list[Ready]:
-    """Jobs that may start now; nothing if none came within the wait. It looks every `poll` seconds, heard or not."""
+    """Claim jobs that may start now; nothing if none came within the wait. It also polls every `poll` seconds."""
     claiming = _Claiming(line, tasks, worker, limit, token, random)
-    # Before the first look: what is enqueued from now on rings.
+    # Before the first claim: jobs that are enqueued from now on cause a wake-up.
     listener = line.store.bell.listen([f"queue:{queue}" for queue in worker.queues])
     try:
         until = SYSTEM_CLOCK.monotonic() + min(wait, worker.lease / SECOND * _LONGEST_SHARE)
@@ -55,7 +55,7 @@ async def claim(
 
 
 class Ready:
-    """A job that may start, and when that was found, by the store's clock."""
+    """A job that may start, and the time of its claim by the store's clock."""
 
     __slots__ = ("arguments", "job", "now")
 
@@ -87,7 +87,7 @@ class Ready:
 
 
 class _Claiming:
-    """One claim, asked for as often as it takes, under one token."""
+    """One claim, repeated as often as needed, under one token."""
 
     def __init__(
         self, line: Line, tasks: Tasks, worker: Worker, limit: int, token: str, random: Callable[[], float]
@@ -109,17 +109,17 @@ class _Claiming:
     async def take(self, *, renew: bool) -> list[Ready]:
         """Claim jobs that may start now. Those over a limit, or that end before they begin, do not hide the others."""
         for _ in range(_MOST_ROUNDS):
-            lent = await self._lend(renew=renew)
-            ready, refused = await self._prepare(lent.jobs, lent.now)
-            if ended := [*lent.ended, *refused]:
+            found = await self._claim_once(renew=renew)
+            ready, refused = await self._prepare(found.jobs, found.now)
+            if ended := [*found.ended, *refused]:
                 await self._line.write(Op(lambda tx: remote.finish(tx, self._worker.id, ended)))
-            if ready or not (ended or lent.parked):
+            if ready or not (ended or found.parked):
                 return ready
         return []
 
-    async def _lend(self, *, renew: bool) -> RemoteClaim:
+    async def _claim_once(self, *, renew: bool) -> RemoteClaim:
         me, limit, token, tasks = self._worker.id, self._limit, self._token, self._tasks
-        # Not fleeting, as our own claims are: the worker may outlive the host of the store, and what it was told.
+        # Durable, unlike our own claims: a remote worker may survive a power failure of the store's host.
         return await self._line.write(Op(lambda tx: lend(tx, me, limit, token, tasks, renew=renew)))
 
     async def _prepare(self, jobs: Sequence[Claimed], now: int) -> tuple[list[Ready], list[Finish]]:

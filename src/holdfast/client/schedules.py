@@ -1,4 +1,4 @@
-"""Schedules: `@app.cron`, `@app.every`, `app.schedule`, `app.schedules`. Each method that acts has an awaiting twin."""
+"""Schedules: `@app.cron`, `@app.every`, `app.schedule`, `app.schedules`. Each method that acts has an async version."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from .scope import Scope
 logger: Final = logging.getLogger("holdfast")
 _MOST_SHOWN: Final = 1_000
 _MOST: Final = 1_000
-"""Schedules, and runs of each."""
+"""The most runs of all schedules together that one call returns."""
 _BETWEEN = "/"
 
 
 class Schedules:
-    """The schedules of one app. Names are those of their tasks unless said otherwise."""
+    """The schedules of one app. Their names default to those of their tasks."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Schedules:
         register: Callable[[Callable[..., Any]], Task[Any, Any]],
         check_url: Callable[[str], object],
     ) -> None:
-        """`check_url` refuses a webhook that may not be told of jobs."""
+        """`check_url` refuses a webhook URL that is not allowed."""
         self._store = store
         self._tasks = tasks
         self._register = register
@@ -75,9 +75,9 @@ class Schedules:
     ) -> ScheduleDecorator:
         """Run a function or a task by the clock: `@app.cron("0 3 * * *", zone="Europe/Paris")`.
 
-        `missed` says what becomes of ticks that nobody was there for: "skip" them, make up for the latest "one" (the
-        default) or for "all" up to `max_missed`. `overlap` says what happens while the last job is not done: "allow",
-        "skip" the tick, "cancel_previous". `jitter` spreads the start over so many seconds.
+        `missed` is the policy for missed ticks: "skip" them, run the latest "one" (the default) or "all" up to
+        `max_missed`. `overlap` is the policy while the last job is unfinished: "allow", "skip" the tick,
+        "cancel_previous". `jitter` spreads the start over that many seconds.
         """
         if not isinstance(expression, str):
             raise ConfigError(f'@app.cron needs an expression, not {expression!r}; write @app.cron("0 3 * * *")')
@@ -92,9 +92,9 @@ class Schedules:
         kwargs: Mapping[str, Any] | None = None,
         **policies: Unpack[Policies],
     ) -> ScheduleDecorator:
-        """Run a function or a task every so many seconds, the first time one interval after it became known.
+        """Run a function or a task at an interval in seconds, the first time one interval after it was stored.
 
-        Where it is overdue when workers start, it waits `cooldown` seconds first: the interval, at most a minute.
+        If it is overdue when workers start, it waits `cooldown` seconds first: by default the interval, up to a minute.
         """
         if not isinstance(seconds, (int, float, timedelta)):
             raise ConfigError(f"@app.every needs an interval, not {seconds!r}; write @app.every(60), in seconds")
@@ -109,7 +109,7 @@ class Schedules:
         name: str | None = None,
         **policies: Unpack[Policies],
     ) -> str:
-        """Run a job by the clock or every so many seconds: `app.schedule(report.job("eu"), cron="0 6 * * *")`.
+        """Run a job by the clock or at an interval: `app.schedule(report.job("eu"), cron="0 6 * * *")`.
 
         In a module that is being imported this declares the schedule, as `@app.cron` does, and workers store it when
         they start. Anywhere else it is stored at once, and a schedule of that name is changed as redeployed code
@@ -143,9 +143,9 @@ class Schedules:
 
     @writes
     def ensure(self) -> Op[builtins.list[str]]:
-        """Bring what code declares into the store, as every worker does when it starts; the names of what changed.
+        """Store the schedules declared in code, as every worker does when it starts; return the names that changed.
 
-        What an operator has edited is left alone.
+        An operator's edits are not overwritten.
         """
         return self._ensuring(self.declared)
 
@@ -169,7 +169,7 @@ class Schedules:
         return self._ensuring([spec])
 
     def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
-        # Not when they are declared: what the app allows may be said below that in the code.
+        # Not when they are declared: the app's policy may be set later in the code.
         for spec in specs:
             if (url := webhook_of(spec.options)) is not None:
                 self._check_url(url)
@@ -190,7 +190,7 @@ class Schedules:
             try:
                 declare(task)
             except BaseException:
-                # A schedule that is refused leaves no task behind: the mended code defines it again.
+                # A refused schedule leaves no task behind: the fixed code defines it again.
                 del self._tasks[task.name]
                 self._tasks.update(before)
                 raise
@@ -232,21 +232,21 @@ class Schedules:
 
     @reads
     def list(self) -> Op[builtins.list[Schedule]]:
-        """Every schedule of the store, by name."""
+        """Return every schedule of the store, by name."""
         return Op(schedules.list_schedules)
 
     alist = list.awaiting
 
     @reads
     def get(self, name: str) -> Op[Schedule]:
-        """One schedule. NotFound if there is none."""
+        """Return one schedule. NotFound if there is none."""
         return Op(lambda tx: schedules.get_schedule(tx, name))
 
     aget = get.awaiting
 
     @reads
     def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
-        """The newest ticks that made a job, in microseconds, each with that job's id."""
+        """Return the newest ticks that made a job, in microseconds, each with that job's id."""
         return Op(lambda tx: schedules.ticks_of(tx, name, limit))
 
     aticks = ticks.awaiting
@@ -267,7 +267,7 @@ class Schedules:
     def create(
         self, /, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
     ) -> Op[Schedule]:
-        """Make a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
+        """Create a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
 
         `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
         rather than a job, `kwargs` are its arguments.
@@ -300,9 +300,9 @@ class Schedules:
         actor: str = "app",
         reason: str = "",
     ) -> Op[Schedule]:
-        """Change a schedule; what is None stays. Redeployed code leaves alone what was changed here.
+        """Change a schedule; what is None stays. Redeployed code does not overwrite these changes.
 
-        A change of the time counts from now on: ticks of the past are not made again. It also mends a broken one.
+        A change of the time applies from now on: past ticks are not repeated. An edit can also fix a broken schedule.
         """
         given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
         given.pop("arguments")
@@ -319,21 +319,21 @@ class Schedules:
 
     @writes
     def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
-        """Fire no more until `resume`. What it has enqueued goes on."""
+        """Stop firing until `resume`. Jobs that it has enqueued continue."""
         return Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason)))
 
     apause = pause.awaiting
 
     @writes
     def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
-        """Fire again from the next tick on."""
+        """Resume firing from the next tick on."""
         return Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason)))
 
     aresume = resume.awaiting
 
     @writes
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[None]:
-        """Remove a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+        """Delete a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
         return Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason)))
 
     adelete = delete.awaiting
@@ -402,14 +402,14 @@ class TenantSchedules:
 
     @composed
     async def list(self, line: Line) -> builtins.list[Schedule]:
-        """Every schedule of the tenant, by name."""
+        """Return every schedule of the tenant, by name."""
         return self._own_of(await line.read(self._listing()))
 
     alist = list.awaiting
 
     @composed
     async def get(self, line: Line, name: str) -> Schedule:
-        """One schedule. NotFound if there is none."""
+        """Return one schedule. NotFound if there is none."""
         return self._shown(await self._found(line, name))
 
     aget = get.awaiting
@@ -426,7 +426,7 @@ class TenantSchedules:
         reason: str = "",
         **when: Any,
     ) -> Schedule:
-        """Make a schedule whose jobs are the tenant's: `create("digest", mail.job("all"), cron="0 8 * * *")`."""
+        """Create a schedule whose jobs are the tenant's: `create("digest", mail.job("all"), cron="0 8 * * *")`."""
         key, own = self._key(name), self._own(job)
         made = await line.call(self._all.create, self._all.acreate, key, own, actor=actor, reason=reason, **when)
         return self._shown(made)
@@ -444,7 +444,7 @@ class TenantSchedules:
 
     @composed
     async def pause(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        """Fire no more until `resume`."""
+        """Stop firing until `resume`."""
         key = (await self._found(line, name)).name
         return self._shown(await line.call(self._all.pause, self._all.apause, key, actor=actor, reason=reason))
 
@@ -452,7 +452,7 @@ class TenantSchedules:
 
     @composed
     async def resume(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        """Fire again from the next tick on."""
+        """Resume firing from the next tick on."""
         key = (await self._found(line, name)).name
         return self._shown(await line.call(self._all.resume, self._all.aresume, key, actor=actor, reason=reason))
 
@@ -460,7 +460,7 @@ class TenantSchedules:
 
     @composed
     async def delete(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> None:
-        """Remove a schedule; its jobs stay."""
+        """Delete a schedule; its jobs stay."""
         key = (await self._found(line, name)).name
         await line.call(self._all.delete, self._all.adelete, key, actor=actor, reason=reason)
 
@@ -495,7 +495,7 @@ class TenantSchedules:
 
     @composed
     async def ticks(self, line: Line, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
-        """The newest ticks that made a job, each with that job's id."""
+        """Return the newest ticks that made a job, each with that job's id."""
         key = (await self._found(line, name)).name
         return await line.call(self._all.ticks, self._all.aticks, key, limit)
 

@@ -1,7 +1,7 @@
-"""What a sub-client may see: everything, or what is one tenant's. `app.scoped("acme")` is made of this alone.
+"""The scope of a sub-client: everything, or one tenant. `app.scoped("acme")` is built on this.
 
 A sub-client takes `scope: Scope = EVERYTHING` last in its `__init__` and keeps it as `self._scope`. Then each method
-says what it is about, and what lies beyond the scope does not exist, in the same transaction as the act itself:
+declares its target, and targets outside of the scope do not exist, in the same transaction as the action itself:
 
     read of a job      store.read(self._scope.sees(job_id, op))          NotFound("job", id) where it is another's
     write to a job     store.write(self._scope.owns(job_id, op))         the same, and the job cannot change hands
@@ -13,7 +13,7 @@ says what it is about, and what lies beyond the scope does not exist, in the sam
 Under EVERYTHING the operations are returned as they are: whoever has no tenants pays nothing. A cursor is a place in a
 list that is filtered in SQL, so a foreign one shows nothing of its owner; one that names a job goes through `sees`.
 The view itself is `client/tenants.py`: add the sub-client there. `tests/conformance/test_tenants.py` finds every
-public method of the view by itself, and fails until it is told how to call a new one.
+public method of the view by itself, and fails until it knows how to call a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..storage.port import Op, Tx
 T = TypeVar("T")
 
 NOBODYS: Final = "\x1f"
-"""A tenant that nobody can be, since no name has a control character: asked for it, a list is empty."""
+"""An impossible tenant, since no name has a control character: its lists are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +40,39 @@ class Scope:
 
     @property
     def home(self) -> str:
-        """The tenant of what is made here without naming one."""
+        """The tenant of what is created here without naming one."""
         return self.tenant or ""
 
     def sees(self, job_id: str, op: Op[T]) -> Op[T]:
-        """A read about this job."""
+        """Return the operation, checked to read a job of this scope."""
         return self._after(op, lambda tx, tenant: require_job(tx, tenant, job_id))
 
     def owns(self, job_id: str, op: Op[T]) -> Op[T]:
-        """A write to this job."""
+        """Return the operation, checked to write to a job of this scope."""
         return self._after(op, lambda tx, tenant: require_job(tx, tenant, job_id, hold=True))
 
     def sees_flow(self, flow_id: str, op: Op[T]) -> Op[T]:
-        """A read about this flow."""
+        """Return the operation, checked to read a flow of this scope."""
         return self._after(op, lambda tx, tenant: require_flow(tx, tenant, flow_id))
 
     def owns_flow(self, flow_id: str, op: Op[T]) -> Op[T]:
-        """A write to this flow."""
+        """Return the operation, checked to write to a flow of this scope."""
         return self._after(op, lambda tx, tenant: require_flow(tx, tenant, flow_id, hold=True))
 
     def within(self, asked: str | None = None) -> str | None:
-        """The tenant to filter by where a filter asks for one, or for none."""
+        """Return the tenant to filter by, given the one that a filter names."""
         if self.tenant is None or asked == self.tenant:
             return asked
         return self.tenant if asked is None else NOBODYS
 
     def of(self, given: str | None) -> str | None:
-        """The tenant of something new; InvalidInput where it is to be another's."""
+        """Return the tenant of something new; InvalidInput if it names another."""
         if self.tenant is None or given in (None, self.tenant):
             return given if self.tenant is None else self.tenant
         raise InvalidInput(f"what is made in the view of tenant {self.tenant!r} is its own; leave tenant= out")
 
     def whole(self, what: str) -> None:
-        """Refuse, in a tenant's view, what is about the whole store."""
+        """Refuse, in a tenant's view, an action on the whole store."""
         if self.tenant is not None:
             raise BeyondScope(what, self.tenant)
 

@@ -1,4 +1,4 @@
-"""Send signals to jobs, and see what waits for one: `app.signal`, `app.signals`. Each method has an awaiting twin."""
+"""Send signals to jobs, and list pending waits: `app.signal`, `app.signals`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Signals:
     def __init__(
         self, store: Callable[[], Store], scope: Scope = EVERYTHING, *, limit: Callable[[], int] = lambda: VALUE_LIMIT
     ) -> None:
-        """`limit` says how many bytes a payload may have."""
+        """`limit` returns the size limit of a payload in bytes."""
         self._store = store
         self._scope = scope
         self._limit = limit
@@ -52,9 +52,9 @@ class Signals:
     ) -> Sent:
         """Send a signal to a job, by its id or handle, or with a waitpoint's token instead.
 
-        Without a `name` only a token will do: so say it where `target` comes from outside. A second signal with the
-        same `key` is the same signal. With a `tenant`, what belongs to another does not exist. A `connection` sends it
-        in the caller's own transaction.
+        Without a `name` only a token is accepted: omit it if `target` comes from outside. A second signal with the same
+        `key` is the same signal. With a `tenant`, only its jobs exist. A `connection` sends it in the caller's own
+        transaction.
         """
         op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
         return _sent(await line.join(joined(self._store, connection), op))
@@ -65,7 +65,7 @@ class Signals:
     def pending(
         self, job: Target | None = None, *, tenant: str | None = None, after: str = "", limit: int = 100
     ) -> Op[list[Pending]]:
-        """Waitpoints that take a signal, without their tokens, and names that suspended jobs wait for, oldest first.
+        """Return open waitpoints, without their tokens, and names that suspended jobs wait for, oldest first.
 
         `after` is the last id of the page before.
         """
@@ -78,7 +78,7 @@ class Signals:
     def received(
         self, job: Target, *, before: int | None = None, limit: int = 100
     ) -> Op[builtins.list[ReceivedSignal]]:
-        """The signals that a job was sent, newest first, without their payloads. `before` is the last page's least."""
+        """Return a job's signals, newest first, without payloads. `before` is the lowest number of the last page."""
         n, job_id, least = _limit(limit), _id(job), MAX_SIGNALS + 1 if before is None else before
         return self._scope.sees(job_id, Op(lambda tx: signals.mailbox(tx, job_id, before=least, limit=n), single=True))
 
@@ -88,7 +88,7 @@ class Signals:
     def resume(
         self, job: Target, payload: object = None, *, tenant: str | None = None, actor: str = "app", reason: str = ""
     ) -> Op[None]:
-        """Let a suspended job go on with this answer, whatever it waits for. It is audited."""
+        """Resume a suspended job with this answer, whatever it waits for. It is audited."""
         job_id, text, whose = _id(job), self._text(payload), self._scope.within(tenant)
         return Op(lambda tx: waking.resume(tx, job_id, text, actor=actor, reason=reason, tenant=whose))
 
@@ -98,7 +98,7 @@ class Signals:
     def answer(
         self, waitpoint: str, payload: object = None, *, actor: str = "app", reason: str = ""
     ) -> Op[Sent | None]:
-        """Answer what is pending by its id, as an operator; None where it is answered already. It is audited."""
+        """Answer a pending wait by its id, as an operator; None if it is already answered. It is audited."""
         place = check_name("the id", waitpoint, limit=2 * NAME_BYTES + 1)
         signal = Signal(name="", payload=self._text(payload), source=actor, tenant=self._scope.tenant)
         return Op(lambda tx: signals.answer(tx, place, signal, actor=actor, reason=reason))
@@ -107,7 +107,7 @@ class Signals:
 
     @reads
     def refused(self) -> Op[int]:
-        """Count the tokens that were refused since the store was made."""
+        """Count the tokens that were refused since the store was created."""
         self._scope.whole("the count of refused tokens")
         return Op(signals.refused_tokens, single=True)
 
@@ -131,7 +131,7 @@ async def _by_id(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
 
 
 def _sent(answer: Sent | None) -> Sent:
-    # A refusal is an answer and not an error inside: what is recorded of it must be committed.
+    # A refusal is a value inside the transaction, not an error: its record must be committed.
     if answer is None:
         raise InvalidToken
     if answer.waits_for:

@@ -1,4 +1,4 @@
-"""From a call to the job that is stored: options of the call over those of the task, each checked."""
+"""Make the stored job from a call: options of the call override those of the task, and each is checked."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ from ..tasks.task import JobRequest, Task
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
 _MOST_ROUTES: Final = 10_000
 _HOOKED: Final = ("state", "reason", "result", "error")
-"""What a hook may take of the job that ended, besides its id."""
+"""The facts of an ended job that a hook may take, besides its id."""
 _On: TypeAlias = Literal["success", "failure", "end"]
 
 
 def spec_of(request: JobRequest[Any], *, tenant: str = "", id: str | None = None, trace: str | None = None) -> JobSpec:
-    """The job for a request. `tenant` is used where the request names none."""
+    """Return the job for a request. `tenant` is used if the request names none."""
     draft = _draft(request, tenant)
     made_by = request.options.created_by or creator()
     return replace(draft, id=draft.id or id or ids.new(), payload=request.payload, trace=trace, created_by=made_by)
 
 
 def _draft(request: JobRequest[Any], tenant: str) -> JobSpec:
-    """What all calls of a task with the same options have in common: checked once, which takes 3 µs, not for each."""
+    """Return the shared part of all calls of a task with the same options, which takes 3 µs: checked only once."""
     task = request.task
     if request.options is not task.call_options:
         return _checked(request, tenant)
-    # Read once: another thread may put another tenant's in its place at any time.
+    # Read once: another thread may replace it with another tenant's at any time.
     draft = task.draft
     if draft is None or draft[0] != tenant:
         draft = task.draft = (tenant, _checked(request, tenant))
@@ -140,7 +140,7 @@ def _limits(call: CallOptions, task: TaskOptions, tenant: str, name: str) -> str
 
 
 def _lane(call: CallOptions, tenant: str) -> tuple[str | None, int | None]:
-    """The lane of the call's concurrency key, and how many jobs with that key may run at once."""
+    """Return the lane of the call's concurrency key, and its limit."""
     if call.concurrency_key is None:
         if call.concurrency is not None:
             raise InvalidInput("concurrency in a call needs a concurrency_key; for a whole task give it to @app.task")
@@ -152,7 +152,7 @@ def _lane(call: CallOptions, tenant: str) -> tuple[str | None, int | None]:
 
 
 def _keyed(call: CallOptions, rate: str | None, tenant: str) -> str | None:
-    """The scope of the bucket that the call's key has of its rate, or a confined caller of the rate that it names."""
+    """Return the scope of the bucket for the call's rate key, or for a confined caller that names the rate."""
     if call.rate_key is None:
         is_named = call.rate is not ... and bool(call.limits_tenant)
         return keyed_scope(rate, call.limits_tenant, "") if rate and is_named else None
@@ -183,10 +183,10 @@ def _scope(what: str, name: str | None) -> str | None:
 
 
 def _webhook(call: CallOptions, tenant: str) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
-    """The endpoint that hears of the job, and the tags that say so."""
+    """Return the endpoint that is notified of the job, and the tags that name it."""
     if call.webhook is None:
         if call.webhook_events:
-            raise InvalidInput("webhook_events needs a webhook, the URL that is told of them")
+            raise InvalidInput("webhook_events needs a webhook, the URL that is notified")
         return None, ()
     endpoint = called_endpoint(tenant if call.tenant is None else call.tenant, call.webhook)
     kinds = check_call_kinds(call.webhook_events) if call.webhook_events else ()
@@ -194,7 +194,7 @@ def _webhook(call: CallOptions, tenant: str) -> tuple[tuple[str, str] | None, tu
 
 
 def hooks_of(task: TaskOptions) -> list[tuple[_On, Task[Any, Any], str, list[str]]]:
-    """When each hook of a task is enqueued, and what it takes; ConfigError where it cannot be called."""
+    """Return each hook of a task, its trigger and its arguments; ConfigError if it cannot be called."""
     found: list[tuple[_On, Task[Any, Any], str, list[str]]] = []
     hooks: dict[_On, Hooks] = {"success": task.on_success, "failure": task.on_failure, "end": task.on_end}
     for on, given in hooks.items():

@@ -2,7 +2,7 @@
 
 A file is one call, whole; it is on disk before `enqueue` returns. Files are replayed in the order in which they were
 made, and the first that the store does not take now ends the replay. One that it never will, because it cannot be read
-or is refused, is put aside in `bad/` with the reason, and the others go on.
+or is refused, is moved to `bad/` with the reason, and the others continue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..storage.port import Op, Store
 logger: Final = logging.getLogger("holdfast")
 
 AWAY: Final = (StorageBusy, StorageUnavailable, StorageFull, OutcomeUnknown)
-"""What passes: the store is locked, down or full, or broke off in the middle."""
+"""Temporary errors: the store is locked, down or full, or the connection broke."""
 _SUFFIX: Final = ".json"
 _BETWEEN_TRIES: Final = 2.0
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -70,20 +70,20 @@ class Spill:
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        """The thread is the parent's, and nobody here would open its lock."""
+        """Start with a new lock and thread in a forked child: the parent's lock might never be released here."""
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def put(
         self, specs: Sequence[JobSpec], write: Callable[[], list[Enqueued]], keys: Mapping[str, str] = _NO_KEYS
     ) -> list[Enqueued]:
-        """Store these jobs, or keep them here; those that were kept before come first."""
+        """Store these jobs, or keep them here; jobs that were kept before come first."""
         try:
             if self._waits:
                 self.replay()
             return write()
         except SelfLocked:
-            raise  # a mistake of the caller's, which waiting does not mend
+            raise  # a mistake of the caller, which waiting does not fix
         except AWAY as error:
             return self._keep(specs, keys, error)
 
@@ -93,7 +93,7 @@ class Spill:
         write: Callable[[], Awaitable[list[Enqueued]]],
         keys: Mapping[str, str] = _NO_KEYS,
     ) -> list[Enqueued]:
-        """The async version of `put`. The replay is left to the thread: it must not hold up the loop."""
+        """The async version of `put`. The replay runs on the thread: it must not block the loop."""
         try:
             if self._waits:
                 raise StorageUnavailable("older jobs wait in the spill")
@@ -104,15 +104,15 @@ class Spill:
             return self._keep(specs, keys, error)
 
     def waiting(self) -> list[Path]:
-        """The files that wait, oldest first."""
+        """Return the waiting files, oldest first."""
         return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.is_file())
 
     def bad(self) -> list[Path]:
-        """The files that were put aside."""
+        """Return the files that were moved to `bad/`."""
         return sorted((self.folder / "bad").glob(f"*{_SUFFIX}"))
 
     def replay(self) -> int:
-        """Bring what waits into the store, in order; how many jobs. Raises what keeps the store from taking more."""
+        """Replay the waiting files into the store, in order; return the number of jobs. Raises the store's error."""
         done = 0
         with self._alone():
             while paths := self._left():
@@ -138,7 +138,7 @@ class Spill:
         except (HoldfastError, msgspec.DecodeError, ValueError, OSError) as wrong:
             self._set_aside(path, wrong)
             return 0
-        # After the commit: a crash in between stores them again, which their ids make known.
+        # After the commit: a crash in between stores them again, and their ids make that a duplicate.
         path.unlink(missing_ok=True)
         return sum(answer.created for answer in answers)
 
@@ -176,7 +176,7 @@ class Spill:
     def _try_later(self) -> None:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                # The jobs are kept already: where the system has no thread, the next that are kept ask again.
+                # The jobs are already kept: if no thread can be started now, the next call tries again.
                 with suppress(StorageUnavailable):
                     self._thread = start_daemon("holdfast-spill", self._try_until_done)
 
@@ -194,13 +194,13 @@ class Spill:
     def _is_needed(self) -> bool:
         with self._lock:
             if not self._waits:
-                # Under the lock: whoever keeps something from now on starts a new thread.
+                # Under the lock: the next caller that keeps a job starts a new thread.
                 self._thread = None
             return self._waits
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One process at a time: two would race past each other and change the order."""
+        """Lock out other processes: two replays at once would change the order."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -208,7 +208,7 @@ class Spill:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder in which nothing could be kept when it is needed; a missing one is made then."""
+    """Refuse a folder that could not be written when it is needed; a missing one is created then."""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -219,7 +219,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _fixed(spec: JobSpec, now: int) -> JobSpec:
-    """As it would have been stored now: what counts from now on is told as an instant, and its id as given."""
+    """Return the job as it would be stored now: delays become instants, and its id is fixed."""
     return msgspec.structs.replace(
         spec,
         explicit_id=True,

@@ -1,4 +1,4 @@
-"""Numbers: `app.stats` and `app.errors`. Each method has an awaiting twin."""
+"""Numbers: `app.stats` and `app.errors`. Each method has an async version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .calls import composed, reads
 from .lines import Line
 
 MOST_MINUTES: Final = 2_000
-"""What one call reads of a series; further back by `before`."""
+"""The most points of a series that one call reads; page back with `before`."""
 MOST_AT_A_GLANCE: Final = 240
 """Minutes that are read of all queues at once."""
 MOST_OF_TASKS: Final = 1_440
@@ -47,7 +47,7 @@ _MOST_ERRORS: Final = 1_000
 MOST_RUNS: Final = 1_000
 _REMEMBERED: Final = 20_000
 _LOOKED_AT: Final = 2_000
-"""The newest failed runs of a tenant, whose kinds are told."""
+"""The newest failed runs of a tenant that are grouped by kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,9 @@ class Throughput:
     queue: str
     minutes: int
     counts: dict[str, int]
-    """In all of them, by counter."""
+    """Sums over these minutes, by counter."""
     latencies: dict[str, MetricPoint]
-    """The worst minute's, by the 99th percentile: percentiles of several minutes cannot be put together."""
+    """The worst minute's, by the 99th percentile: percentiles of several minutes cannot be combined."""
 
     def per_minute(self, counter: str) -> float:
         return self.counts.get(counter, 0) / self.minutes
@@ -73,14 +73,14 @@ class Stats:
 
     @reads
     def queues(self) -> Op[builtins.list[QueueStats]]:
-        """Every queue now: counts by label, the oldest due job, slots in use."""
+        """Return the current state of every queue: counts by label, the oldest due job, slots in use."""
         return Op(stats.queues)
 
     aqueues = queues.awaiting
 
     @composed
     async def queue(self, line: Line, name: str) -> QueueStats:
-        """One queue now; one that nobody has heard of is empty."""
+        """Return the current state of one queue; an unknown one is empty."""
         return _pick(await line.read(Op(stats.queues)), check_queue(name))
 
     aqueue = queue.awaiting
@@ -123,7 +123,7 @@ class Stats:
 
     @reads
     def timeline(self, minutes: int = 60) -> Op[builtins.list[MetricPoint]]:
-        """Every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
+        """Return every metric of every queue in the last closed minutes, up to 240, oldest first. For charts."""
         _check_minutes(minutes, MOST_AT_A_GLANCE)
 
         async def run(tx: Tx) -> list[MetricPoint]:
@@ -138,7 +138,7 @@ class Stats:
     def series(
         self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
     ) -> Op[builtins.list[MetricPoint]]:
-        """One metric of one queue, minute by minute, oldest first; minutes in which nothing happened are left out.
+        """Return one metric of one queue by minute, oldest first; minutes in which nothing happened are left out.
 
         `before` is an instant in microseconds, such as the first minute of the last answer, to page back.
         """
@@ -173,21 +173,21 @@ class Stats:
 
     @reads
     def limits(self) -> Op[builtins.list[LimitStats]]:
-        """Every limit and how much of it is in use, the most saturated first."""
+        """Return every limit and how much of it is in use, the most saturated first."""
         return Op(stats.limits)
 
     alimits = limits.awaiting
 
     @reads
     def workers(self) -> Op[builtins.list[WorkerStats]]:
-        """Every registered worker, whether it lives, and how its process fares."""
+        """Return every registered worker, its state and the health of its process."""
         return Op(stats.workers)
 
     aworkers = workers.awaiting
 
     @composed
     async def store(self, line: Line) -> StoreStats:
-        """The database's health: its size, what could be cleaned, how long claims take."""
+        """Return the database's health: its size, reclaimable space, the duration of claims."""
         backend = line.store.backend
         return _with_wal(*await line.read(Op(lambda tx: stats.store(tx, backend))))
 
@@ -206,7 +206,7 @@ class Stats:
 
     @composed
     async def probe(self, line: Line) -> None:
-        """Take the store's write lock once and change nothing; raises what stands in the way of a write."""
+        """Take the store's write lock once and change nothing; raises the error that prevents a write."""
         await line.write(Op(queries.clock, single=True))
 
     aprobe = probe.awaiting
@@ -216,14 +216,14 @@ class Stats:
         run_blocking(self.aroll(), instead="await aroll()")
 
     async def aroll(self) -> None:
-        """The awaiting twin of `roll`."""
+        """The async version of `roll`."""
         meter = StatsRoller(self._store(), lambda: True, SYSTEM_CLOCK)
         while await meter.run_once() is not None:
             pass
 
 
 class FailedRuns:
-    """The newest runs that failed, of all tenants or of one. Each run's kind is worked out once."""
+    """The newest failed runs, of all tenants or of one. Each run's kind is computed once."""
 
     def __init__(self, store: Callable[[], Store], tenant: str | None = None) -> None:
         self._store = store
@@ -234,7 +234,7 @@ class FailedRuns:
     async def runs(
         self, line: Line, *, fingerprint: str | None = None, since: int = 0, limit: int = 200
     ) -> list[FailedRun]:
-        """The newest failed runs, of one kind or of all. Looks at the newest 1,000 since an instant in microseconds."""
+        """Return the newest failed runs, of one kind or of all, among the newest 1,000 since an instant."""
         return self._told(await line.read(self._recent(since)), fingerprint, limit)
 
     aruns = runs.awaiting
@@ -266,13 +266,13 @@ class FailedRuns:
 
 
 class Errors(FailedRuns):
-    """Errors by kind: same task, same exception, same way through the code."""
+    """Errors grouped by task, exception and stack trace."""
 
     @reads
     def list(
         self, *, task: str | None = None, since: int | None = None, limit: int = 50
     ) -> Op[builtins.list[ErrorGroup]]:
-        """The kinds, the last seen first. `since` is an instant in microseconds."""
+        """Return the kinds, the last seen first. `since` is an instant in microseconds."""
         n = _checked_limit(limit)
         return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=n), single=True)
 
@@ -280,7 +280,7 @@ class Errors(FailedRuns):
 
     @reads
     def show(self, fingerprint: str) -> Op[ErrorGroup]:
-        """One kind, with the traceback of its newest."""
+        """Return one kind, with the traceback of its newest error."""
         return Op(lambda tx: errors.get_error(tx, fingerprint), single=True)
 
     ashow = show.awaiting
@@ -297,14 +297,14 @@ class TenantErrors(FailedRuns):
     async def list(
         self, line: Line, *, task: str | None = None, since: int | None = None, limit: int = 50
     ) -> builtins.list[ErrorGroup]:
-        """The kinds among the newest 2,000 failed runs, the last seen first. `since` is in microseconds."""
+        """Return the kinds among the newest 2,000 failed runs, the last seen first. `since` is in microseconds."""
         return _kinds(await line.read(_failures(self._whose, task, since)))[: _checked_limit(limit)]
 
     alist = list.awaiting
 
     @composed
     async def show(self, line: Line, fingerprint: str) -> ErrorGroup:
-        """One kind, with the traceback of its newest."""
+        """Return one kind, with the traceback of its newest error."""
         return _one(await line.read(_failures(self._whose)), fingerprint)
 
     ashow = show.awaiting
@@ -315,7 +315,7 @@ def _pick(found: list[QueueStats], name: str) -> QueueStats:
 
 
 async def _newest(tx: Tx) -> int:
-    """The end of the newest minute that is rolled."""
+    """Return the end of the newest minute that is rolled."""
     return await rollup.rolled_to(tx) or await queries.clock(tx) // MINUTE * MINUTE
 
 

@@ -1,4 +1,4 @@
-"""The journals of durable jobs: look at one, and begin again from a step of it."""
+"""The journals of durable jobs: read one, and fork a job from a step of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHARGES: Final = frozenset({"spend", "settle", "reserve"})
 
 
 def journal(job_id: str, *, whole: bool) -> Op[list[Step]]:
-    """Read what a durable job has done so far."""
+    """Read the recorded steps of a durable job."""
     job_id = check_name("the id", job_id)
 
     async def run(tx: Tx) -> list[Step]:
@@ -33,14 +33,14 @@ def journal(job_id: str, *, whole: bool) -> Op[list[Step]]:
 
 
 def shown_steps(journal: Iterable[Step]) -> list[Step]:
-    """The entries as they are shown: amounts in their own unit."""
+    """Return the entries as they are shown, with amounts in their own unit."""
     return [
         replace(step, value=in_units(step.value)) if step.kind in _CHARGES and step.value else step for step in journal
     ]
 
 
 def fork(job_id: str, from_step: str, actor: str, reason: str) -> Op[tuple[str, str]]:
-    """Make a job that has done what another did before a step; its task and its id."""
+    """Make a job with another's steps before a given one; return its task and its id."""
     new_id = ids.new()
     created_by = creator() if actor == "app" else actor
 

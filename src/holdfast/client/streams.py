@@ -1,6 +1,6 @@
-"""Read what jobs say: `app.stream`, `app.streams`. Each method has an awaiting twin.
+"""Read the streams of jobs: `app.stream`, `app.streams`. Each method has an async version.
 
-A reader listens before its first look, so that nothing falls in between, and holds no connection while it waits.
+A reader listens before its first read, so that nothing is missed in between, and holds no connection while it waits.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ Target: TypeAlias = "str | Job[Any]"
 # Frames may have 64 KiB each.
 _PAGE: Final = 500
 
-# Seconds. On SQLite any commit of another process rings: one look in so long is enough for a stream.
+# Seconds. On SQLite any commit of another process is a wake-up: one read in this time is enough for a stream.
 _BETWEEN_LOOKS: Final = 0.004
 _AFTER_NOTHING: Final = 0.05
-# A ring may be lost; then a look finds what came. While much is said, a silence is suspicious.
+# A wake-up may be lost; then a poll finds the frames. In a busy stream the poll comes sooner.
 _FIRST_SILENCE: Final = 0.05
 _LONGEST_SILENCE: Final = 2.0
 
@@ -82,9 +82,9 @@ class Streams:
         limit: int = 1_000,
         best_effort: bool = True,
     ) -> StreamPage:
-        """Frames that are there now, in order, from the first or after a cursor, up to the last or to a cursor.
+        """Return the stored frames, in order, from the first or after a cursor, up to the last or to a cursor.
 
-        CursorExpired where best-effort frames behind the cursor are gone; without `best_effort` only the durable ones
+        CursorExpired if best-effort frames after the cursor were removed; without `best_effort` only the durable ones
         are read.
         """
         tail = _tail(job, after, limit, best_effort, until)
@@ -95,7 +95,7 @@ class Streams:
     def follow(
         self, job: Target, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True
     ) -> Iterator[Frame]:
-        """Every frame, those that are there and those that come, until the job has ended: `for frame in …`.
+        """Iterate over every frame, stored and new, until the job has ended: `for frame in …`.
 
         The iteration also ends after `timeout` seconds without a frame.
         """
@@ -112,7 +112,7 @@ class Streams:
         best_effort: bool = True,
         at_once: int = _PAGE,
     ) -> AsyncIterator[Frame]:
-        """Every frame, as `follow` gives them: `async for frame in …`. At most `at_once` frames are in memory."""
+        """The async version of `follow`: `async for frame in …`. At most `at_once` frames are in memory."""
         tail, patience = _tail(job, after, at_once, best_effort), check_timeout(timeout)
         return self._frames(AwaitingLine(self._store), tail, patience)
 
@@ -120,7 +120,7 @@ class Streams:
     async def tail(
         self, line: Line, job: Target, *, after: str | None = None, timeout: Seconds = 30, best_effort: bool = True
     ) -> StreamPage:
-        """One page: what is there after a cursor, or what comes within so many seconds, or nothing."""
+        """Return one page: the frames after a cursor, or those that come within the wait, or nothing."""
         tail, patience = _tail(job, after, _PAGE, best_effort), check_timeout(timeout)
         if isinstance(line, BlockingLine):
             self._refuse_to_block(tail, patience, "await app.streams.atail(job)")
@@ -144,7 +144,7 @@ class Streams:
 
     @composed
     async def summary(self, line: Line, job: Target) -> Summary:
-        """The document that a job keeps about itself; an empty one of version 0 before its first word."""
+        """Return the document that a job keeps about itself; before its first change an empty one of version 0."""
         job_id = _id(job)
         if (kept := self._inline.get(job_id)) is not None:
             return kept.summary
@@ -166,11 +166,11 @@ class Streams:
             return found
 
     def keep(self, info: JobInfo) -> InlineOutlet:
-        """The stream of an inline job, in memory."""
+        """Return the stream of an inline job, in memory."""
         return self._inline.setdefault(info.id, InlineOutlet(info))
 
     def _refuse_to_block(self, tail: Tail, patience: float | None, instead: str) -> None:
-        """Raise BlockingCall in a task, whose slot the reader would hold, and on an event loop."""
+        """Raise BlockingCall in a task, whose slot the reader would occupy, and on an event loop."""
         if patience == 0 or tail.job_id in self._inline:
             return
         if is_run_of(self._store()):
@@ -181,7 +181,7 @@ class Streams:
         refuse_on_event_loop("a blocking read of a stream", instead)
 
     async def _pages(self, line: Line, tail: Tail, patience: float | None) -> AsyncGenerator[StreamPage, None]:
-        """Pages with frames in them, and the last one in any case."""
+        """Yield pages with frames, and the last page in any case."""
         with self._listening(tail) as listener:
             since, is_slow = time.monotonic(), _once_slow()
             while True:
@@ -202,7 +202,7 @@ class Streams:
 
     @contextmanager
     def _listening(self, tail: Tail) -> Iterator[Listener]:
-        """Before the first look. That the job has ended is heard by one for all readers: jobs end all the time."""
+        """Listen, before the first read. One listener for all readers waits for ends of jobs, which are frequent."""
         if tail.job_id in self._inline:
             yield _Deaf()
             return
@@ -233,7 +233,7 @@ class Streams:
 
 
 class Tail:
-    """A reader's place in one stream."""
+    """A reader's position in one stream."""
 
     def __init__(
         self, job_id: str, after: str | None, limit: int, *, best_effort: bool, until: str | None = None
@@ -244,7 +244,7 @@ class Tail:
         self.until: Final = END if until is None else Cursor.read(until)
         self.cursor = START if after is None else Cursor.read(after)
         self.may_be_more = False
-        """The last page was full: there may be another behind it."""
+        """The last page was full: there may be another after it."""
         self._is_new = True
         self._is_resumed = after is not None
         self._empty = 0
@@ -255,11 +255,11 @@ class Tail:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """The place of a reader: all readers at the same place see the same."""
+        """The position of a reader: all readers at the same position see the same."""
         return (self.job_id, self.cursor, self.limit, self.best_effort, self.until)
 
     def take(self, found: FramePage) -> StreamPage:
-        """Return the page of what was found, and move on behind it."""
+        """Return the page of what was found, and move the position after it."""
         lost = self._lost(found)
         frames = [frame for frame in found.frames if self._concerns(frame)]
         self.may_be_more = len(found.frames) == self.limit
@@ -279,16 +279,16 @@ class Tail:
 
     @property
     def pause(self) -> float:
-        """Seconds to leave the store alone after a look, even if it rings."""
+        """Seconds to wait after a read, even if there is a wake-up."""
         return min(_BETWEEN_LOOKS * (1 << min(self._empty, 8)), _AFTER_NOTHING)
 
     @property
     def silence(self) -> float:
-        """Seconds to wait for a ring."""
+        """Seconds to wait for a wake-up."""
         return min(_FIRST_SILENCE * (1 << min(self._empty, 6)), _LONGEST_SILENCE)
 
     def _lost(self, found: FramePage) -> int:
-        """Count the best-effort frames that it has missed; an error where it came with a cursor from before."""
+        """Count the best-effort frames that it has missed; raise CursorExpired if it began at a cursor."""
         if self._is_new and (self.cursor.seq > found.head.seq or self.cursor.live > found.head.live):
             raise InvalidCursor(f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it anew")
         lost = found.trimmed - self.cursor.live
@@ -302,7 +302,7 @@ class Tail:
         return lost
 
     def _concerns(self, frame: Frame) -> bool:
-        """That frames were superseded is news to those alone who were beyond the first of them."""
+        """Return True unless the frame supersedes others and the reader had not reached the first of those."""
         return not frame.control or frame.kind != SUPERSEDED or self.cursor.seq >= frame.data["first"]
 
 
@@ -315,18 +315,18 @@ def _trimmed(place: Cursor, found: FramePage, lost: int) -> Frame:
 
 
 class SharedLooks:
-    """Looks that are about to begin."""
+    """Reads that are about to begin, shared by readers at the same position."""
 
     def __init__(self) -> None:
         self._next: dict[Hashable, asyncio.Task[FramePage]] = {}
 
     async def look(self, place: Hashable, look: _Look) -> FramePage:
-        """Join a look that has not begun: one that has may be too old to show what woke this reader."""
+        """Join a read that has not begun: one that has may be too old to show what woke this reader."""
         key = (asyncio.get_running_loop(), place)
         task = self._next.get(key)
         if task is None or task.done():
             task = self._next[key] = asyncio.create_task(self._begin(key, look))
-        # One reader that goes away does not take the look from the others.
+        # A reader that is cancelled does not cancel the read of the others.
         return await asyncio.shield(task)
 
     async def _begin(self, key: Hashable, look: _Look) -> FramePage:
@@ -335,7 +335,7 @@ class SharedLooks:
 
 
 class _Deaf:
-    """The ear of those who read what an inline job has said: there is nothing to wait for."""
+    """The listener for the stream of an inline job: there is nothing to wait for."""
 
     def wait(self, timeout: float) -> bool:
         return False
@@ -370,7 +370,7 @@ def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
 
 
 def _once_slow() -> Callable[[float], bool]:
-    """Return a function that says once that nothing has come for long since an instant."""
+    """Return a function that is True once, when nothing has come for long since an instant."""
     told = False
 
     def is_slow(since: float) -> bool:

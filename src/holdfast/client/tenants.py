@@ -1,7 +1,7 @@
-"""One tenant's part of an app: `app.scoped("acme")`. What is another's does not exist here, and cannot be changed.
+"""One tenant's part of an app: `app.scoped("acme")`. Other tenants' objects do not exist here.
 
-Each sub-client is the app's own under a `Scope`, or shows a part of what all share. What belongs to the whole store,
-such as its workers and its signing keys, is not here.
+Each sub-client is the app's own under a `Scope`, or shows a part of what all share. Objects of the whole store, such
+as its workers and its signing keys, are not here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 
 class Scoped:
-    """The sub-clients of an app, each confined to one tenant. All that is made here is the tenant's."""
+    """The sub-clients of an app, each confined to one tenant. Everything created here is the tenant's."""
 
     def __init__(self, app: App, tenant: str) -> None:
         self.tenant: Final = tenant
@@ -67,21 +67,21 @@ class Scoped:
         self.webhooks: Final = Webhooks(app.open, lambda: app.outbound, lambda: app._clock, scope)
 
     def enqueue(self, request: JobRequest[R]) -> Job[R]:
-        """Enqueue what `task.job(…)` made, for this tenant."""
+        """Enqueue a job made by `task.job(…)`, for this tenant."""
         self._own(request)
         if self._app._inline:
             return self._app.enqueue(request, tenant=self.tenant)
         return self._enqueuer.one(request, self.tenant)
 
     async def aenqueue(self, request: JobRequest[R]) -> Job[R]:
-        """The awaiting twin of `enqueue`."""
+        """The async version of `enqueue`."""
         self._own(request)
         if self._app._inline:
             return await self._app.aenqueue(request, tenant=self.tenant)
         return await self._enqueuer.aone(request, self.tenant)
 
     def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
-        """Enqueue up to 10,000 jobs in one transaction; all or none. Handles come in order."""
+        """Enqueue up to 10,000 jobs in one transaction, all or none; return their handles in order."""
         for request in requests:
             self._own(request)
         if self._app._inline:
@@ -91,7 +91,7 @@ class Scoped:
     async def aenqueue_many(
         self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
     ) -> list[Job[Any]]:
-        """The awaiting twin of `enqueue_many`."""
+        """The async version of `enqueue_many`."""
         for request in requests:
             self._own(request)
         if self._app._inline:
@@ -106,7 +106,7 @@ class Scoped:
         on_success: JobRequest[Any] | None = None,
         on_failure: JobRequest[Any] | None = None,
     ) -> Flow:
-        """A flow of this tenant, as `app.flow` makes one."""
+        """Make a flow of this tenant, as `app.flow` does."""
         if self._app._inline:
             raise ConfigError("a flow needs a store, and inline mode has none; use holdfast.testing.isolated and drain")
         for request in (on_success, on_failure):
@@ -123,11 +123,11 @@ class Scoped:
 
     @property
     def outbox(self) -> Outboxes:
-        """`scoped.outbox("cloud")` puts events of this tenant; the rest is about those alone."""
+        """`scoped.outbox("cloud")` puts events of this tenant; the other methods concern only those."""
         return self._app.outbox._within(self._scope, self.jobs, self._enqueuer)
 
     def job(self, job_id: str, *, task: str | None = None) -> Job[Any]:
-        """The handle of a job by its id; another tenant's is not found."""
+        """Return the handle of a job by its id; another tenant's is not found."""
         return Job(self.jobs, job_id, created=False, task=task)
 
     def _own(self, request: JobRequest[Any]) -> None:

@@ -19,7 +19,7 @@ _innermost: Final[ContextVar[Within[Any] | None]] = ContextVar("holdfast_within"
 class Within(Generic[C]):
     """A block that has a connection, entered once by `with` or `async with`; both give that connection.
 
-    It counts for the code of the block and for what copies its context: tasks, and threads of `asyncio.to_thread`.
+    It applies to the code of the block and to copies of its context: tasks, and threads of `asyncio.to_thread`.
     """
 
     __slots__ = ("_connection", "_ended", "_job", "_outer", "_store", "_token")
@@ -63,7 +63,7 @@ class Within(Generic[C]):
         self.__exit__(kind, error, tb)
 
     def _is_for(self, store: object) -> bool:
-        # A handler is not inside the block in which its worker was started.
+        # A handler does not inherit the block in which its worker was started.
         return self._store is store and self._job is current_job()
 
     def _joined(self) -> C:
@@ -76,7 +76,7 @@ class Within(Generic[C]):
 
 
 def joined(open_store: Callable[[], object], given: object | None) -> object | None:
-    """The connection to write on: the one given, or that of the innermost block; None for a transaction of our own."""
+    """Return the connection to write on: the given one, or the innermost block's; None for our own transaction."""
     block = _innermost.get()
     if given is not None or block is None:
         return given

@@ -1,7 +1,7 @@
-"""Waits for jobs or flows to end, for any number of callers, with one reader for them all.
+"""Wait for jobs or flows to end, for any number of callers, with one reader for all of them.
 
-A thread lives while somebody waits. It looks once per wake-up for every awaited id, so a thousand waiters cost the
-store no more than one. Now and then it calls the roll: who waits for what is there no more is told so.
+A thread runs while there are waiters. It checks all awaited ids once per wake-up, so a thousand waiters cost the store
+no more than one. Now and then it checks which of them still exist: waiters for a deleted one get NotFound.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _SHORTEST: Final = 0.002
 _LONGEST: Final = 0.5
 _BETWEEN_ROLLS: Final = 1.0
 PATIENCE: Final = 5.0
-"""Seconds after which a caller who waits is told what holds the job."""
+"""Seconds after which the reason why a job has not ended is logged."""
 _EXPECTED: Final = frozenset({"running", "claimable", "due_later"})
 
 
 class Named(Protocol):
-    """Something whose end is reported, by its id."""
+    """An object whose end is reported by its id."""
 
     @property
     def id(self) -> str: ...
 
 
 E = TypeVar("E", bound=Named)
-Told: TypeAlias = Callable[[E | NotFound], None]
-"""Takes the end, or that it is there no more."""
+Callback: TypeAlias = Callable[[E | NotFound], None]
+"""Called with the end, or with NotFound if it was deleted."""
 
 
 class Watch(Generic[E]):
-    """One per app and kind.
+    """Waits of one app for one kind of object.
 
-    `look` finds those of some ids that have ended, `roll` those that exist, `require` fails where there is none, and
+    `look` finds those of some ids that have ended, `roll` those that exist, `require` raises if one does not exist, and
     `why` says why one has not ended.
     """
 
@@ -75,9 +75,9 @@ class Watch(Generic[E]):
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, as a forked child must: its parent's thread does not exist there."""
+        """Start empty in a forked child, which does not have its parent's thread."""
         self._lock = threading.Lock()
-        self._waiting: defaultdict[str, list[Told[E]]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[Callback[E]]] = defaultdict(list)
         self._thread: threading.Thread | None = None
 
     def wait(self, job_id: str, timeout: float | None) -> E:
@@ -94,20 +94,20 @@ class Watch(Generic[E]):
         done = threading.Event()
         answer: list[E | NotFound] = []
 
-        def told(end: E | NotFound) -> None:
+        def callback(end: E | NotFound) -> None:
             answer.append(end)
             done.set()
 
-        self._add(job_id, told)
+        self._add(job_id, callback)
         try:
             if not self._wait(done, job_id, timeout):
                 raise self._late(timeout, job_id, self._reason(job_id))
         finally:
-            self._remove(job_id, told)
+            self._remove(job_id, callback)
         return _given(answer[0])
 
     def _wait(self, done: threading.Event, job_id: str, timeout: float | None) -> bool:
-        """Wait, and log after a while why it takes so long."""
+        """Wait, and log after a while why it has not ended."""
         if timeout is None or timeout > PATIENCE:
             if done.wait(PATIENCE):
                 return True
@@ -116,7 +116,7 @@ class Watch(Generic[E]):
         return done.wait(timeout)
 
     async def await_(self, job_id: str, timeout: float | None) -> E:
-        """The awaiting twin of `wait`."""
+        """The async version of `wait`."""
         timeout = check_timeout(timeout)
         store = self._store()
         if timeout != 0:
@@ -127,10 +127,10 @@ class Watch(Generic[E]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[E | NotFound] = loop.create_future()
 
-        def told(end: E | NotFound) -> None:
+        def callback(end: E | NotFound) -> None:
             loop.call_soon_threadsafe(_resolve, future, end)
 
-        self._add(job_id, told)
+        self._add(job_id, callback)
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.wait([future], timeout=PATIENCE)
@@ -140,26 +140,26 @@ class Watch(Generic[E]):
         except TimeoutError:
             raise self._late(timeout, job_id, await self._areason(job_id)) from None
         finally:
-            self._remove(job_id, told)
+            self._remove(job_id, callback)
 
-    def when_ended(self, job_id: str, told: Told[E]) -> Callable[[], None]:
-        """Have `told` called once, on the watch's thread, when it has ended or is gone.
+    def when_ended(self, job_id: str, callback: Callback[E]) -> Callable[[], None]:
+        """Call `callback` once, on the watch's thread, when the job has ended or was deleted.
 
-        What is returned takes that back.
+        The returned function cancels that.
         """
-        self._add(job_id, told)
-        return lambda: self._remove(job_id, told)
+        self._add(job_id, callback)
+        return lambda: self._remove(job_id, callback)
 
-    def _add(self, job_id: str, told: Told[E]) -> None:
+    def _add(self, job_id: str, callback: Callback[E]) -> None:
         with self._lock:
             if self._thread is None:
                 self._thread = start_daemon("holdfast-watch", self._serve)
-            self._waiting[job_id].append(told)
+            self._waiting[job_id].append(callback)
 
-    def _remove(self, job_id: str, told: Told[E]) -> None:
+    def _remove(self, job_id: str, callback: Callback[E]) -> None:
         with self._lock:
-            if told in (waiters := self._waiting.get(job_id, [])):
-                waiters.remove(told)
+            if callback in (waiters := self._waiting.get(job_id, [])):
+                waiters.remove(callback)
             if not waiters:
                 self._waiting.pop(job_id, None)
 
@@ -173,7 +173,7 @@ class Watch(Generic[E]):
             self._hand_over()
 
     def _attend(self) -> None:
-        """Serve those who wait, until nobody does or something goes wrong."""
+        """Serve the waiters, until there are none or an error occurs."""
         try:
             listener = self._store().bell.listen(["finished"])
             try:
@@ -181,9 +181,9 @@ class Watch(Generic[E]):
             finally:
                 listener.close()
         except Exception as error:
-            # Those who wait have their own timeouts, and the store may only be away.
+            # The waiters have their own timeouts, and the store may be back soon.
             level = logging.DEBUG if isinstance(error, StorageError) else logging.ERROR
-            logger.log(level, "whether a %s has ended is not known for now", self._kind, exc_info=error)
+            logger.log(level, "cannot check for now whether a %s has ended", self._kind, exc_info=error)
             time.sleep(_LONGEST)
 
     def _look_out(self, listener: Listener) -> None:
@@ -199,15 +199,15 @@ class Watch(Generic[E]):
     def _awaited(self) -> list[str]:
         with self._lock:
             if self._thread is not threading.current_thread():
-                # Begun anew: those who wait have another.
+                # Replaced after a fork: the waiters have another thread.
                 return []
             if not self._waiting:
-                # Under the lock: whoever comes next starts a new thread.
+                # Under the lock: the next waiter starts a new thread.
                 self._thread = None
             return list(self._waiting)
 
     def _hand_over(self) -> None:
-        """Start another thread, if somebody still waits when this one ends."""
+        """Start another thread, if there are waiters when this one ends."""
         with self._lock:
             if self._thread is threading.current_thread():
                 self._thread = None
@@ -235,12 +235,12 @@ class Watch(Generic[E]):
     def _pass_on(self, id: str, end: E | NotFound) -> None:
         with self._lock:
             waiters = self._waiting.pop(id, [])
-        for told in waiters:
+        for callback in waiters:
             try:
-                told(end)
+                callback(end)
             except Exception:
-                # Such as a loop that was closed with the wait in it. The others are not to suffer.
-                logger.debug("somebody who waited for %s %s could not be told", self._kind, id, exc_info=True)
+                # Such as a loop that was closed during the wait. The other waiters are not affected.
+                logger.debug("a waiter for %s %s could not be notified", self._kind, id, exc_info=True)
 
     def _look(self, ids: list[str]) -> list[E]:
         return self._store().read(self._ended(ids))
@@ -252,15 +252,15 @@ class Watch(Generic[E]):
         try:
             return await line.read(self._why(id))
         except HoldfastError:
-            return None  # It has just been deleted, or the store is away: the wait itself says so.
+            return None  # It was just deleted, or the store is unavailable: the wait itself reports that.
 
     _areason = _reason.awaiting
 
     @composed
     async def warn(self, line: Line, id: str) -> None:
-        """Log what holds one that has not ended for a while, unless that is usual."""
+        """Log why one has not ended after a while, unless that is expected."""
         reason = await line.call(self._reason, self._areason, id)
-        # A task that waits may itself hold the slot which the other one needs.
+        # A waiting task may itself occupy the slot that the other one needs.
         if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job())):
             logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
 

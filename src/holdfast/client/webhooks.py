@@ -1,4 +1,4 @@
-"""Webhooks: `app.webhooks`. Each method has an awaiting twin, and what acts is audited."""
+"""Webhooks: `app.webhooks`. Each method has an async version, and actions are audited."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST: Final = 1_000
 
 
 class Webhooks:
-    """Endpoints that are told of events, and the deliveries to them."""
+    """Endpoints that are notified of events, and the deliveries to them."""
 
     def __init__(
         self,
@@ -59,12 +59,11 @@ class Webhooks:
         actor: str = "app",
         reason: str = "",
     ) -> Op[Endpoint]:
-        """Tell this URL of what happens from now on; the answer has the secret that signs.
+        """Notify this URL of events from now on; the result has the secret that signs messages.
 
-        `events` are kinds or their beginnings, such as "job.failed", "job" or "flow"; None is all that is told of jobs.
-        `tags` narrow it to jobs with at least one of them. With a `tenant` it hears of that tenant's jobs alone. At
-        most `concurrency` deliveries are under way at once. A repeated call with the same `id` and URL makes nothing
-        new: its answer is the endpoint that is there.
+        `events` are kinds or their prefixes, such as "job.failed", "job" or "flow"; None is all events of jobs. `tags`
+        narrow it to jobs with at least one of them. With a `tenant` it gets only that tenant's events. At most
+        `concurrency` deliveries run at once. A repeated call with the same `id` and URL returns the existing endpoint.
         """
         parse(url, self._policy())
         whose, key, own = _whose(self._scope, tenant), _secret(secret), ids.new() if id is None else check_id(id)
@@ -81,7 +80,7 @@ class Webhooks:
                 after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
                 await audit(tx, actor=actor, action="webhook.add", target=own, reason=reason, after=after, tenant=whose)
             elif (endpoint.url, endpoint.tenant) != (url, whose):
-                # Another tenant's is not handed out: only that the id is taken is said.
+                # Another tenant's endpoint is not returned, only that the id is taken.
                 raise Conflict(f"webhook {own} exists with another URL or tenant; choose another id")
             return endpoint
 
@@ -91,9 +90,9 @@ class Webhooks:
 
     @writes
     def for_calls(self, url: str, *, tenant: str | None = None) -> Op[Endpoint]:
-        """The endpoint that jobs with `webhook=url` name, with its secret; made if it is not there yet.
+        """Return the endpoint that jobs with `webhook=url` name, with its secret; created if it does not exist.
 
-        It is one for all URLs of the same host, so that a URL may be made for a single job.
+        All URLs of the same host share one, so that a URL may be made for a single job.
         """
         parse(url, self._policy())
         whose, key = _whose(self._scope, tenant), _secret(None)
@@ -109,7 +108,7 @@ class Webhooks:
 
     @reads
     def list(self, *, after: Endpoint | str | None = None, limit: int = 500) -> Op[builtins.list[Endpoint]]:
-        """Every endpoint, in the order of their ids. `after` is the last of the page before, or its id."""
+        """Return every endpoint, by id. `after` is the last of the page before, or its id."""
         start, n = after if isinstance(after, str) else "" if after is None else after.id, _page(limit)
         return Op(lambda tx: endpoints.list_endpoints(tx, self._scope.tenant, start, n), single=True)
 
@@ -117,7 +116,7 @@ class Webhooks:
 
     @reads
     def get(self, endpoint_id: str) -> Op[Endpoint]:
-        """One endpoint; NotFound if there is none."""
+        """Return one endpoint; NotFound if there is none."""
         return Op(lambda tx: endpoints.get(tx, endpoint_id, self._scope.tenant), single=True)
 
     aget = get.awaiting
@@ -142,7 +141,7 @@ class Webhooks:
         actor: str = "app",
         reason: str = "",
     ) -> Op[Endpoint]:
-        """A new secret, which the answer has. For `overlap` seconds the old one signs as well."""
+        """Make a new secret, which the result has. For `overlap` seconds the old one signs as well."""
         key, both = _secret(secret), check_duration("overlap", overlap)
 
         async def run(tx: Tx) -> Endpoint:
@@ -158,21 +157,21 @@ class Webhooks:
 
     @writes
     def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Tell it nothing any more; False if that was so. What waits for it fails, and can be replayed."""
+        """Disable an endpoint; False if it was disabled. Waiting deliveries fail, and can be replayed."""
         return self._switching(endpoint_id, False, actor, reason)
 
     adisable = disable.awaiting
 
     @writes
     def enable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Tell it again of what happens from now on; False if that was so. `recover` sends what it has missed."""
+        """Enable an endpoint for events from now on; False if it was enabled. `recover` sends what it has missed."""
         return self._switching(endpoint_id, True, actor, reason)
 
     aenable = enable.awaiting
 
     @composed
     async def delete(self, line: Line, endpoint_id: str, *, actor: str = "app", reason: str = "") -> None:
-        """Forget an endpoint and cancel what waits for it."""
+        """Delete an endpoint and cancel the deliveries that wait for it."""
         await line.write(self._switching(endpoint_id, False, actor, reason))
         while await line.write(Op(lambda tx: webhooks.cancel_page(tx, endpoint_id))):
             pass
@@ -202,7 +201,7 @@ class Webhooks:
 
     @reads
     def log(self, endpoint_id: str, *, before: str | None = None, limit: int = 100) -> Op[builtins.list[Delivery]]:
-        """The deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""
+        """Return the deliveries to an endpoint, the newest first. `before` is the id of the last of the page before."""
         n = _page(limit)
 
         async def run(tx: Tx) -> builtins.list[Delivery]:
@@ -215,14 +214,14 @@ class Webhooks:
 
     @reads
     def delivery(self, delivery_id: str) -> Op[Delivery]:
-        """One delivery, with each try that failed."""
+        """Return one delivery, with each failed attempt."""
         return Op(lambda tx: webhooks.delivery(tx, delivery_id, self._scope.tenant))
 
     adelivery = delivery.awaiting
 
     @writes
     def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Send a message again, or now if it waits, under the same id; False where it is being sent."""
+        """Send a message again, or now if it waits, under the same id; False if it is being sent."""
 
         async def run(tx: Tx) -> bool:
             replayed = await webhooks.replay(tx, delivery_id, self._scope.tenant)
@@ -245,7 +244,7 @@ class Webhooks:
         actor: str = "app",
         reason: str = "",
     ) -> Op[builtins.list[str]]:
-        """Send again up to `limit` messages that were given up, the oldest first; their deliveries' ids."""
+        """Resend up to `limit` messages that were given up, the oldest first; return their deliveries' ids."""
         start, n = 0 if since is None else check_instant("since", since), _page(limit)
 
         async def run(tx: Tx) -> builtins.list[str]:

@@ -13,7 +13,7 @@ from .calls import composed, reads
 from .lines import Line
 
 MOST_REASON = 256
-"""Bytes of the reason why a worker is declared dead."""
+"""The most bytes of the reason why a worker is declared dead."""
 
 
 class Workers:
@@ -24,17 +24,17 @@ class Workers:
 
     @reads
     def list(self) -> Op[list[Worker]]:
-        """Every registered worker, the oldest first, with how many jobs it runs and the oldest of these."""
+        """Return every registered worker, the oldest first, with the number of its jobs and the oldest of them."""
         return Op(workers.list_with_jobs)
 
     alist = list.awaiting
 
     @composed
     async def mark_dead(self, line: Line, worker_id: str, reason: str, *, actor: str = "app") -> Buried:
-        """Declare a worker dead: its jobs are rescued now, as if its lease had run out, and it may record nothing more.
+        """Declare a worker dead: its jobs are rescued now, as if its lease had expired, and it may record nothing more.
 
-        Its process, if there still is one, stops its handlers as soon as it learns of it, and goes on under a new
-        identity. A repeat says so. NotFound if there is no such worker.
+        If its process still runs, it stops its handlers as soon as it notices, and continues under a new identity. A
+        repeated call says so. NotFound if there is no such worker.
         """
         name, why = check_name("the worker's id", worker_id), check_name("the reason", reason, limit=MOST_REASON)
         page = await line.write(Op(lambda tx: leases.mark_dead(tx, name, actor=actor, reason=why)))
@@ -50,7 +50,7 @@ class Workers:
 
     @composed
     async def rescue(self, line: Line, worker_id: str) -> int:
-        """Rescue the jobs of a worker whose process is known to be gone; how many."""
+        """Rescue the jobs of a worker whose process has ended; return their number."""
         count, more = 0, True
         while more:
             page = await line.write(Op(lambda tx: workers.rescue(tx, worker_id, certain=True)))

@@ -1,1 +1,1 @@
-"""Bridges to other programs' worlds. Each module needs what its extra installs, and nothing is imported unasked."""
+"""Integrations with other libraries. Each module needs the packages of its extra, and is imported only on request."""

@@ -38,7 +38,7 @@ class Page:
     _lines: dict[Family, list[str]] = field(default_factory=dict)
 
     def add(self, family: Family, value: float | None, *labels: str) -> None:
-        """A sample; None is left out."""
+        """Add a sample; None is left out."""
         if value is not None:
             line = f"{family.name}{_labels(family.labels, labels)} {number(value)}"
             self._lines.setdefault(family, []).append(line)
@@ -46,7 +46,7 @@ class Page:
     def add_histogram(
         self, family: Family, bounds: Iterable[float], counts: Iterable[int], total: float, *labels: str
     ) -> None:
-        """A distribution: `counts` for each bound and one more for what lies beyond, not yet added up."""
+        """Add a distribution: `counts` for each bound and one more beyond them, not cumulative."""
         lines, seen, names = self._lines.setdefault(family, []), 0, (*family.labels, "le")
         for bound, count in zip([*bounds, math.inf], counts, strict=True):
             seen += count
@@ -63,7 +63,7 @@ class Page:
 
 
 def number(value: float) -> str:
-    """As the format wants it."""
+    """Return a number in the text format."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):
@@ -72,8 +72,8 @@ def number(value: float) -> str:
 
 
 def escaped(value: str) -> str:
-    """A label's value between its quotes."""
-    # A carriage return would end the line for readers that take it for one; the format has no escape for it.
+    """Return a label's value as it is written between its quotes."""
+    # Some readers take a carriage return for the end of the line, and the format has no escape for it.
     text = value.encode("utf-8", "replace").decode("utf-8").replace("\r", " ")
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 

@@ -1,6 +1,6 @@
 """OpenTelemetry: `instrument(app)` gives every enqueue and every run a span, both in one trace, and counts runs.
 
-The trace context is stored with the job, so that it reaches the run wherever and whenever that is.
+The trace context is stored with the job, so that it reaches the run in any process at any time.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Consumer:
 
 
 def _tell(span: trace.Span, error: BaseException) -> str:
-    """Note how a run ended that did not come to its end. To ask for a later run is no error."""
+    """Record an exception on the span; return the outcome. A request for a later run is not an error."""
     if isinstance(error, Cancel | Snooze | Throttle):
         return type(error).__name__.lower()
     stack = redact("".join(traceback.format_exception(error)))
@@ -128,7 +128,7 @@ def _tell(span: trace.Span, error: BaseException) -> str:
 
 
 def _stored_context() -> TraceContext | None:
-    """The trace that this job was enqueued in; what cannot be read starts a new one."""
+    """Return the trace in which this job was enqueued; an unreadable one starts a new trace."""
     job = current_job()
     if job is None or not job.trace:
         return None

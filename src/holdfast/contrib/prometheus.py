@@ -1,7 +1,7 @@
 """Metrics for Prometheus: `render(app)` is the page, `serve(app, port)` shows it on loopback.
 
-What the store knows is the same in every process: scrape it from one. What starts with `holdfast_worker_` or
-`holdfast_store_operation_` is counted in this process since it began.
+Metrics of the store are the same in every process: scrape them from one. Those that start with `holdfast_worker_` or
+`holdfast_store_operation_` are counted in this process since it started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OLDEST: Final = Family(
     "holdfast_oldest_due_age_seconds", "gauge", "How long the oldest job that could start now has waited.", _QUEUE
 )
 PAUSED: Final = Family("holdfast_queue_paused", "gauge", "1 while the queue hands out no jobs.", _QUEUE)
-COOLING: Final = Family("holdfast_queue_cooling_seconds", "gauge", "Seconds until a throttled queue goes on.", _QUEUE)
+COOLING: Final = Family("holdfast_queue_cooling_seconds", "gauge", "Seconds until a throttled queue resumes.", _QUEUE)
 SLOTS: Final = Family("holdfast_queue_slots", "gauge", "Slots of the live workers that serve the queue.", _QUEUE)
 SERVED: Final = Family("holdfast_queue_workers", "gauge", "Live workers that serve the queue.", _QUEUE)
 USED: Final = Family("holdfast_queue_utilisation_ratio", "gauge", "Running jobs per slot.", _QUEUE)
@@ -49,8 +49,8 @@ MINUTE_SECONDS: Final = Family(
 LIMIT: Final = Family("holdfast_limit_saturation_ratio", "gauge", "How much of a limit is in use.", ("kind", "key"))
 LIMITED: Final = Family("holdfast_limit_waiting_jobs", "gauge", "Jobs parked behind a limit.", ("kind", "key"))
 _BUDGET: Final = ("budget", "dimension")
-BUDGET_SPENT: Final = Family("holdfast_budget_spent", "gauge", "Spent since the budget last began anew.", _BUDGET)
-BUDGET_RESERVED: Final = Family("holdfast_budget_reserved", "gauge", "Set aside by runs that go on.", _BUDGET)
+BUDGET_SPENT: Final = Family("holdfast_budget_spent", "gauge", "Spent since the budget was last reset.", _BUDGET)
+BUDGET_RESERVED: Final = Family("holdfast_budget_reserved", "gauge", "Reserved by running jobs.", _BUDGET)
 BUDGET_LIMIT: Final = Family("holdfast_budget_limit", "gauge", "What may be spent and reserved together.", _BUDGET)
 BUDGET_BLOCKED: Final = Family(
     "holdfast_budget_blocked_jobs", "gauge", "Jobs that wait for room in the budget.", ("budget",)
@@ -89,11 +89,11 @@ FAMILIES: Final[Sequence[Family]] = (
     OPERATION_SECONDS,
 )  # fmt: skip
 _MOST: Final = 100
-"""Of limits and of kinds of error: labels without bounds would burden whoever stores them."""
+"""The most limits and kinds of error on the page: unbounded labels would burden the server that stores them."""
 
 
 def render(app: App) -> str:
-    """The page, read from the store and from this process."""
+    """Return the page, read from the store and from this process."""
     page = Page()
     _add_queues(page, app)
     _add_minute(page, app)
@@ -105,7 +105,7 @@ def render(app: App) -> str:
 
 
 def serve(app: App, ports: Sequence[int], host: str = "127.0.0.1") -> MetricsServer:
-    """Show the page under /metrics on the first of these ports that is free, from a thread of its own."""
+    """Serve the page under /metrics on the first free port of these, from its own thread."""
     return MetricsServer(app, ports, host)
 
 
@@ -183,7 +183,7 @@ def _add_store(page: Page, app: App) -> None:
 
 
 def _add_process(page: Page, app: App) -> None:
-    # Copied at once: the worker's loop goes on counting.
+    # Copied first: the worker's loop continues to count.
     tasks = sorted(dict(app.tally.tasks).items(), key=lambda item: item[0])
     for (queue, task), tally in tasks:
         for outcome, count in sorted(dict(tally.outcomes).items()):
@@ -207,7 +207,7 @@ def _bind(host: str, ports: Sequence[int], handler: type[BaseHTTPRequestHandler]
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # Another process that listens there must be noticed, not joined.
+    # If another process listens there, the bind must fail rather than share the port.
     allow_reuse_port = False
 
 

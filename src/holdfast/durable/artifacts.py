@@ -1,4 +1,4 @@
-"""Stores what a run leaves behind. First the bytes, then one commit that makes an artifact of them."""
+"""Store the artifacts of a run: first the bytes, then one commit that records the artifact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def artifact(durable: Durable, name: object, data: object, content_type: object)
     kind = check_content_type(type_of(data) if content_type is None else content_type)
     check_not_a_path(named, data)
     source = source_of(data)
-    # By name alone: a step that is tried again stores nothing twice.
+    # By name alone: a retried step stores nothing twice.
     call = replace(durable.number("artifact", named, ""), nth=1)
     return _artifact(durable, call, named, kind, source)
 
@@ -42,20 +42,20 @@ async def _artifact(durable: Durable, call: Call, name: str, content_type: str, 
         raise DuplicateArtifact(durable.info.id, name)
     found = await durable.find(call)
     if found is None:
-        storing = Storing(durable.info, durable.hands.reach(), entry_of(call, None), source, durable.check)
+        storing = Storing(durable.info, durable.io.reach(), entry_of(call, None), source, durable.check)
         found = await storing.run(name, content_type)
     _remember(durable, call, place, found)
     return artifacts.stored_as(found)
 
 
 def _remember(durable: Durable, call: Call, place: Place, found: Step) -> None:
-    """Only what is stored: a handler may try again after an error."""
+    """Remember an artifact once it is stored: a handler may try again after an error."""
     durable.stored[call.key] = place
     durable.keep(found)
 
 
 class Storing:
-    """One artifact on its way. `check` is asked between its parts, and raises where the run is over."""
+    """An artifact that is being stored. `check` is called between its parts, and raises if the run is over."""
 
     def __init__(self, info: JobInfo, reach: Reach, entry: Step, source: Source, check: Callable[[], None]) -> None:
         self._info = info
@@ -67,10 +67,10 @@ class Storing:
         self._first = b""
 
     async def run(self, name: str, content_type: str) -> Step:
-        """The entry in the journal that says what is stored: this, or what was stored under its key before."""
+        """Return the journal entry of the stored artifact: this one, or the one stored under its key before."""
         self._name, self._content_type = name, content_type
         try:
-            # One byte more than fits into a row tells whether there are more.
+            # Reading one byte more than fits into a row shows whether there are more.
             self._first = await self._reach.run(self._source.read, INLINE + 1)
             if not self._info.worker:
                 return await self._measure()
@@ -81,7 +81,7 @@ class Storing:
             self._source.close()
 
     async def _measure(self) -> Step:
-        """A job that is nowhere stored keeps nothing, but what it gives is read all the same."""
+        """Read the data without keeping it: an inline job is not stored."""
         while await self._reach.run(self._source.read, PART):
             pass
         size, sha256 = self._source.size, self._source.sha256
@@ -97,7 +97,7 @@ class Storing:
             await reach.store.blobs.write(reach, blob, self._more)
             recorded, is_new = await self._record(self._content(blob=blob))
         except OutcomeUnknown:
-            raise  # It may well be kept. If not, the sweeper finds it.
+            raise  # The commit may have succeeded. If not, the garbage collection of artifacts removes the bytes.
         except Exception:
             await _discard(reach, blob)
             raise
@@ -106,7 +106,7 @@ class Storing:
         return recorded
 
     async def _more(self) -> bytes:
-        """The next part: what was read ahead, then from the source."""
+        """Return the next part: what was read ahead, then from the source."""
         self._check()
         part, self._first = self._first[:PART], self._first[PART:]
         if len(part) < PART:
@@ -126,9 +126,9 @@ class Storing:
 
 
 async def _discard(reach: Reach, blob: str) -> None:
-    """Remove a blob of which nothing was made, now rather than by the sweeper: the disk may be full of it."""
+    """Remove a blob that belongs to no artifact, now rather than by garbage collection: the disk may be full."""
     try:
         await reach.write(Op(lambda tx: blobs.doom(tx, [blob]), patience=PATIENCE))
         await remove_all(reach, [blob])
     except HoldfastError as error:
-        logger.warning("bytes that were not stored could not be removed (%s); the sweeper will", error)
+        logger.warning("an unused blob could not be removed (%s); the garbage collection will remove it", error)

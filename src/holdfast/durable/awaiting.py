@@ -1,6 +1,6 @@
 """The durable calls of an `async def` task, with their types.
 
-Light to import: what does the work is loaded at the first call. They are coroutines as `async def` makes them; with
+Light to import: the implementation is loaded at the first call. They are coroutines as `async def` makes them; with
 Any in place of None, mypy could not tell the overloads of `gather` apart.
 """
 
@@ -34,7 +34,7 @@ T3 = TypeVar("T3")
 
 @shown_as("Context")
 class AwaitingCalls(SharedCalls):
-    """What `ctx` can do that a later run of the job will not do again."""
+    """The calls of `ctx` that a later run of the job does not repeat."""
 
     @overload
     def step(
@@ -61,7 +61,7 @@ class AwaitingCalls(SharedCalls):
         return self._made(f"step({name!r})", durable.step(self, name, fn, args, kwargs, self._policy))
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[None, None, None]:
-        """Go on after so many seconds, or at an instant. Meanwhile the job holds no worker, and may outlive them."""
+        """Resume after some seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
         return self._made("sleep", self._calls().sleep(how_long))
 
     def enqueue(self, request: JobRequest[R]) -> Coroutine[None, None, Job[R]]:
@@ -71,7 +71,7 @@ class AwaitingCalls(SharedCalls):
     def waitpoint(
         self, name: str, *, expires: Seconds, type: Any = Any, once: bool = True
     ) -> Coroutine[None, None, Opened]:
-        """A place where a signal may arrive. Its `token` is all that the sender needs; it can be mailed."""
+        """Open a waitpoint, at which a signal may arrive. The sender needs only its `token`, which can be mailed."""
         from . import waits
 
         return self._made(f"waitpoint({name!r})", waits.waitpoint(self._calls(), name, expires, type, once))
@@ -103,9 +103,9 @@ class AwaitingCalls(SharedCalls):
     ) -> Coroutine[None, None, Any]:
         """Wait for a signal by its name, for a waitpoint, or for jobs to end; suspended, without a worker.
 
-        Gives the signal's payload as `type`, or the job's result. Of several, `needed` says how many end the wait (1,
-        or "all" of them) and the answer is a list. With none, an operator or the timeout ends it. `on_timeout` is
-        fail, cancel, expire, escalate, or resume: then the answer is `default`.
+        Returns the signal's payload as `type`, or the job's result. Of several, `needed` says how many end the wait (1,
+        or "all" of them) and a list is returned. With none, an operator or the timeout ends it. `on_timeout` is
+        fail, cancel, expire, escalate, or resume, which returns `default`.
         """
         from . import waits
 
@@ -114,14 +114,14 @@ class AwaitingCalls(SharedCalls):
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Coroutine[None, None, Artifact]:
         """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
 
-        Where no type is given it is text/plain for text, else application/octet-stream.
+        Without a content type it is text/plain for text, else application/octet-stream.
         """
         from .artifacts import artifact
 
         return self._made(f"artifact({name!r})", artifact(self._calls(), name, data, content_type))
 
     def spend(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
-        """Count what was used: `await ctx.spend("team", tokens=812)`. It is recorded once, over the limit too."""
+        """Charge a budget: `await ctx.spend("team", tokens=812)`. It is recorded once, even over the limit."""
         from . import budgets
 
         return self._made("spend", budgets.spend(self._calls(), budget, amounts))
@@ -129,7 +129,7 @@ class AwaitingCalls(SharedCalls):
     def reserve(self, budget: str, **amounts: Amount) -> Held:
         """Set amounts aside for a block: `async with ctx.reserve("team", tokens=4000) as held:`.
 
-        `await held.settle(tokens=812)` counts what was really used; the rest is given back. Where the budget has too
+        `await held.settle(tokens=812)` charges what was actually used and releases the rest. If the budget has too
         little left, the job is blocked until it has enough.
         """
         from .budgets import Held
@@ -137,7 +137,7 @@ class AwaitingCalls(SharedCalls):
         return Held(self._calls(), budget, amounts)
 
     def settle(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
-        """Count what was really used of what the job's `reserve` option set aside; the rest is given back."""
+        """Charge what was actually used of the job's `reserve` option, and release the rest."""
         from . import budgets
 
         return self._made("settle", budgets.settle(self._calls(), budget, amounts))
@@ -151,9 +151,9 @@ class AwaitingCalls(SharedCalls):
     @overload
     def gather(self, *awaitables: Awaitable[T]) -> Coroutine[None, None, tuple[T, ...]]: ...
     def gather(self, *awaitables: Awaitable[Any]) -> Coroutine[None, None, tuple[Any, ...]]:
-        """Run steps, or coroutines that make steps, at once; their values in order.
+        """Run steps, or coroutines that make steps, concurrently; return their values in order.
 
-        All are brought to their end before a failure is raised, or before the job is suspended for one of them.
+        All of them end before a failure is raised, or before the job is suspended for one of them.
         """
         from .gathering import gather
 

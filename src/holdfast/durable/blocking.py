@@ -1,6 +1,6 @@
 """The durable calls of a `def` task, with their types.
 
-Light to import: what does the work is loaded at the first call.
+Light to import: the implementation is loaded at the first call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T3 = TypeVar("T3")
 
 @shown_as("SyncContext")
 class BlockingCalls(SharedCalls):
-    """What `ctx` can do that a later run of the job will not do again."""
+    """The calls of `ctx` that a later run of the job does not repeat."""
 
     @overload
     def step(
@@ -51,7 +51,7 @@ class BlockingCalls(SharedCalls):
         return step(self._calls().step(self, name, fn, args, kwargs, self._policy))
 
     def sleep(self, how_long: Seconds | datetime) -> None:
-        """Go on after so many seconds, or at an instant. Meanwhile the job holds no worker, and may outlive them."""
+        """Resume after some seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
         from ..storage.step import step
 
         step(self._calls().sleep(how_long))
@@ -63,7 +63,7 @@ class BlockingCalls(SharedCalls):
         return step(self._calls().enqueue(request))
 
     def waitpoint(self, name: str, *, expires: Seconds, type: Any = Any, once: bool = True) -> Opened:
-        """A place where a signal may arrive. Its `token` is all that the sender needs; it can be mailed."""
+        """Open a waitpoint, at which a signal may arrive. The sender needs only its `token`, which can be mailed."""
         from ..storage.step import step
         from . import waits
 
@@ -94,9 +94,9 @@ class BlockingCalls(SharedCalls):
     ) -> Any:
         """Wait for a signal by its name, for a waitpoint, or for jobs to end; suspended, without a worker.
 
-        Gives the signal's payload as `type`, or the job's result. Of several, `needed` says how many end the wait (1,
-        or "all" of them) and the answer is a list. With none, an operator or the timeout ends it. `on_timeout` is
-        fail, cancel, expire, escalate, or resume: then the answer is `default`.
+        Returns the signal's payload as `type`, or the job's result. Of several, `needed` says how many end the wait (1,
+        or "all" of them) and a list is returned. With none, an operator or the timeout ends it. `on_timeout` is
+        fail, cancel, expire, escalate, or resume, which returns `default`.
         """
         from ..storage.step import step
         from . import waits
@@ -106,7 +106,7 @@ class BlockingCalls(SharedCalls):
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Artifact:
         """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
 
-        Where no type is given it is text/plain for text, else application/octet-stream.
+        Without a content type it is text/plain for text, else application/octet-stream.
         """
         from ..storage.step import step
         from .artifacts import artifact
@@ -114,7 +114,7 @@ class BlockingCalls(SharedCalls):
         return step(artifact(self._calls(), name, data, content_type))
 
     def spend(self, budget: str, **amounts: Amount) -> None:
-        """Count what was used: `ctx.spend("team", tokens=812)`. It is recorded once, over the limit too."""
+        """Charge a budget: `ctx.spend("team", tokens=812)`. It is recorded once, even over the limit."""
         from ..storage.step import step
         from . import budgets
 
@@ -123,7 +123,7 @@ class BlockingCalls(SharedCalls):
     def reserve(self, budget: str, **amounts: Amount) -> SyncHeld:
         """Set amounts aside for a block: `with ctx.reserve("team", tokens=4000) as held:`.
 
-        `held.settle(tokens=812)` counts what was really used; the rest is given back. Where the budget has too little
+        `held.settle(tokens=812)` charges what was actually used and releases the rest. If the budget has too little
         left, the job is blocked until it has enough.
         """
         from .budgets import SyncHeld
@@ -131,7 +131,7 @@ class BlockingCalls(SharedCalls):
         return SyncHeld(self._calls(), budget, amounts)
 
     def settle(self, budget: str, **amounts: Amount) -> None:
-        """Count what was really used of what the job's `reserve` option set aside; the rest is given back."""
+        """Charge what was actually used of the job's `reserve` option, and release the rest."""
         from ..storage.step import step
         from . import budgets
 
@@ -144,9 +144,9 @@ class BlockingCalls(SharedCalls):
     @overload
     def gather(self, *calls: Callable[[], T]) -> tuple[T, ...]: ...
     def gather(self, *calls: Callable[[], Any]) -> tuple[Any, ...]:
-        """Call functions that make steps, each on a thread of its own; their values in order.
+        """Call functions that make steps, each on its own thread; return their values in order.
 
-        All are brought to their end before a failure is raised, or before the job is suspended for one of them.
+        All of them end before a failure is raised, or before the job is suspended for one of them.
         """
         from ..storage.step import step
         from .gathering import gather_in_threads

@@ -1,4 +1,4 @@
-"""What a running job spends, sets aside and settles. What is charged is charged once, whatever is replayed."""
+"""Spend, reserve and settle budgets in a running job. Each charge is recorded once, however often it is replayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("holdfast.budgets")
 
 
 def spend(durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> Coroutine[Any, Any, None]:
-    """Charge a budget. It is always recorded, over its limit too."""
+    """Charge a budget. The charge is always recorded, even over the limit."""
     name = check_name("the budget's name", budget)
     return _spend(durable, durable.number("spend", name, ""), name, check_amounts("a spend", amounts))
 
@@ -39,7 +39,7 @@ def settle(durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> Coro
 
 
 def tell(crossed: Sequence[Crossed]) -> None:
-    """Warn of limits that were crossed, once for each crossing."""
+    """Log a warning once for each limit that was crossed."""
     for one in crossed:
         logger.warning(
             "budget %r is over its %s limit: %s of %s %s are spent",
@@ -48,7 +48,7 @@ def tell(crossed: Sequence[Crossed]) -> None:
 
 
 class Hold:
-    """A reservation of one run, in either colour."""
+    """A reservation of one run, for both kinds of task."""
 
     def __init__(self, durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> None:
         name = check_name("the budget's name", budget)
@@ -60,12 +60,12 @@ class Hold:
 
     async def _enter(self) -> None:
         durable = self._durable
-        # Settled by an earlier run: it needs nothing any more.
+        # Settled by an earlier run: nothing is left to reserve.
         self._was_settled = await durable.find(self._call) is not None
         if self._was_settled or durable.is_inline:
             return
         run, wish = _runner(durable), self._wish
-        answer = await durable.hands.write(Op(lambda tx: reservations.reserve(tx, run, [wish])))
+        answer = await durable.io.write(Op(lambda tx: reservations.reserve(tx, run, [wish])))
         if isinstance(answer, Exhausted):
             await durable.pause(Parked(BUDGET_EXHAUSTED, error_json("BudgetExhausted", str(answer))))
         self._is_open = True
@@ -80,18 +80,18 @@ class Hold:
         self._is_open = False
 
     async def _leave(self) -> None:
-        """Give back what was not settled."""
+        """Release the amounts that were not settled."""
         if self._is_open:
             self._is_open = False
             run, hold = _runner(self._durable), self._wish.hold
-            await self._durable.hands.write(Op(lambda tx: reservations.release(tx, run, hold)))
+            await self._durable.io.write(Op(lambda tx: reservations.release(tx, run, hold)))
 
 
 class Held(Hold):
-    """`async with ctx.reserve("team", tokens=4000) as held:`; what is not settled at its end is given back."""
+    """`async with ctx.reserve("team", tokens=4000) as held:`; what is not settled in the block is released."""
 
     async def settle(self, **amounts: Amount) -> None:
-        """Count what was really used, be it less or more, and give the rest back."""
+        """Charge the amounts that were actually used, less or more, and release the rest."""
         await self._settle(amounts)
 
     async def __aenter__(self) -> Held:
@@ -99,16 +99,16 @@ class Held(Hold):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        # Where the run itself ends here, its end gives it back.
+        # If the run itself ends here, its end releases the reservation.
         if error is None or isinstance(error, Exception):
             await self._leave()
 
 
 class SyncHeld(Hold):
-    """The same in a `def` task: `with ctx.reserve("team", tokens=4000) as held:`."""
+    """`Held` for a `def` task: `with ctx.reserve("team", tokens=4000) as held:`."""
 
     def settle(self, **amounts: Amount) -> None:
-        """Count what was really used, be it less or more, and give the rest back."""
+        """Charge the amounts that were actually used, less or more, and release the rest."""
         step(self._settle(amounts))
 
     def __enter__(self) -> SyncHeld:
@@ -124,7 +124,7 @@ async def _spend(durable: Durable, call: Call, budget: str, amounts: Mapping[str
     if await durable.find(call) is not None or durable.is_inline:
         return
     run, entry = _runner(durable), _entry(call, amounts)
-    tell(await durable.hands.write(Op(lambda tx: spending.spend(tx, run, entry, budget, amounts))))
+    tell(await durable.io.write(Op(lambda tx: spending.spend(tx, run, entry, budget, amounts))))
 
 
 async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
@@ -135,14 +135,14 @@ async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
         await _charge(durable, call, wish)
         return
     run = _runner(durable)
-    await durable.hands.write(Op(lambda tx: reservations.release(tx, run, wish.hold)))
+    await durable.io.write(Op(lambda tx: reservations.release(tx, run, wish.hold)))
 
 
 async def _charge(durable: Durable, call: Call, wish: Wish) -> None:
     if durable.is_inline:
         return
     run, entry = _runner(durable), _entry(call, wish.amounts)
-    tell(await durable.hands.write(Op(lambda tx: spending.settle(tx, run, entry, wish))))
+    tell(await durable.io.write(Op(lambda tx: spending.settle(tx, run, entry, wish))))
 
 
 def _runner(durable: Durable) -> Runner:

@@ -1,4 +1,4 @@
-"""The durable calls of one run. Each asks the journal first, and does only what is not recorded there."""
+"""The durable calls of one run. Each reads the journal first, and runs only if it is not recorded there."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .step_io import StepIO
 
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
-# Reasons to stop for which nothing that the handler asks for counts any more.
+# Stop reasons after which the handler's requests are ignored.
 _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
-# What a step's own policy does not try again: the run is over, or the step itself says what shall be done.
+# Exceptions that a step's own policy does not retry: the run is over, or the step raised an outcome itself.
 _NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
 
 
@@ -43,12 +43,12 @@ class Durable:
     """Made at the first durable call of a run. A run without a worker (inline) records nothing."""
 
     def __init__(
-        self, info: JobInfo, app: Any, stop: Stop, hands: StepIO, contexts: tuple[type, ...], scope: str = ""
+        self, info: JobInfo, app: Any, stop: Stop, io: StepIO, contexts: tuple[type, ...], scope: str = ""
     ) -> None:
         self.info: Final = info
         self.app: Final = app
         self.stop: Final = stop
-        self.hands: Final = hands
+        self.io: Final = io
         self.is_inline: Final = not info.worker
         self._contexts = contexts
         self._scope = scope
@@ -59,7 +59,7 @@ class Durable:
         self._stale: frozenset[str] = frozenset()
         self._doom: HoldfastError | None = None
         self.says_nothing = False
-        """Whether the job is known to have had no stream when this run began."""
+        """True if the job is known to have had no stream when this run began."""
         self.stored: Final[dict[str, Place]] = {}
         """Artifacts by their keys, and where in the run each was stored."""
 
@@ -77,7 +77,7 @@ class Durable:
         shape = shape_of(fn, self._contexts)
         call = self.number("step", check_name("the step's name", name), shape.called)
         args, kwargs = shape.arguments(context, args, kwargs)
-        return self._step(call, shape, lambda: self.hands.call(fn, shape.is_async, args, kwargs), policy or ONCE)
+        return self._step(call, shape, lambda: self.io.call(fn, shape.is_async, args, kwargs), policy or ONCE)
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
         until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None
@@ -88,7 +88,7 @@ class Durable:
         self.app._check(request)
         return self._enqueue(self.number("enqueue", "", request.task.name), request)
 
-    # -- how they work
+    # -- implementation
 
     async def _step(self, call: Call, shape: Shape, run: Perform, policy: StepPolicy) -> Any:
         what = f"the value of step {call.name!r}"
@@ -114,7 +114,7 @@ class Durable:
             except Exception as error:
                 if policy.max_attempts is not None and attempts >= policy.max_attempts:
                     raise self._fail(call, attempts, error) from error
-                await self.hands.rest((policy.retry or DEFAULT).delay(attempts, self._u()))
+                await self.io.rest((policy.retry or DEFAULT).delay(attempts, self._u()))
 
     def _u(self) -> float:
         source: Callable[[], float] = getattr(self.app, "_u", random.random)
@@ -130,9 +130,9 @@ class Durable:
             return await run()
 
     def _fail(self, call: Call, attempts: int, error: Exception) -> StepFailed:
-        """The failure is recorded only once the handler goes on in spite of it, and holds from then on.
+        """Record the failure only once the handler has caught it and continues; from then on it is final.
 
-        A handler that fails with it shall try the step again in its next attempt.
+        A handler that fails with it tries the step again in its next attempt.
         """
         text = error_text(error)
         self._failures.append(entry_of(call, None, attempts, text))
@@ -142,7 +142,7 @@ class Durable:
         try:
             return shape.encode(value, what, value_limit(self.app))
         except (InvalidArguments, PayloadTooLarge) as error:
-            # What the step did cannot be undone, and would be done again by each further attempt.
+            # The step's effects cannot be undone, and each further attempt would repeat them.
             self.doom(error, "bad_result")
 
     async def _sleep(self, call: Call, until: int | None, delay: int | None) -> None:
@@ -166,17 +166,17 @@ class Durable:
         record = None
         if not self.is_inline:
             record = lambda tx, spec: steps.record_enqueue(tx, info.worker, info.id, info.epoch, entry, spec)  # noqa: E731
-        return await self.hands.enqueue(request, info.tenant, record)
+        return await self.io.enqueue(request, info.tenant, record)
 
     # -- the journal
 
     def number(self, kind: str, name: str, called: str) -> Call:
         check_call_name(name)
         scope = self._scope + place_of(self).scope
-        return self._journal.number(kind, scope + name, called, self.hands.caller())
+        return self._journal.number(kind, scope + name, called, self.io.caller())
 
     async def find(self, call: Call) -> Step | None:
-        """What is recorded for a call; the handler ends here where its run has been decided."""
+        """Return the record of a call; stop the handler here if the outcome of its run is decided."""
         self.check()
         await self._read()
         if self._failures:
@@ -187,7 +187,7 @@ class Durable:
             self.doom(error, "diverged")
         if found is None or not is_reference(found.value):
             return found
-        return await self.hands.read(Op(lambda tx: steps.whole(tx, found), single=True))
+        return await self.io.read(Op(lambda tx: steps.whole(tx, found), single=True))
 
     async def record(
         self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
@@ -203,7 +203,7 @@ class Durable:
             return await steps.record_anew(tx, info.worker, info.id, info.epoch, step, took=took)
 
         op = Op(write_anew) if step.key in self._stale else Op(write, single=not is_large(value))
-        return self._journal.add(await self.hands.write(op))
+        return self._journal.add(await self.io.write(op))
 
     def keep(self, step: Step) -> None:
         """Remember an entry that is in the store."""
@@ -213,8 +213,8 @@ class Durable:
         if self._is_read:
             return
         job_id = self.info.id
-        journal: Journal = await self.hands.read(Op(lambda tx: steps.read_journal(tx, job_id)))
-        # Others may have read it meanwhile, and gone on.
+        journal: Journal = await self.io.read(Op(lambda tx: steps.read_journal(tx, job_id)))
+        # Another branch may have read it meanwhile.
         if not self._is_read:
             self._is_read = True
             self._journal.recorded = {step.key: step for step in journal.steps}
@@ -222,12 +222,12 @@ class Durable:
             self._stale = journal.stale
 
     async def _admit(self) -> None:
-        """Record the failures in spite of which the handler goes on, before it does anything else."""
+        """Record the failures that the handler has caught, before it does anything else."""
         failures, self._failures, info = self._failures, [], self.info
         if self.is_inline:
             return
         try:
-            admitted = await self.hands.write(
+            admitted = await self.io.write(
                 Op(lambda tx: steps.record_all(tx, info.worker, info.id, info.epoch, failures))
             )
         except BaseException:
@@ -236,29 +236,29 @@ class Durable:
         for step in admitted:
             self._journal.add(step)
 
-    # -- how a run ends before its handler does
+    # -- end a run before its handler ends
 
     def check(self) -> None:
-        """Leave the handler again if its run has been decided: it may have swallowed that."""
+        """Stop the handler again if the outcome of its run is decided: it may have swallowed the exception."""
         if self._doom is not None:
             raise self._doom
         branch = place_of(self).branch
         if self.stop.outcome is not None or (branch is not None and branch.wish is not None):
-            self.hands.again()
+            self.io.again()
 
     async def pause(self, outcome: Outcome) -> NoReturn:
-        """Unwind the handler; when it has, the run ends in this way."""
+        """Unwind the handler, and then end the run with this outcome."""
         branch = place_of(self).branch
         if self.stop.reason in _TOO_LATE:
-            self.hands.again()
+            self.io.again()
         if branch is None:
             self.stop.outcome = outcome
-            await self.hands.unwind(self.stop.task)
+            await self.io.unwind(self.stop.task)
         branch.wish = outcome
-        await self.hands.unwind(branch.task)
+        await self.io.unwind(branch.task)
 
     def doom(self, error: HoldfastError, kind: str) -> NoReturn:
-        """The job fails for good, even if its handler swallows this."""
+        """Fail the job permanently, even if its handler swallows this exception."""
         self._doom = error
         self.stop.outcome = Failed(kind, error_text(error))
         raise error

@@ -1,6 +1,6 @@
-"""Several durable calls at once: each in a branch whose calls are numbered by themselves.
+"""Run several durable calls concurrently, each in a branch whose calls are numbered on their own.
 
-A branch that must wait does not tear the others away from their steps: the run pauses when all have ended or wait.
+A branch that must wait does not interrupt the steps of the others: the run pauses when all have ended or wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .threads import all_on_threads
 
 
 async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tuple[Any, ...]:
-    """Run them all on the event loop."""
+    """Run the branches on the event loop."""
     branches, scopes = _branches(durable, len(awaitables))
 
     async def run(branch: Branch, scope: str, awaitable: Awaitable[Any]) -> Any:
@@ -43,7 +43,7 @@ async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tupl
 
 
 async def gather_in_threads(durable: Durable, calls: Sequence[Callable[[], Any]]) -> tuple[Any, ...]:
-    """Run them all on threads; this one waits."""
+    """Run the branches on threads; the calling thread waits."""
     branches, scopes = _branches(durable, len(calls))
     ended = all_on_threads(
         [
@@ -71,7 +71,7 @@ def _failure_of(one: Future[Any]) -> BaseException | None:
 
 
 async def _conclude(durable: Durable, branches: Sequence[Branch], failures: Sequence[BaseException]) -> None:
-    """A failure comes first: the handler may have an answer to it. Then the run pauses, if a branch must."""
+    """Raise a failure first, because the handler may catch it. Otherwise pause the run, if a branch must wait."""
     if failures:
         raise failures[0]
     wishes = [branch.wish for branch in branches if branch.wish is not None]
@@ -81,7 +81,7 @@ async def _conclude(durable: Durable, branches: Sequence[Branch], failures: Sequ
 
 
 def _first(wishes: Sequence[Outcome]) -> Outcome:
-    """A signal rather than a sleep, whose end is recorded and passes meanwhile; of sleeps, the shortest."""
+    """Choose a signal before a sleep, whose end is recorded and passes meanwhile; of sleeps, the shortest."""
     sleeps = [wish for wish in wishes if isinstance(wish, Snoozed)]
     waits = [wish for wish in wishes if not isinstance(wish, Snoozed)]
     return waits[0] if waits else min(sleeps, key=lambda sleep: sleep.delay)

@@ -1,4 +1,4 @@
-"""The journal as one run sees it: which call of it is which, and what is recorded for that."""
+"""The journal as one run sees it: the identity of each call, and its record."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..rules.steps import MOST_CALLS, Call, answer
 
 
 class RunJournal:
-    """Numbers the calls of a run, and answers those that an earlier run has made."""
+    """Numbers the calls of a run, and returns the records of those that an earlier run made."""
 
     def __init__(self) -> None:
         self.recorded: dict[str, Step] = {}
         self.read_at = 0
-        """When the store was asked, by its own clock."""
+        """The time at which the journal was read, by the store's clock."""
         self._asked: set[str] = set()
         self._lock = threading.Lock()
         self._position = 0
@@ -24,16 +24,16 @@ class RunJournal:
         self._first: dict[tuple[str, str], tuple[object, str]] = {}
 
     def number(self, kind: str, name: str, called: str, by: object) -> Call:
-        """The next call of that kind and name, made `by` a task or thread.
+        """Return the next call of that kind and name, made `by` a task or thread.
 
-        Which of them asks first can differ from run to run, so that one would get the answer of another: calls of
-        one name must come from one of them.
+        The order of two tasks or threads can differ from run to run, so that one would get the record of the other:
+        all calls of one name must come from the same one.
         """
         with self._lock:
             return self._number(kind, name, called, by)
 
     def answer(self, call: Call) -> Step | None:
-        """What is recorded for a call. StepDiverged where that was another's."""
+        """Return the record of a call; StepDiverged if it is that of a different call."""
         found = answer(call, self.recorded, self._asked)
         self._asked.add(call.key)
         return found

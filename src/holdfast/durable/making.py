@@ -1,4 +1,4 @@
-"""Makes the durable calls of a run, in the colour of its task."""
+"""Make the durable calls of a run, for an `async def` or a `def` task."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from .calls import Durable
-from .step_io import AwaitingHands, BlockingHands
+from .step_io import AsyncStepIO, BlockingStepIO
 
 _CONTEXTS: Final = (Context, SyncContext)
 
 
 def awaiting(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
-    return Durable(info, app, stop, AwaitingHands(app, stop), _CONTEXTS, scope)
+    return Durable(info, app, stop, AsyncStepIO(app, stop), _CONTEXTS, scope)
 
 
 def blocking(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
-    return Durable(info, app, stop, BlockingHands(app, stop), _CONTEXTS, scope)
+    return Durable(info, app, stop, BlockingStepIO(app, stop), _CONTEXTS, scope)

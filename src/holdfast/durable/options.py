@@ -1,4 +1,4 @@
-"""What can be said about a step or a wait besides what it does."""
+"""Options of steps and waits."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from ..tasks.options import Seconds
 
 Ends: TypeAlias = Literal["fail", "cancel", "expire", "escalate"]
-"""What a timeout may do to the job, besides letting it go on."""
+"""Actions of a timeout, besides resuming the job."""
 
 
 class WaitTerms(TypedDict, total=False):
-    """Further words of `ctx.wait_for`."""
+    """Keyword arguments of `ctx.wait_for`."""
 
     timeout: Seconds | None
     default: Any
-    """The answer after a timeout that lets the job go on."""
+    """The value returned after a timeout that resumes the job."""
     delay: Seconds
-    """How long to wait once the answer is there."""
+    """The delay after the answer has arrived."""
 
 
 class CountTerms(WaitTerms, total=False):
-    """And those of a wait for several, whose answer is a list."""
+    """Keyword arguments of a wait for several, which returns a list."""
 
     needed: int | Literal["all"]
-    """How many signals end the wait, or one from each."""
+    """The number of signals that end the wait, or "all": one from each."""
     distinct: Distinct
-    """What counts once: signals, waitpoints, or sources."""
+    """The unit that counts once: signals, waitpoints, or sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
-    """How often a step is tried in one run of its job, and how long it waits between; None is without limit."""
+    """The attempts of a step in one run of its job, and the waits between them; None is no limit."""
 
     max_attempts: int | None = 1
     retry: RetryPolicy | None = None

@@ -1,4 +1,4 @@
-"""Where in a run a durable call is made: at the top, inside a step, or in a branch of `ctx.gather`."""
+"""The place in a run at which a durable call is made: at the top, inside a step, or in a branch of `ctx.gather`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.outcomes import Outcome
 
 
 class Branch:
-    """One of the calls that `ctx.gather` runs at once. `wish` is how the run shall pause for it."""
+    """One of the calls that `ctx.gather` runs concurrently. `wish` is the outcome with which the run pauses for it."""
 
     __slots__ = ("task", "wish")
 
@@ -23,7 +23,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`scope` keeps names apart: calls in a step or branch are numbered by themselves."""
+    """`scope` separates names: calls in a step or branch are numbered on their own."""
 
     run: object = None
     scope: str = ""
@@ -36,7 +36,7 @@ _place: Final[ContextVar[Place]] = ContextVar("holdfast_place", default=TOP)
 
 
 def place_of(run: object) -> Place:
-    """Where that run is. Inline, a job may run inside another's step: that is not its own place."""
+    """Return the place in that run. Inline, a job may run inside another job's step, which is not its own place."""
     place = _place.get()
     return place if place.run is run else TOP
 

@@ -1,4 +1,4 @@
-"""What a step's function takes and gives back, read from its annotations."""
+"""The parameters and return type of a step's function, read from its annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Shape:
     """A function that can be a step."""
 
     called: str
-    """Its name, without its module: it may move there."""
+    """Its name, without its module, so that it may move to another."""
     is_async: bool
     hints: Hints
     decoder: msgspec.json.Decoder[Any]
@@ -29,7 +29,7 @@ class Shape:
     def arguments(
         self, context: object, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """The call's arguments, with the context where the function wants one."""
+        """Return the call's arguments, with the context if the function takes one."""
         parameter, at = self.hints.context, self.hints.before_context
         if parameter is None:
             return args, kwargs
@@ -38,7 +38,7 @@ class Shape:
         return [*args[:at], context, *args[at:]], kwargs
 
     def encode(self, value: object, what: str, limit: int) -> str:
-        """The value as text, checked against the return annotation: the next run will rely on it."""
+        """Return the value as text, checked against the return annotation, on which the next run relies."""
         text = codec.encode(value, what=what, limit=limit)
         try:
             self.decoder.decode(text)
@@ -51,7 +51,7 @@ class Shape:
 
 
 def shape_of(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
-    """Read once per function."""
+    """Return the shape of a function, which is read once."""
     _require_function(fn)
     try:
         return _shape(fn, contexts)
@@ -72,7 +72,7 @@ def _shape(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
     try:
         hints = read_hints(fn, contexts)
     except ConfigError:
-        # Some of what is built in has no signature, such as set.add.
+        # Some builtins have no signature, such as set.add.
         hints = UNKNOWN
     return Shape(_name(fn), is_async(fn), hints, result_decoder(hints.result))
 

@@ -1,4 +1,4 @@
-"""What the durable calls of `async def` and `def` tasks have in common. As light to import as they are."""
+"""The shared part of the durable calls of `async def` and `def` tasks. As light to import as they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = TypeVar("C")
 
 
 def shown_as(name: str) -> Callable[[type[C]], type[C]]:
-    """Let Python name a class's methods after the public class that has them, when one is called wrongly."""
+    """Name a class's methods after the public class that has them, for Python's messages about wrong calls."""
 
     def rename(cls: type[C]) -> type[C]:
         for method in vars(cls).values():
@@ -31,13 +31,13 @@ def shown_as(name: str) -> Callable[[type[C]], type[C]]:
 
 
 class SharedCalls:
-    """Nothing durable is made before the first call asks for it."""
+    """Makes the `Durable` object of a run at its first durable call."""
 
     _durable: Durable | None = None
     _policy: StepPolicy | None = None
 
     def options(self: Self, *, max_attempts: int | EllipsisType | None = ..., retry: RetryPolicy | None = None) -> Self:
-        """Return a context whose steps are tried so often in one run: `ctx.options(max_attempts=3).step(…)`."""
+        """Return a context whose steps have these attempts in one run: `ctx.options(max_attempts=3).step(…)`."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
         return twin

@@ -1,4 +1,4 @@
-"""What a handler gives as the bytes of an artifact: bytes, text, a file by its path, or a file that is open."""
+"""The data of an artifact, as a handler gives it: bytes, text, a file by its path, or an open file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Data: TypeAlias = "bytes | bytearray | memoryview | str | os.PathLike[str] | Rea
 
 
 class Source:
-    """Reads the data once, from its beginning to its end, and takes their measure meanwhile. It blocks."""
+    """Reads the data once, from beginning to end, and computes their size and hash meanwhile. It blocks."""
 
     def __init__(self, open_: Callable[[], Readable], *, ours: bool) -> None:
         self._open = open_
@@ -41,11 +41,11 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """Of what was read so far."""
+        """Return the hash of what was read so far."""
         return self._hash.hexdigest()
 
     def read(self, size: int) -> bytes:
-        """So many bytes; fewer only at the end."""
+        """Return `size` bytes; fewer only at the end."""
         if self._file is None:
             self._file = self._open()
         parts: list[bytes] = []
@@ -59,13 +59,13 @@ class Source:
         return data
 
     def close(self) -> None:
-        """Only what was opened here."""
+        """Close the file if it was opened here."""
         if self._ours and self._file is not None:
             self._file.close()
 
 
 def source_of(data: object) -> Source:
-    """InvalidInput where nothing can be read from it."""
+    """Return the source of some data; InvalidInput if nothing can be read from it."""
     if isinstance(data, str):
         text = data
         return Source(lambda: BytesIO(_encoded(text)), ours=True)
@@ -94,7 +94,7 @@ def check_not_a_path(name: str, data: object) -> None:
 
 
 def type_of(data: object) -> str:
-    """The content type where none is given."""
+    """Return the default content type."""
     return TEXT if isinstance(data, str) else BINARY
 
 
@@ -107,7 +107,7 @@ def _encoded(text: str) -> bytes:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        # Not one that never ends, or that waits for somebody to write into it.
+        # Not a device that never ends, or a pipe that waits for a writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise InvalidInput(f"{path} is not a regular file; open it yourself and pass what you read")
         return path.open("rb", buffering=0)

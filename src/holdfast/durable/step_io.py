@@ -1,6 +1,6 @@
-"""How durable calls reach the world, in the colour of the task: awaiting on its event loop, or blocking its thread.
+"""Input and output of durable calls: awaiting on the event loop of an `async def` task, blocking in a `def` task.
 
-The calls themselves are written once, as coroutines. Over blocking hands such a coroutine never suspends.
+The calls themselves are written once, as coroutines. With `BlockingStepIO` such a coroutine never suspends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class StepIO(Protocol):
-    """What a durable call may do."""
+    """The input and output that a durable call needs."""
 
     async def read(self, op: Op[T]) -> T: ...
 
@@ -42,23 +42,23 @@ class StepIO(Protocol):
         ...
 
     async def unwind(self, task: Any) -> NoReturn:
-        """Leave the handler, or the branch that `task` runs, for the run to pause."""
+        """Stop the handler, or the branch that `task` runs, so that the run can pause."""
         ...
 
     def again(self) -> NoReturn:
-        """Leave once more: the handler goes on as if nothing had been said."""
+        """Stop the handler once more: it ignored the first time."""
         ...
 
     def caller(self) -> object:
-        """The task or thread that calls."""
+        """Return the task or thread that makes the call."""
         ...
 
     def reach(self) -> Reach:
-        """The store and the disk."""
+        """Return access to the store and the disk."""
         ...
 
 
-class AwaitingHands:
+class AsyncStepIO:
     """For an `async def` task."""
 
     def __init__(self, app: Any, stop: Stop) -> None:
@@ -94,7 +94,7 @@ class AwaitingHands:
     async def unwind(self, task: asyncio.Task[Any]) -> NoReturn:
         task.cancel()
         if asyncio.current_task() is task:
-            # Here the cancellation arrives, once: what the handler awaits in its `finally` is left alone.
+            # The cancellation arrives here, once: it does not interrupt what the handler awaits in its `finally`.
             await asyncio.get_running_loop().create_future()
         raise asyncio.CancelledError
 
@@ -108,7 +108,7 @@ class AwaitingHands:
         return Awaiting(self._app.open)
 
 
-class BlockingHands:
+class BlockingStepIO:
     """For a `def` task."""
 
     def __init__(self, app: Any, stop: Stop) -> None:

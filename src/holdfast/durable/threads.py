@@ -1,4 +1,4 @@
-"""Threads for calls that block. Daemons: the interpreter must be able to end while a call hangs."""
+"""Daemon threads for calls that block: the interpreter must be able to exit while a call hangs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_AT_ONCE: Final = 32
 def on_thread(call: Callable[[], T]) -> Future[T]:
     """Run a call on a thread of its own, in a copy of the caller's context. Cancelling it does not stop it."""
     future: Future[T] = Future()
-    # From now on it cannot be cancelled, only left alone.
+    # From now on the future cannot be cancelled.
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
     threading.Thread(target=_run_last, args=(future, context, call), name="holdfast-step", daemon=True).start()
@@ -53,7 +53,7 @@ def _run(future: Future[T], context: contextvars.Context, call: Callable[[], T])
     try:
         value = context.run(call)
     except StopIteration as error:
-        # A future takes that for its own end.
+        # A future would take that exception for its own cancellation.
         future.set_exception(RuntimeError(f"the call raised {error!r}"))
     except BaseException as error:
         future.set_exception(error)

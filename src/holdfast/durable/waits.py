@@ -1,4 +1,4 @@
-"""What a durable task may wait for, and what it gets when that is there."""
+"""Waits of a durable task: for signals, waitpoints or jobs, and the values that they return."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Awaited = str | Opened | Job[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The rest of what `ctx.wait_for` was given."""
+    """The keyword arguments of `ctx.wait_for`."""
 
     type: Any
     needed: int | Literal["all"] | None
@@ -49,7 +49,7 @@ class Terms:
 
     @classmethod
     def of(cls, type: Any, on_timeout: OnTimeout, given: CountTerms) -> Terms:
-        # A timeout that is misspelt must not become a wait without end.
+        # A misspelt timeout must not become an endless wait.
         if unknown := given.keys() - CountTerms.__optional_keys__:
             raise TypeError(f"wait_for() got an unexpected keyword argument {min(unknown)!r}")
         return cls(
@@ -64,7 +64,7 @@ class Terms:
 
 
 def waitpoint(durable: Durable, name: str, expires: Seconds, type: Any, once: bool) -> Coroutine[Any, Any, Opened]:
-    """Open a place for a signal."""
+    """Open a waitpoint for a signal."""
     lifetime = check_duration("expires", expires)
     call = durable.number("waitpoint", check_name("the waitpoint's name", name), "")
     return _waitpoint(durable, call, name, lifetime, schema_of(_readable(type)), once)
@@ -89,8 +89,8 @@ async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, sch
     _refuse_inline(durable)
     await durable.find(call)
     info, key = durable.info, call.key
-    # Also where it is recorded: its token is stored nowhere and written anew.
-    return await durable.hands.write(
+    # Also when it is recorded: its token is not stored and is signed again.
+    return await durable.io.write(
         Op(
             lambda tx: waitpoints.open_waitpoint(
                 tx,
@@ -113,7 +113,7 @@ async def _wait_for(
 ) -> Any:
     asked = len(what)
     if not what and terms.needed == "all":
-        # Of a list that happens to be empty. Without the word, nothing is what an operator ends.
+        # A list that happens to be empty. Without needed="all", a wait for nothing is one that an operator ends.
         return []
     if durable.is_inline and jobs:
         results = [job.result() for job in jobs]
@@ -123,9 +123,9 @@ async def _wait_for(
     info = durable.info
     answer = Answer.decode(found.value or "") if found is not None else None
     if answer is None and info.tenant and wait.jobs:
-        await durable.hands.read(Op(lambda tx: tenants.require_jobs(tx, info.tenant, wait.jobs), single=True))
-    if answer is None and await durable.hands.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
-        answer = await durable.hands.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
+        await durable.io.read(Op(lambda tx: tenants.require_jobs(tx, info.tenant, wait.jobs), single=True))
+    if answer is None and await durable.io.read(Op(lambda tx: suspension.peek(tx, info.id, wait), single=True)):
+        answer = await durable.io.write(Op(lambda tx: suspension.take(tx, info.worker, info.id, info.epoch, wait)))
     if answer is None:
         _require_own(durable, what)
         await _require_no_circle(durable, jobs)
@@ -140,34 +140,32 @@ async def _wait_for(
     try:
         return _value(answer, wait, terms, asked)
     except HoldfastError as error:
-        # It came before anybody knew what fits. No further attempt will find another.
+        # It was sent before the expected type was known. No further attempt would receive another.
         durable.doom(error, "undecodable")
 
 
 def _require_own(durable: Durable, what: Sequence[Awaited]) -> None:
-    """What arrives at the waitpoint of another job, such as the original of a fork, goes to that one."""
+    """Refuse the waitpoint of another job, such as the original of a fork: its signals go to that job."""
     for item in what:
         if isinstance(item, Opened) and item.job_id != durable.info.id:
             raise InvalidInput(f"the waitpoint {item.name!r} is of job {item.job_id}; open one in the job that waits")
 
 
 async def _require_no_circle(durable: Durable, jobs: Sequence[Job[Any]]) -> None:
-    """A member that waits for one that waits for it would never end, and nor would its flow."""
+    """Refuse to wait for a flow member that waits for this one: neither would ever end."""
     if durable.info.flow is None or not jobs:
         return
     job_id = durable.info.id
-    behind = await durable.hands.read(Op(lambda tx: flow_reads.members_behind(tx, job_id), single=True))
+    behind = await durable.io.read(Op(lambda tx: flow_reads.members_behind(tx, job_id), single=True))
     if circle := [job.id for job in jobs if job.id in behind]:
         raise FlowCycle(f"job {circle[0]} starts when this one has ended; it cannot be waited for here")
 
 
 async def _warn_of_ids(durable: Durable, names: Sequence[str]) -> None:
-    """Say so where a signal has the name of a job, which was perhaps meant."""
+    """Log a warning if a signal's name is the id of a job, which was perhaps meant."""
     if not names:
         return
-    there = await durable.hands.read(
-        Op(lambda tx: tenants.owned_of(tx, durable.info.tenant or None, names), single=True)
-    )
+    there = await durable.io.read(Op(lambda tx: tenants.owned_of(tx, durable.info.tenant or None, names), single=True))
     for name in sorted(there):
         logger.warning(
             "job %s waits for a signal named %r, which is also the id of a job; to wait for that job, give the job"
@@ -176,12 +174,12 @@ async def _warn_of_ids(durable: Durable, names: Sequence[str]) -> None:
 
 
 async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[Ended]:
-    """How the jobs ended, as it was when they were first seen: later they may be pruned, or run again."""
+    """Return how the jobs had ended when first seen: later they may be pruned, or run again."""
     ends = replace(call, kind="ended")
     found = await durable.find(ends)
     if found is None:
         ids = [job.id for job in jobs]
-        rows = await durable.hands.read(Op(lambda tx: queries.outcomes_of(tx, ids)))
+        rows = await durable.io.read(Op(lambda tx: queries.outcomes_of(tx, ids)))
         by_id = {row.id: row for row in rows}
         if gone := [id for id in ids if id not in by_id]:
             raise NotFound("job", gone[0])
@@ -210,7 +208,7 @@ def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: 
 
 
 def _readable(type: Any) -> Any:
-    """Says it now, and not to whoever is there when the answer comes."""
+    """Refuse an unusable type now rather than when the answer arrives."""
     try:
         codec.decoder(type)
     except TypeError as error:

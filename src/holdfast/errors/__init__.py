@@ -1,34 +1,34 @@
 """Every error Holdfast raises, in one tree.
 
     HoldfastError                   .code, a stable name for programs
-    ├── ConfigError                 wrong before anything ran
-    │   ├── MissingExtra            also an ImportError: the command that installs what is missing
-    │   └── UnknownOption           also a TypeError: what the option is called here
+    ├── ConfigError                 a wrong setting; nothing has run
+    │   ├── MissingExtra            also an ImportError: its message is the command to run
+    │   └── UnknownOption           also a TypeError: the message has the option's name here
     ├── BlockingCall                also a RuntimeError: a wait inside a task, or a blocking one in an event loop
     ├── NotAwaited                  .call, also a RuntimeError: a call of ctx whose await was forgotten
     ├── NoCurrentJob                also a RuntimeError: holdfast.current() where no job runs
     ├── InvalidInput                a value was refused; nothing was written
     │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
-    │   ├── Undecodable             stored text that is not JSON, or not of the type that is expected
-    │   ├── InvalidVersion          a version, or a range of versions, that cannot be
+    │   ├── Undecodable             stored text that is not JSON, or not of the expected type
+    │   ├── InvalidVersion          an invalid version or range of versions
     │   ├── NotInInventory          .inventory .name .close, the task's inventory does not have it
     │   ├── UnknownTask             no task of that name is registered or declared
-    │   ├── ReservedName            .kind .name, a queue, task or breaker that is Holdfast's own
+    │   ├── ReservedName            .kind .name, a queue, task or breaker reserved for Holdfast
     │   ├── PayloadTooLarge         .size .limit
     │   │   └── FrameTooLarge       one frame of a stream
-    │   ├── PayloadMismatch         a signal that does not fit the type that is waited for
-    │   ├── InvalidToken            forged, expired, used, foreign, unknown: the answer does not say which
-    │   ├── BadHandle               .why, not a handle of a leased job that this store gave out
-    │   ├── InvalidCursor           not a cursor that this log or stream gave out
+    │   ├── PayloadMismatch         a signal that does not fit the awaited type
+    │   ├── InvalidToken            forged, expired, used, foreign or unknown; not said which
+    │   ├── BadHandle               .why, not a lease handle that this store issued
+    │   ├── InvalidCursor           not a cursor that this log or stream issued
     │   ├── UrlRefused              a URL that requests may not go to
-    │   ├── InvalidSignature        a webhook that was not signed with our secret, or not lately
-    │   ├── UnknownTenant           .tenant, the app knows its tenants, and this is none of them
-    │   ├── AccessDenied            a token does not allow this: another's worker, queue or task
-    │   ├── BeyondScope             .tenant, what belongs to the whole store, in a tenant's view
+    │   ├── InvalidSignature        a webhook not signed with this secret, or too old
+    │   ├── UnknownTenant           .tenant, not one of App(tenants=…)
+    │   ├── AccessDenied            the token does not allow this worker, queue or task
+    │   ├── BeyondScope             .tenant, needs the whole store, in a tenant's view
     │   ├── InvalidAmount           negative, zero, not finite, too large or too fine
     │   ├── UnknownDimension        .budget .dimension, the budget has no such dimension
-    │   ├── WrongAnswer             of a destination's function; nothing counts as delivered
-    │   └── InvalidFlow             a graph that cannot be; one of those below
+    │   ├── WrongAnswer             by a destination's function; nothing counts as delivered
+    │   └── InvalidFlow             an invalid graph of jobs
     │       ├── SelfEdge            a member would wait for itself
     │       ├── FlowCycle           members would wait for each other
     │       ├── ForeignMember       a member of another flow, or of another tenant
@@ -39,7 +39,7 @@
     │   ├── BudgetNotFound
     │   ├── QuotaNotFound
     │   └── FlowNotFound
-    ├── Conflict                    the store holds something that forbids this
+    ├── Conflict                    the stored state forbids this
     │   ├── DuplicateJob            .job_id, raised only where on_duplicate="raise"
     │   ├── DuplicateArtifact       .job_id .name, the job has one of that name
     │   ├── IdTaken                 the same id with another task or payload
@@ -49,18 +49,18 @@
     │   ├── SignalConflict          .job_id .key, the same key with another name or payload
     │   ├── TooManySignals          .job_id .limit
     │   ├── StreamFull              .job_id, its stream takes no more durable frames
-    │   ├── KeyConflict             a signing key of that name, or another active one, is in the way
-    │   ├── TokenConflict           .name, a token of that name is in force
+    │   ├── KeyConflict             a signing key of that name, or another active one, exists
+    │   ├── TokenConflict           .name, an active token has that name
     │   ├── SpendConflict           .budget .key, the same key with other amounts
     │   ├── StepDiverged            .key, a durable call is not the one that was recorded
     │   ├── FlowEnded               the flow has ended or was cancelled; nothing can be added
-    │   ├── StaleRevision           the flow's graph was changed by somebody else
-    │   ├── CursorExpired           .oldest, what follows the cursor has been removed
+    │   ├── StaleRevision           another caller changed the flow's graph
+    │   ├── CursorExpired           .oldest, the entries after the cursor were removed
     │   ├── OutboxFull              .name .cap, too much in the outbox is undelivered
     │   └── QueueClosed             .queue .state, the queue takes no new jobs
     ├── QueueFull                   too many writes are waiting in this process
     ├── StorageError                .backend
-    │   ├── StorageBusy             the lock could not be had before the deadline
+    │   ├── StorageBusy             the lock was not free before the deadline
     │   │   └── SelfLocked          the caller's own transaction holds it; pass connection=
     │   ├── StorageUnavailable      the database cannot be reached
     │   ├── StorageFull             no space left; reads still work
@@ -68,18 +68,18 @@
     │   ├── OutcomeUnknown          the connection broke at COMMIT
     │   ├── Corruption              a stored value that no version of Holdfast writes
     │   ├── SchemaMismatch          run "holdfast db migrate"
-    │   └── NotInTransaction        the lent connection has no open transaction
+    │   └── NotInTransaction        the passed connection has no open transaction
     ├── RequestFailed               .kind, a request to another system got no answer
     ├── ResultTimeout               also a TimeoutError
-    ├── StepFailed                  what ctx.step raises: .step .type .message, from the step's own exception
-    ├── FlowNotSucceeded            what a flow's .result() raises: .flow_id .state .failures
-    └── JobNotSucceeded             what .result() raises: .job_id .state .error
+    ├── StepFailed                  raised by ctx.step: .step .type .message, from the step's own exception
+    ├── FlowNotSucceeded            raised by a flow's .result(): .flow_id .state .failures
+    └── JobNotSucceeded             raised by .result(): .job_id .state .error
         ├── JobFailed
         ├── JobCancelled
         ├── JobExpired
         └── JobSkipped
 
-Expected outcomes are values; these are surprises. Each message ends with what to do next.
+Expected outcomes are return values, not errors. Each message ends with what to do next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens that cannot be made, and what a token does not allow."""
+"""Tokens that cannot be created, and actions that a token does not allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import Conflict, InvalidInput
 
 
 class TokenConflict(Conflict):
-    """A token of that name is in force."""
+    """An active token has that name."""
 
     code = "token_conflict"
 
@@ -16,7 +16,7 @@ class TokenConflict(Conflict):
 
 
 class AccessDenied(InvalidInput):
-    """The caller's token does not allow this: another's worker, or a queue or task that it is not confined to."""
+    """The caller's token does not allow this: another caller's worker, or a queue or task outside of its own."""
 
     code = "access_denied"
 

@@ -1,4 +1,4 @@
-"""Artifacts that were refused."""
+"""Refused artifacts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import Conflict
 
 
 class DuplicateArtifact(Conflict):
-    """The job has an artifact of that name. It stays as it is."""
+    """The job already has an artifact of that name, which is unchanged."""
 
     code = "duplicate_artifact"
 

@@ -1,4 +1,4 @@
-"""Amounts, budgets and quotas that were refused. Nothing was changed."""
+"""Refused amounts, budgets and quotas. Nothing was changed."""
 
 from __future__ import annotations
 

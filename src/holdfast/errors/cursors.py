@@ -1,4 +1,4 @@
-"""Places in a log or a stream where reading cannot go on."""
+"""Cursors at which reading cannot resume."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from .root import Conflict, InvalidInput
 
 
 class InvalidCursor(InvalidInput):
-    """Not a cursor that this log or stream gave out."""
+    """Not a cursor that this log or stream issued."""
 
     code = "invalid_cursor"
 
 
 class CursorExpired(Conflict):
-    """What follows the cursor has been removed; `oldest` is where reading can go on."""
+    """The entries after the cursor were removed; reading can resume at `oldest`."""
 
     code = "cursor_expired"
 

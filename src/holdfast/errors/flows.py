@@ -1,4 +1,4 @@
-"""Graphs of jobs that cannot be, are over, or did not succeed."""
+"""Invalid flows, and flows that have ended or did not succeed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import Conflict, HoldfastError, InvalidInput, NotFound
 
 
 class InvalidFlow(InvalidInput):
-    """A graph of jobs that cannot be. Nothing was written."""
+    """An invalid graph of jobs. Nothing was written."""
 
     code = "invalid_flow"
 
@@ -42,7 +42,7 @@ class DuplicateMember(InvalidFlow):
 
 
 class FlowTooLarge(InvalidFlow):
-    """A flow with too many members, or with too many behind one another."""
+    """A flow with too many members, or too long a chain of them."""
 
     code = "flow_too_large"
 
@@ -63,14 +63,14 @@ class FlowEnded(Conflict):
 
 
 class StaleRevision(Conflict):
-    """Somebody else changed the flow's graph since it was read. Read it again, and repeat."""
+    """Another caller changed the flow's graph since it was read. Read it again, and repeat."""
 
     code = "stale_revision"
     retryable = True
 
 
 class FlowNotSucceeded(HoldfastError):
-    """The flow ended without success. `failures` has the members that did not succeed, with what is known of why."""
+    """The flow ended without success. `failures` has the members that did not succeed, each with the reason."""
 
     code = "flow_not_succeeded"
 

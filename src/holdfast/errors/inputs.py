@@ -1,4 +1,4 @@
-"""Values that were refused before anything was written."""
+"""Values refused before anything was written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Undecodable(InvalidInput):
 
     code = "undecodable"
     unknown: tuple[str, ...] = ()
-    """Arguments of the stored job that this code does not have; newer code may have them."""
+    """Arguments of the stored job that this code's task lacks; newer code may have them."""
 
 
 class UnknownTask(InvalidInput):
@@ -26,7 +26,7 @@ class UnknownTask(InvalidInput):
 
 
 class ReservedName(InvalidInput):
-    """A queue, a task or a breaker that Holdfast uses itself; callers cannot."""
+    """The name of a queue, task or breaker that is reserved for Holdfast itself."""
 
     code = "reserved_name"
 

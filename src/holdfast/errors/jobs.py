@@ -1,4 +1,4 @@
-"""What a job's state forbids, and how its waiting ends."""
+"""Actions that a job's state forbids, and unsuccessful ends of waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DuplicateJob(Conflict):
 
 
 class IdTaken(Conflict):
-    """The id belongs to a job with another task, payload or tenant, or that is no member of the flow."""
+    """The id belongs to a job with another task, payload or tenant, or one that is not a member of the flow."""
 
     code = "id_taken"
 
@@ -50,13 +50,13 @@ class QueueClosed(Conflict):
 
 
 class ResultTimeout(HoldfastError, TimeoutError):
-    """The job had not finished when the wait ended. It goes on."""
+    """The job had not finished when the wait ended. It is still pending and was not cancelled."""
 
     code = "timeout"
 
 
 class StepDiverged(Conflict):
-    """A durable call is not the one that an earlier run recorded in its place. The job fails; its journal stays."""
+    """A durable call differs from the one that an earlier run recorded. The job fails; its journal stays."""
 
     code = "diverged"
 
@@ -68,7 +68,7 @@ class StepDiverged(Conflict):
 
 
 class StepFailed(HoldfastError):
-    """A step raised, and has no attempts left. Raised alike where the failure comes from the journal."""
+    """A step failed and has no attempts left. Also raised when the failure is read from the journal."""
 
     code = "step_failed"
 

@@ -1,4 +1,4 @@
-"""Handles of leased jobs that are no good."""
+"""Invalid handles of leased jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to other systems, and messages from them, that were refused or came to nothing."""
+"""Refused or failed requests to other systems, and refused messages from them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from .root import HoldfastError, InvalidInput
 
 
 class UrlRefused(InvalidInput):
-    """A URL that requests may not go to: its form, its scheme, its port, or where its name leads."""
+    """Requests may not go to this URL: its form, scheme, port or resolved address is not allowed."""
 
     code = "url_refused"
 
 
 class RequestFailed(HoldfastError):
-    """A request got no answer. `kind` says where it ended: dns, connect, tls, timeout, protocol or broken."""
+    """A request got no answer. `kind` says why: dns, connect, tls, timeout, protocol or broken."""
 
     code = "request_failed"
     retryable = True
@@ -23,7 +23,7 @@ class RequestFailed(HoldfastError):
 
 
 class InvalidSignature(InvalidInput):
-    """A webhook that its sender did not sign with our secret, or not lately. It is not said which."""
+    """A webhook that was not signed with this secret, or is too old. The message does not say which."""
 
     code = "invalid_signature"
 

@@ -1,4 +1,4 @@
-"""What an outbox does not take, and what a destination's function may not answer."""
+"""Errors of outboxes and their destinations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import Conflict, InvalidInput
 
 
 class OutboxFull(Conflict):
-    """The outbox is at its cap, and nothing in it has been delivered or abandoned that could make room."""
+    """The outbox is at its cap, and holds no delivered or abandoned entry that could be removed."""
 
     code = "outbox_full"
     retryable = True
@@ -18,6 +18,6 @@ class OutboxFull(Conflict):
 
 
 class WrongAnswer(InvalidInput):
-    """A destination's function answered something that cannot be understood. Nothing counts as delivered."""
+    """A destination's function returned an invalid value. Nothing counts as delivered."""
 
     code = "wrong_answer"

@@ -62,13 +62,13 @@ class MissingExtra(ConfigError, ImportError):
 
 
 class BlockingCall(HoldfastError, RuntimeError):
-    """A wait inside a task, or a blocking one in an event loop, where it could last for ever. Nothing was awaited."""
+    """A wait inside a task, or a blocking wait in an event loop, could last forever. Nothing was awaited."""
 
     code = "blocking_call"
 
 
 class NotAwaited(HoldfastError, RuntimeError):
-    """A handler ended with a call of its context that it never awaited; the call was not done, and the job fails."""
+    """A handler never awaited a call of its context; the call was not made, and the job fails."""
 
     code = "not_awaited"
 
@@ -110,7 +110,7 @@ class NotFound(HoldfastError):
 
 
 class Conflict(HoldfastError):
-    """What the store holds forbids this change."""
+    """The stored state forbids this change."""
 
     code = "conflict"
 

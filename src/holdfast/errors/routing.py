@@ -1,4 +1,4 @@
-"""Where a job may not go."""
+"""Invalid versions and affinities."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .root import InvalidInput
 
 
 class InvalidVersion(InvalidInput):
-    """A version or a range of versions that cannot be read, or that no version is in."""
+    """A version or a version range that cannot be parsed, or a range that contains no version."""
 
     code = "invalid_version"
 
 
 class NotInInventory(InvalidInput):
-    """The inventory of the task does not have what the job asks for."""
+    """The job's affinity is not in the inventory of its task."""
 
     code = "not_in_inventory"
 

@@ -1,4 +1,4 @@
-"""Signals, tokens and keys that were refused."""
+"""Refused signals, tokens and keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import Conflict, InvalidInput
 
 
 class PayloadMismatch(InvalidInput):
-    """A signal's payload does not fit the type that is waited for. Nothing was sent."""
+    """A signal's payload does not fit the awaited type. Nothing was sent."""
 
     code = "payload_mismatch"
 
@@ -15,12 +15,12 @@ class PayloadMismatch(InvalidInput):
 
 
 class InvalidToken(InvalidInput):
-    """The token lets nobody send anything. It is not said why: that would help whoever makes them up."""
+    """The token is invalid. The message does not say why: that would help an attacker."""
 
     code = "invalid_token"
 
     def __init__(self) -> None:
-        super().__init__("the token is not valid, or no longer; ask for a new one")
+        super().__init__("invalid or expired token; ask for a new one")
 
 
 class JobEnded(Conflict):
@@ -62,6 +62,6 @@ class TooManySignals(Conflict):
 
 
 class KeyConflict(Conflict):
-    """A signing key of that name, or another active one, is in the way."""
+    """A signing key of that name, or another active one, exists."""
 
     code = "key_conflict"

@@ -1,4 +1,4 @@
-"""What a database refuses or fails at."""
+"""Errors of the database."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ class SchemaMismatch(StorageError):
 
 
 class NotInTransaction(StorageError):
-    """The lent connection has no open transaction to join."""
+    """The connection that was passed has no open transaction to join."""
 
     code = "not_in_transaction"

@@ -1,4 +1,4 @@
-"""Frames that a stream does not take."""
+"""Frames that a stream refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants that nobody knows, and what a tenant's view does not reach."""
+"""Unknown tenants, and actions that a tenant's view does not allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import InvalidInput
 
 
 class UnknownTenant(InvalidInput):
-    """The app knows its tenants, and this is none of them."""
+    """The tenant is not one of those that `App(tenants=…)` names."""
 
     code = "unknown_tenant"
 
@@ -16,7 +16,7 @@ class UnknownTenant(InvalidInput):
 
 
 class BeyondScope(InvalidInput):
-    """What is asked for belongs to the whole store, and this view shows one tenant's part of it."""
+    """The action needs the whole store, and this view is limited to one tenant."""
 
     code = "beyond_scope"
 

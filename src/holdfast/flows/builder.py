@@ -1,4 +1,4 @@
-"""Puts a graph of jobs together, in memory and in order: nothing is stored here, nothing runs."""
+"""Build a graph of jobs in memory, in order. Nothing is stored or run here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(slots=True)
 class Node:
-    """A member to be: its job, and what it waits for."""
+    """A future member: its job and its dependencies."""
 
     member: Member[Any]
     request: JobRequest[Any]
@@ -34,7 +34,7 @@ class Node:
 
 
 class Builder:
-    """Members by name, each with what it waits for."""
+    """Members by name, each with its dependencies."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
@@ -57,7 +57,7 @@ class Builder:
     def add(self, job: Builder, /, *, after: AfterLike = None, name: str | None = None) -> Subflow: ...
     @overload
     def add(self, job: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Member[R]: ...
-    # Type checkers know no further keywords beside a task's own, so with these its arguments are not checked.
+    # Type checkers cannot combine these keywords with a task's own, so its arguments are not checked here.
     @overload
     def add(
         self, job: Task[..., R], /, *args: Any, after: AfterLike, name: str | None = None, **kwargs: Any
@@ -70,8 +70,8 @@ class Builder:
         """Add a job, a chain, a group or a whole flow; others can wait for what is returned and take its `output`.
 
         `flow.add(task, 1, b=2)` is the same as `flow.add(task.job(1, b=2))`. `after` says what the member waits for,
-        besides the results among its arguments. `name` must be unique in the flow; it is the task's name with a number
-        otherwise. That of a chain, group or flow stands before its members' own.
+        besides the results among its arguments. `name` must be unique in the flow; its default is the task's name with
+        a number. The name of a chain, group or flow is a prefix of its members' names.
         """
         if isinstance(job, Task):
             own = {"after": after, "name": name}
@@ -99,7 +99,7 @@ class Builder:
         after: AfterLike = None,
         name: str | None = None,
     ) -> Members[R]:
-        """Add a job for each item, side by side. `task` takes the item, or is a function that makes a job of it."""
+        """Add a job for each item, in parallel. `task` takes the item, or is a function that makes a job of it."""
         make = cast("Callable[[A], JobRequest[R]]", getattr(task, "job", task))
         if not isinstance(items, Iterable):
             raise TypeError(f"flow.map takes several items, not {items!r}; write flow.map(task, [{items!r}])")
@@ -113,7 +113,7 @@ class Builder:
         after: AfterLike = None,
         name: str | None = None,
     ) -> Members[R]:
-        """Add a job for each tuple of arguments, side by side: `flow.starmap(task, [(1, 2), (3, 4)])`."""
+        """Add a job for each tuple of arguments, in parallel: `flow.starmap(task, [(1, 2), (3, 4)])`."""
         make = cast("Callable[..., JobRequest[R]]", getattr(task, "job", task))
         arguments: list[Any] = list(items)
         for item in arguments:
@@ -124,7 +124,7 @@ class Builder:
         return self._add_each([make(*item) for item in arguments], after, name)
 
     def link(self, upstream: Member[Any], downstream: Member[Any], *, on: Policy = "success") -> None:
-        """Let one member wait for another that was added after it."""
+        """Make one member wait for another that was added after it."""
         self._require_open()
         node = self._nodes.get(downstream.name)
         if node is None or node.member is not downstream:
@@ -138,7 +138,7 @@ class Builder:
         node.after = with_inputs(downstream.name, after, node.request.uses)
 
     def __getitem__(self, name: str) -> Member[Any]:
-        """A member by its name. KeyError if there is none."""
+        """Return a member by its name. KeyError if there is none."""
         return self._nodes[name].member
 
     def __contains__(self, name: object) -> bool:
@@ -179,11 +179,11 @@ class Builder:
         return ids.new()
 
     def _fresh(self, name: str, *, numbered: bool = False) -> str:
-        """`name`, and where it is taken `name-2`, `name-3`; or numbered from the first on."""
+        """Return `name`, or if it is taken `name-2`, `name-3`; or numbered from the first on."""
         n = self._taken[name, numbered] + 1
         while (found := name if n == 1 and not numbered else f"{name}-{n}") in self._nodes:
             n += 1
-        # Up to here all are taken: the next search need not begin at the first again.
+        # All numbers up to here are taken: the next search begins after them.
         self._taken[name, numbered] = n - 1
         return found
 
@@ -231,7 +231,7 @@ class Builder:
             raise InvalidInput("a flow cannot be added to itself")
         self._parent, self.closed = parent, True
 
-    # -- what is refused
+    # -- checks
 
     def _root(self) -> Builder:
         return self if self._parent is None else self._parent._root()

@@ -19,7 +19,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Takes(Protocol[A_contra, B_co]):
-    """A task that can be called with one argument: the result of what stands before it in a chain."""
+    """A task that can be called with one argument: the result of the previous link of a chain."""
 
     def job(self, value: A_contra, /) -> JobRequest[B_co]: ...
 
@@ -35,7 +35,7 @@ Link: TypeAlias = "JobRequest[Any] | Takes[Any, Any] | Chain[Any] | Group[Any]"
 
 @dataclass(frozen=True, slots=True)
 class Chain(Generic[R]):
-    """One after the other: each waits for the success of the one before it."""
+    """Jobs in sequence: each waits for the success of the one before it."""
 
     links: tuple[Link, ...]
 
@@ -46,13 +46,13 @@ class Chain(Generic[R]):
     @overload
     def __or__(self, then: Group[T]) -> Chain[list[T]]: ...
     def __or__(self, then: Any) -> Chain[Any]:
-        """The chain with one more link."""
+        """Return the chain with one more link."""
         return chain_of(self, then)
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[R]):
-    """Side by side. What stands behind a group in a chain gets the list of its results."""
+    """Jobs in parallel. The link after a group in a chain gets the list of its results."""
 
     links: tuple[Link, ...]
 
@@ -63,7 +63,7 @@ class Group(Generic[R]):
     @overload
     def __or__(self, then: Group[T]) -> Chain[list[T]]: ...
     def __or__(self, then: Any) -> Chain[Any]:
-        """A chain that begins with this group."""
+        """Return a chain that begins with this group."""
         return chain_of(self, then)
 
 
@@ -74,14 +74,14 @@ def group(*links: Takes[Any, R]) -> Group[R]: ...
 @overload
 def group(*links: Link) -> Group[Any]: ...
 def group(*links: Link) -> Group[Any]:
-    """Jobs to run side by side. In a chain, tasks among them each take the result of what stands before."""
+    """Return jobs to run in parallel. In a chain, tasks among them each take the result of the previous link."""
     if not links:
         raise InvalidInput("a group needs at least one job; leave it out if there is nothing to run")
     return Group(tuple(_checked(link) for link in links))
 
 
 def chain_of(*links: Any) -> Chain[Any]:
-    """A chain; chains within it are joined to it."""
+    """Return a chain, with nested chains flattened."""
     flat: list[Link] = []
     for link in links:
         flat += link.links if isinstance(link, Chain) else (_checked(link),)
@@ -89,7 +89,7 @@ def chain_of(*links: Any) -> Chain[Any]:
 
 
 def takes_a_result(link: object) -> bool:
-    """Whether it is a task, which is called with the result of what stands before it."""
+    """Return True for a task, which is called with the result of the previous link."""
     return hasattr(link, "job") and hasattr(link, "signature")
 
 
@@ -104,6 +104,6 @@ def _checked(link: Any) -> Link:
 
 
 def first_needs_a_result(links: Sequence[Link]) -> bool:
-    """Whether a chain begins with a task that has nothing before it."""
+    """Return True if a chain begins with a task, which would need a result."""
     first = links[0]
     return any(map(takes_a_result, first.links)) if isinstance(first, Group) else takes_a_result(first)

@@ -23,7 +23,7 @@ logger: Final = logging.getLogger("holdfast")
 
 
 class FlowStore(Flows, Protocol):
-    """What a flow needs of its app, besides."""
+    """The further operations that a flow needs from its app."""
 
     @property
     def jobs(self) -> Jobs: ...
@@ -35,7 +35,7 @@ class FlowStore(Flows, Protocol):
 
 
 class Flow(Builder, FlowHandle):
-    """Jobs of which some wait for others. Add them inside `with`; afterwards this is the flow's handle."""
+    """A graph of dependent jobs. Add them inside `with`; afterwards this is the flow's handle."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Flow(Builder, FlowHandle):
         self._abandoned = False
 
     def start(self) -> Self:
-        """Store it: what waits for nothing can run from now on. `with` does so at its end."""
+        """Store the flow; members that wait for nothing can run from then on. `with` does so at its end."""
         self._require_complete()
         self._flows = self._store
         self._store.create(self)
@@ -67,7 +67,7 @@ class Flow(Builder, FlowHandle):
         return self
 
     async def astart(self) -> Self:
-        """The awaiting twin of `start`."""
+        """The async version of `start`."""
         self._require_complete()
         self._flows = self._store
         await self._store.acreate(self)
@@ -75,7 +75,7 @@ class Flow(Builder, FlowHandle):
         return self
 
     def close_into(self, parent: Builder) -> None:
-        """Become a part of another flow, where that loses nothing of what was said."""
+        """Become a part of another flow, unless an option of this one would be lost."""
         if self.on_success or self.on_failure or self.connection is not None:
             raise InvalidInput(f"flow {self.name!r} is to be a part: give callbacks and connection to the whole flow")
         if isinstance(parent, Flow) and self.tenant not in ("", parent.tenant):
@@ -115,7 +115,7 @@ class Flow(Builder, FlowHandle):
 
 
 class _Unstored:
-    """Stands for the store in a flow that is not stored yet."""
+    """The store of a flow that is not stored yet: each use raises."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -129,11 +129,12 @@ class _Unstored:
 class Extension(Builder):
     """More members for the flow of a running job: `async with ctx.flow() as flow: …`.
 
-    Their ids follow from the job's own, so a handler that is run again adds nothing twice. Their names begin with its.
+    Their ids are derived from the job's own, so a handler that runs again adds nothing twice. Their names begin with
+    the job's.
     """
 
     def __init__(self, store: FlowStore, flow_id: str, holder: Holder, *, generation: int, call: Call, at: int) -> None:
-        """`call` tells the extensions of one run apart; `at` is when the job was made, in microseconds."""
+        """`call` distinguishes the extensions of one run; `at` is when the job was made, in microseconds."""
         super().__init__(store.jobs)
         self.flow_id = flow_id
         self.holder = holder
@@ -170,12 +171,12 @@ class Extension(Builder):
         return derived_id(self._at, self._seed, self._made)
 
     def _fresh(self, name: str, *, numbered: bool = False) -> str:
-        # By where it stands and not by what others took: a later run may not come by those.
+        # By its position, not by the names already taken: a later run may not reach those.
         return super()._fresh(self._prefix + name, numbered=numbered)
 
 
 def extension_of(store: FlowStore, job: JobInfo, number: Callable[[], Call]) -> Extension:
-    """For the run of a member. It is numbered as a durable call: by itself inside of a step, or a branch."""
+    """Return an extension for the run of a member. It is numbered as a durable call of its step or branch."""
     if job.flow is None:
         raise InvalidInput("this job is not a member of a flow, so there is nothing to add to; make one with app.flow")
     holder = Holder(job.worker, job.id, job.epoch)

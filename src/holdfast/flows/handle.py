@@ -1,4 +1,4 @@
-"""The handle of a stored flow: what waits for it, looks at it and acts on it."""
+"""The handle of a stored flow: wait for it, read it and act on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..model.flows import CancelPolicy, FlowCancel, FlowState, FlowStatus
 
 
 class Flows(Protocol):
-    """What a handle needs of its app, in both colours."""
+    """The operations that a handle needs from its app, blocking and async."""
 
     def status(self, flow_id: str) -> FlowStatus: ...
     async def astatus(self, flow_id: str) -> FlowStatus: ...
@@ -23,7 +23,7 @@ class Flows(Protocol):
 
 
 class FlowHandle:
-    """A flow that was stored, perhaps elsewhere. It knows its id; everything else it reads when asked."""
+    """A stored flow. The handle holds its id and reads everything else from the store."""
 
     def __init__(self, flows: Flows, id: str) -> None:
         self.id: Final = id
@@ -31,47 +31,47 @@ class FlowHandle:
 
     @property
     def state(self) -> FlowState:
-        """Where it is now."""
+        """Read the flow's current state."""
         return self.status().state
 
     def status(self) -> FlowStatus:
-        """Its row, its state, and how many of its members are in each state, read now."""
+        """Read the flow's row, its state, and the number of members in each state."""
         return self._flows.status(self.id)
 
     async def astatus(self) -> FlowStatus:
         return await self._flows.astatus(self.id)
 
     def progress(self) -> dict[str, int]:
-        """How many members are in each state; those in which there are none are left out."""
+        """Return the number of members in each state, without states that have none."""
         return self.status().counts
 
     async def aprogress(self) -> dict[str, int]:
         return (await self.astatus()).counts
 
     def wait(self, timeout: float | None = None) -> FlowState:
-        """Block until every member has ended. ResultTimeout if that is not so by then; the flow goes on."""
+        """Block until every member has ended. ResultTimeout if they have not by then; the flow continues."""
         return self._flows.wait(self.id, timeout).state
 
     async def await_(self, timeout: float | None = None) -> FlowState:
-        """The awaiting twin of `wait`."""
+        """The async version of `wait`."""
         return (await self._flows.await_(self.id, timeout)).state
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the flow, and return the result of its last member.
 
-        Where several members have nobody behind them, it is a dict of their results by name, without those that did not
+        If several members have nothing after them, it is a dict of their results by name, without those that did not
         succeed. FlowNotSucceeded if the flow failed or was cancelled.
         """
         return self._flows.result(self.id, timeout)
 
     async def aresult(self, timeout: float | None = None) -> Any:
-        """The awaiting twin of `result`."""
+        """The async version of `result`."""
         return await self._flows.aresult(self.id, timeout)
 
     def cancel(self, policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL, *, reason: str = "cancelled") -> FlowCancel:
-        """Cancel what has not ended: `cancel_all`, `cancel_pending` (what runs goes on), or `flow_only`.
+        """Cancel what has not ended: `cancel_all`, `cancel_pending` (running jobs finish), or `flow_only`.
 
-        Repeated, it tells what the first one did.
+        A repeated call returns what the first one did.
         """
         return self._flows.cancel(self.id, policy, reason=reason)
 
@@ -81,7 +81,7 @@ class FlowHandle:
         return await self._flows.acancel(self.id, policy, reason=reason)
 
     def retry(self) -> list[str]:
-        """Run again what failed, was cancelled or expired, and what was skipped for its sake; the ids of those jobs."""
+        """Rerun members that failed, expired or were cancelled, and those skipped because of them; return their ids."""
         return self._flows.retry(self.id)
 
     async def aretry(self) -> list[str]:

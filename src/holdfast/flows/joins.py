@@ -1,4 +1,4 @@
-"""What a member waits for: `after=a`, `after=[a, b.failed]`, `after=any_of(a, b)`, `after=quorum(2, a, b, c)`."""
+"""Dependencies of a member: `after=a`, `after=[a, b.failed]`, `after=any_of(a, b)`, `after=quorum(2, a, b, c)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AfterLike: TypeAlias = "After | Awaited | Iterable[Awaited] | None"
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Upstreams, and how many of them must end as asked."""
+    """Upstreams, and the number of them that must end as required."""
 
     upstreams: tuple[tuple[Member[Any], Policy], ...] = ()
     mode: Mode = "all"
@@ -34,22 +34,22 @@ NOTHING: Final = After()
 
 
 def all_of(*upstreams: Awaited | Iterable[Awaited]) -> After:
-    """Wait for all of them. One that cannot end as asked any more makes the waiting job skipped."""
+    """Wait for all of them. If one can no longer end as required, the waiting job is skipped."""
     return After(_together(upstreams))
 
 
 def any_of(*upstreams: Awaited | Iterable[Awaited], rest: Rest = "run") -> After:
-    """Wait for the first of them. `rest="cancel"` cancels the others then, unless somebody else needs them."""
+    """Wait for the first of them. `rest="cancel"` then cancels the others, unless another job needs them."""
     return _some("any", 1, upstreams, rest)
 
 
 def quorum(needed: int, *upstreams: Awaited | Iterable[Awaited], rest: Rest = "run") -> After:
-    """Wait for so many of them. `rest="cancel"` cancels the others then, unless somebody else needs them."""
+    """Wait for `needed` of them. `rest="cancel"` then cancels the others, unless another job needs them."""
     return _some("quorum", needed, upstreams, rest)
 
 
 def after_of(given: AfterLike) -> After:
-    """Whatever `after=` was given."""
+    """Return the dependencies that `after=` was given."""
     if given is None:
         return NOTHING
     if isinstance(given, After):
@@ -58,7 +58,7 @@ def after_of(given: AfterLike) -> After:
 
 
 def with_inputs(name: str, after: After, uses: Sequence[Use]) -> After:
-    """What a job waits for whose arguments are results: for those, too."""
+    """Add the jobs whose results are among a job's arguments to its dependencies."""
     awaited = dict(after.upstreams)
     for use in uses:
         source, needs_success = use.reference.source, use.reference.default is MISSING

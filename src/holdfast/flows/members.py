@@ -1,4 +1,4 @@
-"""What `flow.add` gives: jobs that others can wait for and whose results they can take."""
+"""The return values of `flow.add`: jobs that others can wait for and whose results they can take."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Part(Generic[R]):
 
     @property
     def members(self) -> tuple[Member[Any], ...]:
-        """Those that must have ended for the part to have ended."""
+        """The members that must have ended for the part to have ended."""
         raise NotImplementedError
 
     @property
     def output(self) -> R:
-        """The result, to be passed to another job of the flow. Until then it stands for what is not there yet."""
+        """A placeholder for the result, to be passed to another job of the flow."""
         raise NotImplementedError
 
     @property
@@ -34,7 +34,7 @@ class Part(Generic[R]):
 
     @property
     def failed(self) -> Upstream:
-        """For `after`: once it has failed or expired. Who waits for what does not happen is skipped."""
+        """For `after`: once it has failed or expired. If it succeeds, the waiting job is skipped."""
         return Upstream(self, "failure")
 
     @property
@@ -45,7 +45,7 @@ class Part(Generic[R]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Upstream:
-    """A part, and which end of it counts."""
+    """A part, and the end of it that counts."""
 
     part: Part[Any]
     policy: Policy
@@ -71,7 +71,7 @@ class Member(Job[R], Part[R]):
         return cast("R", Reference(self))
 
     def output_or(self, default: D) -> R | D:
-        """The result, or `default` where the job does not succeed or is not waited for."""
+        """The result, or `default` if the job does not succeed or is not waited for."""
         return cast("R", Reference(self, default=default))
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import msgspec
 ADMIN: Final = "admin"
 ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "publish", "signal", "work", "operate", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(ScopeName)
-"""The scopes of tokens. `payload` is to see arguments, results, frames and artifacts; `publish` is to put
+"""The scopes of tokens. `payload` allows to read arguments, results, frames and artifacts; `publish` to put
 events into outboxes; `admin` is everything."""
 ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -25,7 +25,7 @@ ROLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 TokenState: TypeAlias = Literal["active", "expired", "revoked"]
 Via: TypeAlias = Literal["token", "session", "local", "host", "nothing"]
-"""The way in which a caller is known: by a token, by a browser's session, as local, by the program
+"""The way in which a caller is identified: by a token, by a browser's session, as local, by the program
 around us; or not at all."""
 
 _words: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -33,23 +33,23 @@ _words: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token without its secret, which nobody can read again."""
+    """A token without its secret, which cannot be read again."""
 
     id: str
     name: str
     scopes: frozenset[str]
     tenant: str
-    """It reaches this tenant's part alone; "" is the whole store."""
+    """The only tenant that it reaches; "" is the whole store."""
     created_at: int
     created_by: str
     expires_at: int | None
     last_used_at: int | None
-    """About when, by a minute. A session counts as a use when it is opened."""
+    """Accurate to a minute. A session counts as a use when it is opened."""
     revoked_at: int | None
     state: TokenState
-    """As it was when this was read."""
+    """The state when this was read."""
     queues: tuple[str, ...] = ()
-    """Those that it is confined to; () is all."""
+    """The names to which it is confined; () is all."""
     tasks: tuple[str, ...] = ()
 
 
@@ -63,18 +63,18 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser's session, which stands for the token that logged in."""
+    """A browser's session, which represents the token that logged in."""
 
     created_at: int
     seen_at: int
-    """About when it was last used, by a minute."""
+    """The last use, accurate to a minute."""
     ended_at: int | None = None
     """When it was logged out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recognized:
-    """A token that a secret or a session stands for, and is good."""
+    """A valid token, found by its secret or session."""
 
     token: Token
     noteworthy: bool
@@ -83,16 +83,16 @@ class Recognized:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller, and the scopes that it has."""
+    """A caller and its scopes."""
 
     name: str
     scopes: frozenset[str]
     tenant: str = ""
-    """He reaches this tenant's part alone; "" is the whole store."""
+    """The only tenant that the caller reaches; "" is the whole store."""
     via: Via = "host"
     token_id: str | None = None
     queues: tuple[str, ...] = ()
-    """Jobs of these alone; () is all."""
+    """The only names of which it may see jobs; () is all."""
     tasks: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class Identity:
 
     @property
     def holder(self) -> str:
-        """The owner of its workers: the token, or how else the caller is known; never the app's own process."""
+        """The owner of its workers: the token, or another identification; never the app's own process."""
         return self.token_id or f"{self.via}:{self.name}"
 
     def may(self, scope: str) -> bool:
@@ -111,34 +111,34 @@ class Identity:
 
     @property
     def actor(self) -> str:
-        """His name in the audit. No name of a token makes it look like somebody else's."""
+        """The caller's name in the audit. No token's name can imitate another kind of actor."""
         return f"token:{self.name}" if self.via in ("token", "session") else self.name
 
     @property
     def role(self) -> str:
-        """The widest role that his scopes fill."""
+        """The widest role that the scopes include."""
         filled = [role for role in ("admin", "operator", "viewer") if all(self.may(scope) for scope in ROLES[role])]
         return filled[0] if filled else "limited"
 
 
 LOCAL: Final = Identity("local", ROLES[ADMIN], via="local")
-"""A caller on this machine, where no token is asked for."""
+"""A caller on this machine, where no token is required."""
 NOBODY: Final = Identity("nobody", frozenset(), via="nothing")
-"""A caller that is not known."""
+"""An unidentified caller."""
 
 
 def scopes_in(text: str) -> frozenset[str]:
-    """Scopes as they are stored."""
+    """Parse scopes as they are stored."""
     return frozenset(_words(text))
 
 
 def identity_of(token: Token, via: Via) -> Identity:
-    """Whom a token makes of its bearer."""
+    """Return the identity of a token's bearer."""
     return Identity(token.name, token.scopes, token.tenant, via, token.id, token.queues, token.tasks)
 
 
 def token_of(row: tuple[Any, ...], state: TokenState) -> Token:
-    """From its columns."""
+    """Make a token from its columns."""
     id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks = row[:11]
     return Token(
         id=id, name=name, scopes=scopes_in(scopes), tenant=tenant, created_at=created_at, created_by=created_by,

@@ -12,7 +12,7 @@ Why: TypeAlias = Literal["no_active_lease", "different_owner", "epoch_moved"]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """In whose hands a job must be for an action to be meant; None asks for nothing."""
+    """The owner and epoch that a job must have for an action to apply; None is any."""
 
     owner: str | None = None
     epoch: int | None = None
@@ -22,7 +22,7 @@ class Held:
         return self.owner is None and self.epoch is None
 
     def misfit(self, owner: str | None, epoch: int) -> Why | None:
-        """Return the reason for which a job with this owner and epoch is not meant, if there is one."""
+        """Return the reason why the action does not apply to a job with this owner and epoch, if there is one."""
         if self.owner not in (None, owner):
             return "different_owner"
         return "epoch_moved" if self.epoch not in (None, epoch) else None
@@ -30,10 +30,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The lease is taken away: what its worker still does no longer counts. The attempt is given back."""
+    """The lease was revoked: what its worker still does no longer counts. No attempt is used."""
 
     state: str
-    """The job's new state: `ready`, or `cancelled` where that was asked for before."""
+    """The job's new state: `ready`, or `cancelled` if that was requested before."""
     epoch: int
 
 
@@ -46,17 +46,17 @@ class AlreadySatisfied:
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """A worker that was declared dead, and what became of its jobs."""
+    """A worker that was declared dead, and the rescue of its jobs."""
 
     worker: str
     rescued: int
     again: bool = False
-    """Somebody did so before."""
+    """True if it had been declared dead before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A job in the hands of a worker. Instants are microseconds."""
+    """A job that a worker owns. Instants are microseconds."""
 
     job: str
     task: str
@@ -66,14 +66,14 @@ class Lease:
     epoch: int
     claimed_at: int | None
     lease_until: int | None
-    """None where the store does not know the worker any more."""
+    """None if the worker is no longer registered."""
     worker_state: str | None
     now: int
     """When this was read, by the store's clock."""
 
     @property
     def overdue(self) -> int:
-        """For how many microseconds it has been over."""
+        """Microseconds since the lease expired."""
         return 0 if self.lease_until is None else max(0, self.now - self.lease_until)
 
 
@@ -95,10 +95,10 @@ class ActionResult(StrEnum):
 
     RETRIED = "retried"
     NOT_REQUEUED = "not_requeued"
-    """A live twin holds its dedupe key."""
+    """Another live job holds its dedupe key."""
     CANCELLED = "cancelled"
     REQUESTED = "cancel_requested"
-    """It is running: its worker was told."""
+    """It is running: its worker was asked to stop it."""
     FINISHED = "finished"
     """It had already ended."""
     DELETED = "deleted"
@@ -109,38 +109,38 @@ class ActionResult(StrEnum):
     HELD = "held"
     RELEASED = "released"
     ALREADY = "already"
-    """It was so, and nothing was changed."""
+    """It was so already; nothing was changed."""
     NOT_ALLOWED = "not_allowed"
     """Its state does not allow it."""
     MISSING = "missing"
-    """There is no such job, or no longer."""
+    """There is no such job, or it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An action with what it needs."""
+    """An action with its parameters."""
 
     action: Action
     priority: int | None = None
     queue: str | None = None
     force: bool = False
     only_states: tuple[str, ...] | None = None
-    """The states by which they were chosen: a job that has left them since is not meant any more."""
+    """The states by which the jobs were chosen: a job that has left them since is not affected."""
     only_queue: str | None = None
     only_tenant: str | None = None
-    """The tenant that they must have: a job of another counts as missing."""
+    """The tenant that the jobs must have: a job of another counts as missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkReport:
-    """The number of jobs by result. With `dry_run` nothing was changed, and these are the results it would have had."""
+    """The number of jobs by result. With `dry_run` nothing was changed, and these are the expected results."""
 
     action: Action
     chosen: int
     fates: Mapping[ActionResult, int] = field(default_factory=dict)
     dry_run: bool = False
     by_id: Mapping[str, ActionResult] = field(default_factory=dict)
-    """Each job's own, where the jobs were named."""
+    """The result of each job, if the jobs were named."""
 
     @property
     def changed(self) -> int:

@@ -1,4 +1,4 @@
-"""Answers to what people ask and do: values, because each is expected."""
+"""Results of queries and actions: values, because each is expected."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class CancelResult(StrEnum):
 
     CANCELLED = "cancelled"
     REQUESTED = "requested"
-    """It is running: its worker was told, and a success within the grace stands."""
+    """It is running: its worker was notified, and a success within the grace period counts."""
     FINISHED = "finished"
     """It had already ended; nothing was changed."""
     MOVED = "moved"
-    """It is not in the hands that were named, owner or epoch; nothing was changed."""
+    """Its owner or epoch is not the one that was named; nothing was changed."""
 
 
 class DeleteResult(StrEnum):
@@ -67,7 +67,7 @@ class JobFilter:
     finished_after: int | None = None
     finished_before: int | None = None
     older_than: int | None = None
-    """Ended at least so many microseconds ago."""
+    """Ended at least this many microseconds ago."""
     order: Literal["created", "ended"] = "created"
     """The newest first; `ended` lists ended jobs alone, those that ended last first."""
     before: str | None = None
@@ -80,7 +80,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, newest first. `next` is where to look on, though a short page has no more in it than it shows."""
+    """Some jobs, newest first. `next` is where the list continues; a page may be short and not the last."""
 
     jobs: tuple[JobRecord, ...]
     next: str | None
@@ -94,4 +94,4 @@ class Count:
     label: str
     jobs: int
     estimated: bool = False
-    """Finished jobs in great numbers are counted now and then only."""
+    """True if the count is an estimate: large numbers of finished jobs are only counted now and then."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 COMPLETION: Final = "completion"
 """The name under which a job's result is found among its artifacts."""
 INLINE: Final = 256 * 1024
-"""So many bytes are kept in the artifact's own row; more of them in a blob."""
+"""Up to this many bytes are kept in the artifact's own row; more are kept in a blob."""
 PART: Final = 256 * 1024
-"""A blob is read and written by so many bytes at once."""
+"""The number of bytes of a blob that are read or written at once."""
 
 
 @dataclass(frozen=True, slots=True)

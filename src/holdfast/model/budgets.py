@@ -1,4 +1,4 @@
-"""Budgets and quotas as they stand, and what they answer. Amounts are exact; instants are microseconds."""
+"""Budgets and quotas, and the results of using them. Amounts are exact; instants are microseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 BUDGET_EXHAUSTED = "budget_exhausted"
 """The reason of a job that is blocked until a budget has room for it."""
 QUOTA = "quota"
-"""The same of a quota."""
+"""The reason of a job that is blocked until a quota has room for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,16 +18,16 @@ class BudgetLine:
 
     dimension: str
     limit: Decimal | None
-    """None is without limit: it is only counted."""
+    """None is no limit: it is only counted."""
     soft: Decimal | None
     spent: Decimal
     reserved: Decimal
-    """By runs that go on now."""
+    """Reserved by running jobs."""
     lifetime: Decimal
-    """Spent since the budget was made, whatever was reset."""
+    """Spent since the budget was created, regardless of resets."""
     soft_breaches: int
     hard_breaches: int
-    """The number of reservations that the limit refused, and of spends that passed it."""
+    """The number of reservations that the limit refused, and of spends that exceeded it."""
 
     @property
     def left(self) -> Decimal | None:
@@ -86,12 +86,12 @@ class Spent:
 
     crossed: tuple[Crossed, ...] = ()
     again: bool = False
-    """The same key was recorded before, and nothing was changed."""
+    """True if the same key was recorded before; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """A reservation that was refused whole: this dimension of this budget has too little left."""
+    """A refused reservation: this dimension of this budget has too little left. Nothing was reserved."""
 
     budget: str
     dimension: str
@@ -108,7 +108,7 @@ class Exhausted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """So many within a window, and so many at once; None is without that limit."""
+    """A number of admissions within a window, and a number active at once; None is no such limit."""
 
     tenant: str
     name: str
@@ -120,7 +120,7 @@ class Quota:
     """Admissions within the window that ends now."""
     active: int
     admitted: int
-    """Since the quota was made."""
+    """Since the quota was created."""
     refused: int
     origin: str
     blocked: int = 0
@@ -129,7 +129,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """It may go on, and counts from now."""
+    """It is admitted, and counts from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class AlreadyAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class RateExceeded:
-    """As many as allowed were admitted within the window. There is room again after so many seconds."""
+    """As many as allowed were admitted within the window. There is room again after this many seconds."""
 
     retry_after: float
 
@@ -154,7 +154,7 @@ class ConcurrencyExceeded:
 Admission: TypeAlias = "Admitted | AlreadyAdmitted | RateExceeded | ConcurrencyExceeded"
 
 Place: TypeAlias = "tuple[str, str]"
-"""A tenant and a name: where a list goes on."""
+"""A tenant and a name: the position at which a list continues."""
 
 
 def place_of(one: Budget | Quota | Place) -> Place:

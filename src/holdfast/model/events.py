@@ -19,7 +19,7 @@ _FACTS: Final = 11
 
 
 class Cursor(msgspec.Struct, frozen=True, order=True):
-    """A place in the log: after so many events of row `seq`. Rows before it are read, rows after it are not."""
+    """A position in the log: after some events of row `seq`. Rows before it are read, rows after it are not."""
 
     seq: int
     read: int
@@ -31,7 +31,7 @@ class Cursor(msgspec.Struct, frozen=True, order=True):
     def parse(cls, text: str) -> Cursor:
         match = _CURSOR.fullmatch(str(text))
         if match is None:
-            raise InvalidCursor(f"{text!r} is no cursor of the event log; pass back that of an event, or 'start'")
+            raise InvalidCursor(f"{text!r} is not a cursor of the event log; pass back that of an event, or 'start'")
         return cls(int(match[1]), int(match[2]))
 
 
@@ -39,10 +39,10 @@ START: Final = Cursor(0, 0)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened. What does not apply is empty."""
+    """One event. Fields that do not apply are empty."""
 
     cursor: str
-    """Pass it back as `after` to go on behind this event."""
+    """Pass it back as `after` to continue after this event."""
     at: int
     """Microseconds since 1970."""
     kind: str
@@ -66,7 +66,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A row of the log: what one transaction told of many jobs (`body`), or a single event."""
+    """A row of the log: the events of one transaction about many jobs (`body`), or a single event."""
 
     seq: int
     at: int
@@ -91,7 +91,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows of the log, and how it stood."""
+    """Some rows of the log, and the state of the log."""
 
     chunks: tuple[Chunk, ...]
     waits: bool
@@ -104,7 +104,7 @@ class EventFilter:
     """The events that a reader asks for; None is everything."""
 
     kinds: tuple[str, ...] | None = None
-    """Whole kinds, or their beginnings: `job.failed`, `job`, `operator`."""
+    """Whole kinds, or their prefixes: `job.failed`, `job`, `operator`."""
     job: str | None = None
     task: str | None = None
     queue: str | None = None
@@ -125,14 +125,14 @@ class EventFilter:
 
 
 def events_of(chunk: Chunk, after: int = 0) -> Iterator[tuple[Cursor, Event]]:
-    """The events of a row behind its first `after`, in order, each with the place behind it."""
+    """Yield the events of a row after its first `after`, in order, each with the position after it."""
     if chunk.body is None:
         behind = Cursor(chunk.seq + 1, 0)
         yield behind, _single(chunk, str(behind))
         return
     told = _told(chunk)
     for n, facts in enumerate(told[after:], after + 1):
-        # Behind the last one begins the next row: nothing is missed when this one is pruned.
+        # After the last one, the position is the next row: nothing is missed when this one is pruned.
         place = Cursor(chunk.seq + 1, 0) if n == len(told) else Cursor(chunk.seq, n)
         job, task, queue, tenant, previous, state, attempt, epoch, worker, tags, flow = facts
         yield place, Event(
@@ -190,7 +190,7 @@ def _verb(previous: str | None, state: str, reason: str | None) -> str:
     return state
 
 
-# Back among the ready: from a run by its reason, from elsewhere by where it was.
+# Ready again: after a run named by its reason, else by the state before.
 _AGAIN: Final[dict[tuple[str, str | None], str]] = {
     ("running", "retry"): "retried",
     ("running", "rescue"): "rescued",
@@ -209,7 +209,7 @@ _VERBS: Final = {
 
 
 def check_kinds(kinds: object) -> tuple[str, ...] | None:
-    """Check the kinds that a reader asks for. A kind that no event has is refused: it would be waited for in vain."""
+    """Check the kinds that a reader asks for. A kind that no event has is refused: the reader would wait forever."""
     if kinds is None:
         return None
     given = (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()

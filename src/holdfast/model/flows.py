@@ -1,4 +1,4 @@
-"""A flow: jobs, and which of them wait for which."""
+"""A flow: jobs and their dependencies."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Rest = Literal["cancel", "run"]
 
 
 class FlowState(StrEnum):
-    """Derived from the members, and from whether somebody cancelled the flow."""
+    """Derived from the members, and from whether the flow was cancelled."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
-    """Every member ended, none failed or expired, none was cancelled but those that were no longer needed."""
+    """Every member ended, none failed or expired, and only those that were no longer needed were cancelled."""
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
 class CancelPolicy(StrEnum):
-    """The extent to which cancelling a flow goes. An unknown one is taken for the first, which destroys least."""
+    """The members that cancelling a flow affects. An unknown policy is treated as the first, the least destructive."""
 
     FLOW_ONLY = "flow_only"
-    """Nothing is added or released any more; members that could already start go on."""
+    """Nothing more is added or released; members that could already start continue."""
     CANCEL_PENDING = "cancel_pending"
     """Members that have not started are cancelled."""
     CANCEL_ALL = "cancel_all"
-    """Those that run are asked to stop, too."""
+    """Running members are asked to stop, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class MemberRecord:
     started_at: int | None
     finished_at: int | None
     mode: Mode | None
-    """The number of upstreams that it needs; None where it has none."""
+    """The number of upstreams that it needs; None if it has none."""
     needed: int | None
     rest: Rest | None
     inputs: str | None = None
@@ -167,7 +167,7 @@ class FlowGraph:
 
 @dataclass(frozen=True, slots=True)
 class FlowEnd:
-    """A member that nobody waits for, and what it came to so far."""
+    """A member without dependents, and its state and result so far."""
 
     id: str
     name: str
@@ -198,9 +198,9 @@ class FlowFilter:
     name: str | None = None
     tenant: str | None = None
     since: int | None = None
-    """Made at this instant or later, in microseconds."""
+    """Created at this instant or later, in microseconds."""
     until: int | None = None
-    """Made before it."""
+    """Created before this instant."""
     before: str | None = None
     limit: int = 50
 
@@ -212,4 +212,4 @@ class FlowStatus:
     record: FlowRecord
     state: FlowState
     counts: dict[str, int]
-    """By state; those in which there are none are left out."""
+    """By state, without states that have none."""

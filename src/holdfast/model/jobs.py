@@ -1,6 +1,6 @@
-"""A job as it is asked for, as it is stored, and as a worker receives it.
+"""A job as it is requested, as it is stored, and as a worker receives it.
 
-What is made once per job is a msgspec Struct: a frozen dataclass of 20 fields takes 4 µs to make, a Struct 0.2.
+Types made once per job are msgspec Structs: a frozen dataclass of 20 fields takes 4 µs to make, a Struct 0.2.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class JobState(StrEnum):
     RUNNING = "running"
     """Owned by exactly one worker."""
     SUSPENDED = "suspended"
-    """Waits for a signal, an operator or a timeout; owned by nobody."""
+    """Waits for a signal, an operator or a timeout; has no owner."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """The dead letter: it will not be tried again."""
+    """The dead letter: it will not be retried."""
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     """Its deadline passed."""
@@ -52,18 +52,18 @@ TERMINAL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dedupe:
-    """One job at a time may hold a key in its scope; how long it holds it, and what becomes of a twin."""
+    """One job at a time may hold a key in its scope: how long it holds it, and how a duplicate is treated."""
 
     key: str
     scope: str
     until: Literal["start", "failure", "finish", "window"] = "finish"
     window: int = 0
-    """Microseconds, with `until="window"`: the key is held at least so long, whatever becomes of the job."""
+    """Microseconds, with `until="window"`: the key is held at least this long, whatever the job's state."""
     on_duplicate: OnDuplicate = "existing"
 
 
 class Fair(msgspec.Struct, frozen=True):
-    """A share of a queue: jobs of the same key take turns with those of others, by weight."""
+    """A share of a queue: jobs of different keys alternate, by weight."""
 
     key: str
     weight: float = 1.0
@@ -92,7 +92,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     limits: str | None = None
     fair: Fair | None = None
     webhook: tuple[str, str] | None = None
-    """The endpoint that its tags name, and the URL that is told: both are stored with the job."""
+    """The endpoint that its tags name, and the URL that is notified: both are stored with the job."""
     hooks: str | None = None
     """The jobs that are enqueued when it ends: a JSON list of `Hook`."""
     created_by: str = "engine"
@@ -100,13 +100,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_keyless(self) -> bool:
-        """True if its insert can neither meet a twin nor wait for another transaction."""
+        """True if its insert can neither find a duplicate nor wait for another transaction."""
         return (
             self.dedupe is None
             and not self.explicit_id
             and self.route.is_plain
             and not (self.fair or self.webhook or self.hooks)
-            # A larger one may have to be kept elsewhere, in a statement of its own.
+            # A larger one may have to be stored in a blob, by a separate statement.
             and len(self.payload) <= SURELY_INLINE
         )
 
@@ -132,7 +132,7 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A job in the hands of a worker, in the order of the columns that a claim returns."""
+    """A job that a worker has claimed, in the order of the columns that a claim returns."""
 
     id: str
     task: str
@@ -211,9 +211,9 @@ class JobRecord:
     linked: int = 0
     inputs: str | None = None
     created_by: str | None = None
-    """None where it was enqueued before this was kept."""
+    """None if it was enqueued before this was recorded."""
     past_attempts: int = 0
-    """Those from before its attempts began from zero again, by a retry."""
+    """The attempts from before a retry reset them to zero."""
 
     @property
     def total_attempts(self) -> int:
@@ -229,7 +229,7 @@ class JobRecord:
 
 
 def last_error(state: str, reason: str | None, error: str | None) -> str | None:
-    """Return what went wrong last. A success and a wait for a quota have no error; those before are in the history."""
+    """Return the last error. A success and a wait for a quota have none; earlier errors are in the history."""
     return None if state == JobState.SUCCEEDED or (state, reason) == (JobState.READY, QUOTA) else error
 
 
@@ -267,7 +267,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a job, for those who wait for it."""
+    """The end of a job, for its waiters."""
 
     id: str
     state: JobState

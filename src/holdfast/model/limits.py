@@ -1,4 +1,4 @@
-"""Limits: what a job asks of them, and how they stand."""
+"""Limits: those that a job names, and their current use."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The amounts that it reserves in budgets before it starts, in millionths by budget and dimension."""
     quota: str | None = None
     keyed: str | None = None
-    """The scope of its own bucket, where `rate` is limited by key."""
+    """The scope of its own bucket, if `rate` is limited by key."""
     own_reserve: bool = False
-    """True if only budgets of its tenant count: a caller that is confined to the tenant named them."""
+    """True if only budgets of its tenant count: a caller confined to the tenant named them."""
     own_quota: bool = False
-    """The same for its quota."""
+    """True if only quotas of its tenant count."""
 
     def encode(self) -> str:
         return _ENCODER.encode(self).decode()
@@ -43,7 +43,7 @@ _DECODER = msgspec.json.Decoder(JobLimits)
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One concurrency limit and how many jobs count in it."""
+    """One concurrency limit, and the number of jobs that count in it."""
 
     key: str
     standing: bool
@@ -67,7 +67,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """A circuit breaker as it stood at `now`: closed, open, or half open, when a single job tries."""
+    """A circuit breaker as it was at `now`: closed, open, or half open, with a single trial job."""
 
     scope: str
     threshold: int
@@ -77,7 +77,7 @@ class Breaker:
     opened_at: int | None = None
     open_until: int | None = None
     trial: tuple[str, int] | None = None
-    """The run that tries: its job and epoch."""
+    """The trial run: its job and epoch."""
     openings: int = 0
     origin: str = "code"
     now: int = 0
@@ -91,12 +91,12 @@ class Breaker:
         """closed, open or half_open."""
         if self.opened_at is None or self.open_until is None:
             return "closed"
-        # A clock that was really set back would keep it open for as long again; a little is between two transactions.
+        # A clock that was set back by much would keep it open for as long; a little happens between two transactions.
         return "open" if self.opened_at - 5 * SECOND <= self.now < self.open_until else "half_open"
 
     @property
     def room(self) -> int | None:
-        """The number of jobs that it lets through; None is all."""
+        """The number of jobs that it admits; None is all."""
         return {"closed": None, "open": 0, "half_open": 0 if self.trial_runs else 1}[self.state]
 
 
@@ -113,7 +113,7 @@ class ActiveLimits:
     quotas: bool = False
     """True if jobs are parked until a quota has room for them."""
     verbose_queues: frozenset[str] = frozenset()
-    """Queues of which the log is told everything, not only how jobs end."""
+    """Queues of which all events are logged, not only outcomes."""
 
 
 def task_lane(task: str) -> str:
@@ -133,7 +133,7 @@ def fair_lane(queue: str, tenant: str, key: str) -> str:
 
 
 def _part(name: str) -> str:
-    """So that it ends where the next part begins: two tenants must never share a lane."""
+    """Escape a part of a lane's name: two tenants must never share a lane."""
     return name.replace("%", "%25").replace(":", "%3a")
 
 
@@ -143,27 +143,27 @@ def rate_lane(scope: str) -> str:
 
 
 TENANT_BREAKER: Final = "tenant:"
-"""The beginning of the breakers that tenants have of their own."""
+"""The prefix of breakers that belong to one tenant."""
 
 
 def tenant_breaker(tenant: str, scope: str) -> str:
-    """A tenant's own breaker, with the settings of that of the scope: its failures open it for nobody else."""
+    """Return a tenant's own breaker, with the settings of the scope's: its failures affect no other tenant."""
     return f"{TENANT_BREAKER}{_part(tenant)}:{scope}"
 
 
 def breaker_it_follows(scope: str) -> str | None:
-    """The breaker whose settings a tenant's own one has; None for any other."""
+    """Return the breaker whose settings a tenant's own breaker has; None for any other."""
     return scope.split(":", 2)[2] if scope.startswith(TENANT_BREAKER) and scope.count(":") > 1 else None
 
 
 def keyed_scope(rate: str, tenant: str, key: str) -> str:
-    """The scope of the bucket that a key has of a rate, or with "" the tenant itself. Two tenants never share one."""
+    """Return the scope of a key's bucket of a rate, or with "" of the tenant's. Two tenants never share one."""
     whose = f"[{_inside(tenant)}]" if tenant else ""
     return f"{rate}{whose}[{_inside(key)}]"
 
 
 def _inside(name: str) -> str:
-    """So that it ends with the bracket."""
+    """Escape a name inside brackets."""
     return name.replace("%", "%25").replace("[", "%5b").replace("]", "%5d")
 
 
@@ -176,5 +176,5 @@ def quota_lane(key: str) -> str:
 
 
 def breaker_lane(scope: str) -> str:
-    """Return the lane in which jobs wait for that circuit breaker to let them through."""
+    """Return the lane in which jobs wait for that circuit breaker."""
     return f"breaker:{scope}"

@@ -21,18 +21,18 @@ _canonical: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def queue_of(name: str) -> str:
-    """The queue and the task of a destination's entries."""
+    """Return the queue and the task of a destination's entries."""
     return PREFIX + name
 
 
 def content_hash(kind: str, data: object) -> str:
-    """The same for the same content, whoever computes it: SHA-256 of {"data": …, "kind": …}, keys sorted, no spaces."""
+    """Return a hash of the content: SHA-256 of {"data": …, "kind": …}, keys sorted, no spaces."""
     return hashlib.sha256(_canonical({"data": data, "kind": kind})).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An event to put, where several of one call differ in more than their data."""
+    """An event to put, if the events of one call differ in more than their data."""
 
     data: Any
     kind: str = ""
@@ -55,12 +55,12 @@ class OutboxEvent(msgspec.Struct, frozen=True):
 
     @property
     def created_at(self) -> datetime:
-        """When it was put."""
+        """The time at which it was put."""
         return _EPOCH + timedelta(microseconds=self.created)
 
     @property
     def hash(self) -> str:
-        """Of its kind and data, for consumers that recognise what they have by its content."""
+        """The hash of its kind and data, for consumers that recognise events by their content."""
         return content_hash(self.kind, self.data)
 
 
@@ -73,7 +73,7 @@ class OutboxCounts:
     """Due now or later."""
     sending: int = 0
     parked: int = 0
-    """Until somebody acts, or a delivery succeeds."""
+    """Parked until an operator acts, or a delivery succeeds."""
     delivered: int = 0
     abandoned: int = 0
     other: int = 0
@@ -82,13 +82,13 @@ class OutboxCounts:
 
 @dataclass(frozen=True, slots=True)
 class OutboxAges:
-    """When the oldest entry of an outbox was put, of those in each place. Instants are microseconds."""
+    """The times at which the oldest entry of an outbox in each state was put. Instants are microseconds."""
 
     pending: int | None = None
     parked: int | None = None
     abandoned: int | None = None
     delivered: int | None = None
-    """When the newest of the delivered entries was delivered."""
+    """The time of the last delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class DrainReport:
     by_kind: Mapping[str, int] = field(default_factory=dict)
     applied: bool = False
     left: int = 0
-    """Of those: replayed so often that they stay abandoned."""
+    """The number of those that stay abandoned, because they were replayed too often."""
 
     @property
     def total(self) -> int:

@@ -1,4 +1,4 @@
-"""Outcomes of one run of a job, as values that the worker hands to the store."""
+"""Outcomes of one run of a job, as the worker passes them to the store."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Retry:
     outcome: str = "failed"
     """For the history: failed, timeout, crashed or lost."""
     convicts: bool = False
-    """The run took its own process down: it counts towards the crash cap."""
+    """The run crashed its own process: it counts towards the crash cap."""
     suspect: bool = False
-    """It runs apart from now on. Until then a loss leaves that as it was."""
+    """True if it runs in isolation from now on; False leaves that unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It failed for good. `kind` says why: exhausted, permanent, timeout, worker_lost, undecodable, aged_out, …"""
+    """It failed permanently. `kind` says why: exhausted, permanent, timeout, worker_lost, undecodable, aged_out, …"""
 
     kind: str
     error: str
@@ -42,7 +42,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Snoozed:
-    """It asks to run again after `delay` µs. Costs no attempt."""
+    """It asks to run again after `delay` µs. Uses no attempt."""
 
     delay: int
     reason: str = "snooze"
@@ -51,24 +51,24 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """It waits, owned by nobody, and goes on in the same attempt. Costs nothing meanwhile."""
+    """It waits without an owner, and resumes in the same attempt."""
 
     wait: Wait
 
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """A limit elsewhere refused it; again after `delay` µs. Costs no attempt."""
+    """An external limit refused it; it runs again after `delay` µs. Uses no attempt."""
 
     delay: int
     error: str
     cools: bool = False
-    """True if the job's queue should hand out nothing meanwhile."""
+    """True if the job's queue should pause meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """It cannot run until somebody acts, such as renewing a credential. Costs no attempt."""
+    """It cannot run until a person acts, such as by renewing a credential. Uses no attempt."""
 
     reason: str
     error: str
@@ -78,7 +78,7 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """It was handed back unfinished: ready at once, at no cost. `reason`: shutdown, orphan, fenced."""
+    """It was released unfinished: ready at once, without using an attempt. `reason`: shutdown, orphan, fenced."""
 
     reason: str
     began: bool = True
@@ -86,7 +86,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """This worker cannot run it; it goes to a route that fewer workers serve, at no cost."""
+    """This worker cannot run it; it moves to a route that fewer workers serve, without using an attempt."""
 
     route: Route
     reason: str
@@ -120,7 +120,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The store has the outcome; `state` is where the job went. `again`: it was there before."""
+    """The outcome is stored; `state` is the job's new state. `again`: it had been stored before."""
 
     state: str
     again: bool = False

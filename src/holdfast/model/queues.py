@@ -1,4 +1,4 @@
-"""A queue as operators set it: its state, and what its jobs get where nothing else says it."""
+"""A queue as operators set it: its state, and the defaults of its jobs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import StrEnum
 
 
 class QueueState(StrEnum):
-    """The state of a queue: taking jobs or not, handing them out or not."""
+    """The state of a queue: whether it accepts jobs, and whether it starts them."""
 
     ACTIVE = "active"
-    """It does both."""
+    """It accepts and starts jobs."""
     PAUSED = "paused"
-    """It takes jobs and hands out none."""
+    """It accepts jobs and starts none."""
     DRAINING = "draining"
-    """It hands out what it has and takes no new jobs."""
+    """It starts the jobs that it has and accepts no new ones."""
     DISABLED = "disabled"
-    """It does neither."""
+    """It neither accepts nor starts jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,6 @@ class QueueSettings:
     keep_result: int | None = None
     """The time for which the result of a success is kept; None is as long as the job."""
     cap: int | None = None
-    """The largest number of finished jobs to keep; None is without bound."""
+    """The largest number of finished jobs to keep; None is unbounded."""
     events: str | None = None
     """The events of its jobs that are logged: `off`, `outcomes` or `all`; None is the default, outcomes."""

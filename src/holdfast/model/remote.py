@@ -23,10 +23,10 @@ class Caller:
     """A caller of the lease API. A worker belongs to the holder that registered it."""
 
     holder: str = ""
-    """The id of a token, or how else a caller over HTTP is known; "" is the app's own process."""
+    """The id of a token, or another identification of a caller over HTTP; "" is the app's own process."""
     actor: str = "app"
     queues: tuple[str, ...] = ()
-    """Those that its workers may serve; () is all."""
+    """The names that its workers may serve; () is all."""
     tasks: tuple[str, ...] = ()
 
 
@@ -35,17 +35,17 @@ OWN_PROCESS: Final = Caller()
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A worker that is known now."""
+    """A registered worker."""
 
     worker: str
     lease: float
-    """So long after its last beat or claim it is given up, and its jobs are rescued."""
+    """This long after its last beat or claim it is declared lost, and its jobs are rescued."""
     beat_every: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedJob:
-    """A job in the hands of a worker elsewhere."""
+    """A job that a remote worker has claimed."""
 
     handle: str
     """The text that every call about this run needs."""
@@ -54,10 +54,10 @@ class LeasedJob:
     queue: str
     tenant: str
     arguments: dict[str, Any]
-    """By the names of the task's parameters, the results of other jobs in their places."""
+    """By the names of the task's parameters, with the results of other jobs filled in."""
     attempt: int
     max_attempts: int
-    """0 is without limit."""
+    """0 is no limit."""
     generation: int
     timeout: float | None
     """The longest time that the run may take; the worker ends it."""
@@ -72,7 +72,7 @@ class LeasedJob:
 
 @dataclass(frozen=True, slots=True)
 class HeldJob:
-    """A job that the store thinks a worker runs."""
+    """A job that a worker runs, according to the store."""
 
     handle: str
     id: str
@@ -85,42 +85,42 @@ class Beaten:
 
     worker: str
     jobs: tuple[HeldJob, ...]
-    """All that it owns. What it does not know, because the answer to its claim was lost, it should release."""
+    """All that it owns. Jobs it does not know, because the answer to its claim was lost, it should release."""
     lost: tuple[str, ...]
-    """Of the handles that it named, those of jobs that are no longer its own: their runs should end at once."""
+    """The handles, of those that it named, of jobs it no longer owns: their runs should end at once."""
 
     @property
     def cancelled(self) -> tuple[str, ...]:
-        """Handles of the jobs that somebody asked to cancel."""
+        """Handles of the jobs for which a cancel was requested."""
         return tuple(job.handle for job in self.jobs if job.cancel_requested)
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The store has the outcome."""
+    """The outcome is stored."""
 
     job_id: str
     state: str
-    """The job's new state: succeeded, failed, ready (it is tried again), blocked, cancelled, expired."""
+    """The job's new state: succeeded, failed, ready (it is retried), blocked, cancelled, expired."""
     again: bool = False
     """It was recorded before; nothing was changed."""
     delay: float | None = None
-    """Seconds until the job may run again, where this call made it wait."""
+    """Seconds until the job may run again, if this call made it wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """The result of a wait: it is over and the run goes on, or the job is suspended and no longer the worker's."""
+    """The result of a wait: it is over and the run continues, or the job is suspended and no longer the worker's."""
 
     job_id: str
     state: str
     """running: the answer is here. suspended: the job comes back by a later claim, and finds the answer then."""
     how: str = ""
-    """signals, operator or timeout, where the answer is here."""
+    """signals, operator or timeout, if the answer is here."""
     value: Any = None
-    """The payload of the signal, a list where several were asked for, or what the operator gave."""
+    """The payload of the signal, a list if several were asked for, or the operator's value."""
     token: str | None = None
-    """Of the waitpoint, while it is waited for."""
+    """The waitpoint's token, while it is waited for."""
     expires_at: int | None = None
     again: bool = False
     """The job was suspended by this very call before; nothing was changed."""
@@ -128,7 +128,7 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class FrameDraft:
-    """Something to say in a job's stream: text, bytes, or what JSON can say; at most 64 KiB."""
+    """A frame for a job's stream: text, bytes, or a JSON value; at most 64 KiB."""
 
     data: Any
     kind: str = "output"
@@ -137,7 +137,7 @@ class FrameDraft:
     correlation_id: str | None = None
 
 
-# -- how a run ended, as its worker says it
+# -- outcomes of runs, as their workers report them
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,32 +159,32 @@ class Done(Ending, frozen=True, tag="done"):
 
 
 class Retry(Ending, frozen=True, tag="retry"):
-    """It failed: tried again after `delay`, or by the job's own policy; failed for good after its last attempt."""
+    """It failed: retried after `delay`, or by the job's own policy; failed permanently after its last attempt."""
 
     error: Problem
     delay: float | None = None
 
 
 class TimedOut(Ending, frozen=True, tag="timeout"):
-    """The run took longer than its timeout: tried again, as after a failure."""
+    """The run took longer than its timeout: retried, as after a failure."""
 
     error: Problem = Problem("the run took longer than its timeout", "Timeout")
 
 
 class Fail(Ending, frozen=True, tag="fail"):
-    """It failed for good, whatever attempts are left."""
+    """It failed permanently, whatever attempts are left."""
 
     error: Problem
 
 
 class Snooze(Ending, frozen=True, tag="snooze"):
-    """Run it again after `delay`. Costs no attempt."""
+    """Run it again after `delay`. Uses no attempt."""
 
     delay: float
 
 
 class Throttle(Ending, frozen=True, tag="throttle"):
-    """A limit elsewhere refused the work. Costs no attempt; its queue rests meanwhile, unless told otherwise."""
+    """An external limit refused the work. Uses no attempt; its queue pauses meanwhile, unless `cool_queue` is False."""
 
     retry_after: float = 60.0
     error: Problem = Problem("throttled", "Throttle")
@@ -192,14 +192,14 @@ class Throttle(Ending, frozen=True, tag="throttle"):
 
 
 class Park(Ending, frozen=True, tag="park"):
-    """It cannot be done until somebody acts, such as renewing a credential. Costs no attempt."""
+    """It cannot be done until a person acts, such as by renewing a credential. Uses no attempt."""
 
     error: Problem
     reason: str = "auth"
 
 
 class Release(Ending, frozen=True, tag="release"):
-    """Handed back unfinished: ready at once, at no cost."""
+    """Released unfinished: ready at once, without using an attempt."""
 
 
 class Cancel(Ending, frozen=True, tag="cancel"):

@@ -1,7 +1,7 @@
-"""Routes: a queue, and what a job asks of a worker beyond serving that queue.
+"""Routes: a queue, and what a job requires of a worker beyond serving that queue.
 
-A route's number follows from its content, so that a job can be written without a look-up and a worker knows the plain
-route of each of its queues. Only routes that ask for more have a row, by which workers find them.
+A route's number is derived from its content, so that a job can be written without a look-up and a worker knows the
+plain route of each of its queues. Only routes that require more have a row, by which workers find them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Route:
 
     @cached_property
     def number(self) -> int:
-        """63 bits of a hash of the content: a billion routes collide with a chance below one in ten."""
+        """Return 63 bits of a hash of the content: a billion routes collide with a chance below one in ten."""
         text = "\x1f".join((self.queue, self.requires_text, self.affinity, self.version))
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
@@ -33,7 +33,7 @@ class Route:
 
     @property
     def is_plain(self) -> bool:
-        """True if it asks for nothing beyond the queue."""
+        """True if it requires nothing beyond the queue."""
         return not (self.requires or self.affinity or self.version)
 
     def requiring(self, capability: str) -> Route:
@@ -43,7 +43,7 @@ class Route:
         return Route(self.queue, self.requires - {capability}, self.affinity, self.version)
 
     def on(self, queue: str) -> Route:
-        """The same demands in another queue."""
+        """Return the route with the same requirements in another queue."""
         return Route(queue, self.requires, self.affinity, self.version)
 
     def is_served_by(self, queues: frozenset[str], capabilities: frozenset[str]) -> bool:
@@ -52,14 +52,14 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """It is used once, by the next claim, or it expires. Instants are microseconds."""
+    """A job reserved for one worker, until the next claim or until it expires. Instants are microseconds."""
 
     job_id: str
     worker: str
     granted_at: int
     expires_at: int
     is_expired: bool = False
-    """The job is open to everybody as soon as a worker looks."""
+    """After this, the next worker that polls opens the job to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,6 @@ class Stranded:
     route: int
     queue: str
     job_id: str
-    """The first of them; "" where the queue has none."""
+    """The first of them; "" if the queue has none."""
     code: str
     text: str

@@ -1,4 +1,4 @@
-"""A schedule as it is asked for and as it is stored. Instants and durations are microseconds."""
+"""A schedule as it is requested and as it is stored. Instants and durations are microseconds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ScheduleState(StrEnum):
     ACTIVE = "active"
     PAUSED = "paused"
     BROKEN = "broken"
-    """Its expression could not be read; mend it by an edit."""
+    """Its expression could not be read; edit it to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When: a cron expression in a zone, or every so often from an anchor on."""
+    """The times of a schedule: a cron expression in a zone, or an interval from an anchor on."""
 
     expression: str | None
     every: int | None
@@ -41,7 +41,7 @@ class ScheduleSpec:
     payload: str
     queue: str
     options: str
-    """The rest of the job to be made, as JSON."""
+    """The other options of the job, as JSON."""
     tick_argument: str | None
     expression: str | None
     every: int | None
@@ -82,14 +82,14 @@ class Schedule:
     cooldown: int
     anchor: int
     last_tick: int
-    """Every tick up to here has been dealt with."""
+    """Every tick up to here has been processed."""
     next_tick: int | None
-    """When it fires next; None unless active."""
+    """The next tick; None unless active."""
     state: ScheduleState
     version: int
     origin: Literal["code", "runtime"]
     edited: tuple[str, ...]
-    """The fields that an operator has changed, which code leaves alone."""
+    """The fields that an operator has changed, which redeployed code does not overwrite."""
     last_job: str | None
     fired: int
     skipped: int
@@ -104,14 +104,14 @@ class Schedule:
 
     @property
     def spec(self) -> ScheduleSpec:
-        """Its definition, without its state and history."""
+        """Return its definition, without its state and history."""
         given: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
         return ScheduleSpec(name=self.name, **given)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """A tick that made a job, and how that job stands; its state is None where it was removed since."""
+    """A tick that made a job, and that job's state, which is None if the job was removed since."""
 
     tick: int
     job_id: str
@@ -122,13 +122,13 @@ class ScheduledRun:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The result of one look at a due schedule."""
+    """The result of processing a due schedule."""
 
     jobs: tuple[str, ...] = ()
     skipped: int = 0
-    """Ticks that made no job, because the last one still runs or the policy passes over them."""
+    """Ticks that made no job, because the last one still runs or the policy skips them."""
     broken: str | None = None
-    """The reason for which it was disabled."""
+    """The reason why it was disabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class RanNow:
 
     job_id: str | None
     blocker: str | None = None
-    """The live job for whose sake none was made."""
+    """The live job that the overlap policy refused to overlap."""
 
 
 @dataclass(frozen=True, slots=True)

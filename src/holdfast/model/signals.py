@@ -20,11 +20,11 @@ class Signal:
     name: str
     payload: str = "null"
     source: str = ""
-    """The sender, by its own account."""
+    """The sender, as it names itself."""
     key: str | None = None
     """A second signal with the same key to the same job is the same signal."""
     tenant: str | None = None
-    """Jobs of others are as if they did not exist; None sees all."""
+    """The tenant whose jobs it can reach; None is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Sent:
     again: bool = False
     """It had been accepted before, under the same key; nothing was changed."""
     waits_for: tuple[str, ...] = ()
-    """The names that the job waits for now, where this is none of them: the signal is kept for a later wait."""
+    """The names that the job waits for, if this is not one of them: the signal is kept for a later wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ReceivedSignal:
 class Pending:
     """A waitpoint that takes a signal, or a name that a suspended job waits for. Instants are microseconds.
 
-    A waitpoint's token is nobody's to list.
+    A waitpoint's token is never listed.
     """
 
     id: str
@@ -73,22 +73,22 @@ class Pending:
     """JSON schema of the payload, for a form."""
     created_at: int
     expires_at: int | None
-    """None where the wait has no timeout."""
+    """None if the wait has no timeout."""
     refusals: int
     refused_at: int | None
     awaited: bool
-    """True if its job is suspended, perhaps on something else; false if the job has not come so far."""
+    """True if its job is suspended, perhaps on something else; False if the job has not reached it."""
     arguments: str = ""
     """The beginning of the arguments of its job, as they are stored."""
 
 
 def name_id(job_id: str, name: str) -> str:
-    """The id of a name that a job waits for. No job's id contains a comma."""
+    """Return the id of a name that a job waits for. No job's id contains a comma."""
     return f"{job_id},{name}"
 
 
 def name_of(id: str) -> tuple[str, str]:
-    """The job and the name of such an id; the name is "" where it is that of a waitpoint."""
+    """Return the job and the name of such an id; the name is "" for a waitpoint's id."""
     job_id, _, name = id.partition(",")
     return job_id, name
 
@@ -101,19 +101,19 @@ class Key:
     state: Literal["active", "retired", "revoked"]
     created_at: int
     valid_until: int | None
-    """Of a retired one: until then it verifies what it signed."""
+    """A retired key verifies its signatures until then."""
     fingerprint: str
     """The beginning of the secret's hash, to see whether two stores have the same."""
 
 
 OnTimeout = Literal["fail", "cancel", "expire", "resume", "escalate"]
-"""`escalate`: it stays suspended for an operator to look at."""
+"""`escalate`: it stays suspended until an operator decides."""
 Distinct = Literal["waitpoints", "signals", "sources"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """The signals that end the wait. Without names and waitpoints none does: only an operator, or the timeout."""
+    """The signals that end a wait. Without names and waitpoints, only an operator or the timeout ends it."""
 
     names: tuple[str, ...] = ()
     """Signals sent to the job by name."""
@@ -126,22 +126,22 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A wait, as the worker hands it to the store with the job."""
+    """A wait, as the worker passes it to the store with the job."""
 
     key: str
-    """The step that the answer becomes."""
+    """The step that records the answer."""
     reason: str
     """signal, jobs, operator."""
     condition: Condition = Condition()
     jobs: tuple[str, ...] = ()
-    """Jobs that must have ended, however they ended, for it to go on."""
+    """Jobs that must have ended, in any state, for it to resume."""
     timeout: int | None = None
     """Microseconds from the suspension."""
     on_timeout: OnTimeout = "fail"
     schema: str | None = None
-    """JSON schema of the payloads; senders of what does not fit are refused while the job waits."""
+    """JSON schema of the payloads; a payload that does not fit is refused while the job waits."""
     delay: int = 0
-    """Microseconds between the answer and the moment when the job may go on."""
+    """Microseconds between the answer and the time when the job may resume."""
     called: str = ""
     """As in the step."""
     position: int | None = None
@@ -149,7 +149,7 @@ class Wait:
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A signal that ended a wait, or was one of those that did."""
+    """A signal that ended a wait, alone or with others."""
 
     name: str
     payload: msgspec.Raw
@@ -178,7 +178,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A waitpoint as its job gets it. The token is made from the row each time; it is stored nowhere."""
+    """A waitpoint as its job gets it. The token is made from the row each time and is not stored."""
 
     id: str
     name: str

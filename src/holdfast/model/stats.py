@@ -20,28 +20,28 @@ COUNTERS: Final = (
     "enqueued", "started", "succeeded", "failed", "retried", "throttled", "cancelled", "expired", "skipped",
 )  # fmt: skip
 LATENCIES: Final = ("wait", "run", "total")
-"""From due to started, from started to ended, from enqueued to ended."""
+"""Durations: from due to started, from started to ended, from enqueued to ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """A queue at this moment."""
+    """The current state of a queue."""
 
     name: str
     state: str = "active"
     counts: Mapping[str, int] = field(default_factory=dict)
     """The number of jobs with each label; a label that is missing has none."""
     estimated: frozenset[str] = frozenset()
-    """The labels whose count is not exact: of live jobs at least as many."""
+    """The labels whose count is not exact: of live jobs there are at least as many."""
     oldest_due_age: float | None = None
-    """For how long the oldest job that could start now has waited; None if there is none."""
+    """Seconds that the oldest job that could start now has waited; None if there is none."""
     slots: int = 0
-    """Of the live workers that serve it."""
+    """Slots of the live workers that serve it."""
     workers: int = 0
     cooling: float = 0.0
-    """Seconds until it hands out jobs again after it was throttled."""
+    """Seconds until it resumes after it was throttled."""
     capacity: int | None = None
-    """The number of its jobs that may run at once in the cluster; None is without limit."""
+    """Its concurrency limit in the cluster; None is no limit."""
 
     def count(self, label: str) -> int:
         return self.counts.get(label, 0)
@@ -56,7 +56,7 @@ class QueueStats:
 
     @property
     def utilisation(self) -> float | None:
-        """Running jobs per slot of the workers that serve the queue; None where nobody does."""
+        """Running jobs per slot of the workers that serve the queue; None if none does."""
         return self.running / self.slots if self.slots else None
 
 
@@ -96,7 +96,7 @@ class TaskStats:
     counts: Mapping[str, int]
     """In all of them, by counter; a counter that is missing is 0."""
     run: Latency | None = None
-    """From started to ended, of the last run of the jobs that ended; None where none did."""
+    """From started to ended, of the last run of the jobs that ended; None if none did."""
     wait: Latency | None = None
     """From due to started, of the same runs."""
 
@@ -110,7 +110,7 @@ class TaskStats:
 
     @property
     def failure_rate(self) -> float | None:
-        """The share of the runs that failed, for good or to be retried; None where none ended."""
+        """The share of runs that failed, permanently or to be retried; None if none ended."""
         failed = self.count("failed") + self.count("retried")
         ended = failed + self.count("succeeded")
         return failed / ended if ended else None
@@ -119,7 +119,7 @@ class TaskStats:
 OPERATION_BOUNDS: Final = (
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
 )  # fmt: skip
-"""Upper bounds, in seconds, for how long operations of the store take."""
+"""Upper bounds of the durations of store operations, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class OperationStats:
 
     operation: str
     outcome: str
-    """ok, or error where the store failed. A refusal, such as for an unknown job, is ok."""
+    """ok, or error if the store failed. A refusal, such as for an unknown job, is ok."""
     count: int
     sum: float
     p50: float
@@ -146,7 +146,7 @@ class OperationStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStats:
-    """A limit and how much of it is in use."""
+    """A limit and its use."""
 
     kind: str
     """concurrency, rate or breaker. Of a breaker, failures in a row are in use; one that is not closed is full."""
@@ -170,17 +170,17 @@ class Vitals:
     rss: int
     """Bytes of memory."""
     claims: int = 0
-    """Turns with a claim in the last minute."""
+    """Claims in the last minute."""
     claim_p50: float | None = None
     claim_p99: float | None = None
     waiting: int = 0
-    """Writes that wait for their turn in this process."""
+    """Pending writes in this process."""
     at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStats:
-    """A worker, whether it lives, and how it fares."""
+    """A worker, its state and its health."""
 
     id: str
     name: str
@@ -188,13 +188,13 @@ class WorkerStats:
     pid: int
     queues: tuple[str, ...]
     state: str
-    """alive, stopping, dead, or lost where its lease has run out."""
+    """alive, stopping, dead, or lost if its lease has expired."""
     slots: int
     beat_age: float
     running: int = 0
     """Jobs that it runs."""
     oldest: tuple[str, ...] = ()
-    """The ids of the few that it has run for longest."""
+    """The ids of the few that have run longest."""
     vitals: Vitals | None = None
 
     @property
@@ -204,12 +204,12 @@ class WorkerStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The database's health. None is what this database does not tell."""
+    """The database's health. None is what this database does not report."""
 
     backend: str
     bytes: int
     free_bytes: int | None = None
-    """In empty pages that will be used again (SQLite)."""
+    """Bytes in empty pages that will be reused (SQLite)."""
     wal_bytes: int | None = None
     dead_rows: int | None = None
     """Old versions of rows that vacuum has yet to remove (Postgres; an estimate of the server's)."""
@@ -217,16 +217,16 @@ class StoreStats:
     oldest_transaction: float | None = None
     """Seconds since the oldest open transaction of this database began (Postgres)."""
     claims: int = 0
-    """Turns with a claim in the last minute, of all workers."""
+    """Claims in the last minute, of all workers."""
     claim_p50: float | None = None
     claim_p99: float | None = None
-    """The worst worker's: percentiles of several cannot be put together."""
+    """The worst worker's: percentiles of several cannot be combined."""
     writes_waiting: int = 0
     """The worst worker's."""
 
 
 class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The health of all worker processes and of the database in one minute. None: this database does not tell it."""
+    """The health of all worker processes and of the database in one minute. None: this database does not report it."""
 
     minute: int
     workers: int = 0
@@ -249,14 +249,14 @@ class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     disk_free: int | None = None
     """Bytes that are free on the disk of the file (SQLite)."""
     pool_peak: int | None = None
-    """Connections in use at once, at most, in the process that keeps the numbers (Postgres)."""
+    """The most connections in use at once, in the process that keeps the statistics (Postgres)."""
     pool_size: int | None = None
-    """The number that it may have."""
+    """The most connections that it may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Errors that are the same but for the moment, the numbers and the addresses in them."""
+    """Errors that differ only in their time, numbers and addresses."""
 
     fingerprint: str
     task: str

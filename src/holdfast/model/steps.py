@@ -1,4 +1,4 @@
-"""The journal of a job: what it has done, so that it is not done again."""
+"""The journal of a job: its completed steps, which are not run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Step:
     """One entry, written once."""
 
     key: str
-    """Kind, name and the how-manieth of that name: `step:load#1`."""
+    """Kind, name and ordinal: `step:load#1`."""
     kind: str
     """step, wait, sleep, waitpoint, enqueue, spend, artifact, progress."""
     name: str
@@ -24,15 +24,15 @@ class Step:
     epoch: int = 0
     position: int = 0
     error: str | None = None
-    """Encoded; instead of a value where it failed and the job went on nevertheless."""
+    """Encoded; instead of a value, if the step failed and the job continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The entries of a job as a run finds them, in the order in which they were asked for."""
+    """The entries of a job as a run finds them, in the order of the calls."""
 
     steps: tuple[Step, ...] = ()
     read_at: int = 0
     """By the store's clock."""
     stale: frozenset[str] = frozenset()
-    """Keys of failures with which a run has failed since: they answer nothing, and make room."""
+    """Keys of failures with which a run has failed since: they are ignored and replaced."""

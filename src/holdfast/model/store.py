@@ -14,7 +14,7 @@ class Capabilities:
     backend: str
     """ "sqlite" or "postgres"."""
     version: str
-    """Of the database."""
+    """The version of the database."""
     driver: str
     """The name of the driver that connects to it."""
     schema: int
@@ -22,10 +22,10 @@ class Capabilities:
     holdfast: str
     """The version of Holdfast that asks."""
     supports: Mapping[str, bool | str]
-    """By name, whether or how; the names do not depend on the store."""
+    """By name, whether or how a feature is supported; the names do not depend on the store."""
     limits: Mapping[str, int]
     """By name; sizes are bytes."""
 
     def as_data(self) -> dict[str, Any]:
-        """As plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)

@@ -13,7 +13,7 @@ FRAME_LIMIT: Final = 64 * 1024
 MAX_FRAMES: Final = 1_000_000
 """Durable frames of one job."""
 MAX_STREAM_BYTES: Final = 256 * 1024 * 1024
-"""Of one job's durable frames."""
+"""Bytes of one job's durable frames."""
 MAX_PAGE: Final = 10_000
 """Frames of one read."""
 MESSAGE_LIMIT: Final = 1024
@@ -46,51 +46,51 @@ class Cursor:
 
 START: Final = Cursor()
 END: Final = Cursor(2**62, 2**62)
-"""Behind every frame."""
+"""The position after every frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One piece of what a job said."""
+    """One piece of a job's output."""
 
     cursor: str
-    """Read on after it by `after=`."""
+    """Pass it as `after=` to continue after this frame."""
     seq: int
     """Its number among the frames of its kind: durable ones, or best-effort ones. From 1, without gaps."""
     kind: str
-    """output, stdout, stderr, log, or what the job called it."""
+    """output, stdout, stderr, log, or a kind that the job chose."""
     data: Any
-    """Text, bytes, or what its JSON says."""
+    """Text, bytes, or a JSON value."""
     attempt: int
     step: str | None
-    """The durable step that said it, such as `draft#1`."""
+    """The durable step that emitted it, such as `draft#1`."""
     at: int
     """Microseconds since 1970, by the store's clock."""
     best_effort: bool = False
     generation: int = 0
     """The number of times that the job had been replayed."""
     source: str | None = None
-    """The origin that the job gave, if any, such as a model or a tool."""
+    """The source that the job gave, if any, such as a model or a tool."""
     correlation_id: str | None = None
     """The id that the job gave, if any, of something elsewhere, such as a request."""
     control: bool = False
-    """Not said by the job, but about its frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
+    """Not output but about frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPage:
-    """Some frames in their order."""
+    """Some frames, in order."""
 
     frames: tuple[Frame, ...]
     cursor: str
-    """The position to read on from."""
+    """The position from which to continue."""
     closed: bool
     """The job has ended, and nothing comes after these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a job; None where it has reported none."""
+    """The progress of a job; None for what it has not reported."""
 
     percent: float | None = None
     message: str | None = None
@@ -99,7 +99,7 @@ class Progress:
     """Microseconds since 1970."""
 
     def updated(self, later: Progress) -> Progress:
-        """With what is said later; where that says nothing, it stays."""
+        """Return this progress with later values; fields that are None there stay."""
         return Progress(
             percent=self.percent if later.percent is None else later.percent,
             message=self.message if later.message is None else later.message,
@@ -110,7 +110,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A job's own document about itself. Version 0 is before its first word."""
+    """A job's own document about itself. Version 0 is before its first change."""
 
     document: dict[str, Any]
     version: int
@@ -122,7 +122,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A frame without a number. With the encoding `restart` it is none: its step begins again."""
+    """A frame without a number. The encoding `restart` marks a step that begins again."""
 
     kind: str
     encoding: Encoding

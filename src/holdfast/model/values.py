@@ -1,6 +1,6 @@
 """Values that are too large for their row: the column holds a reference, and the bytes are in a blob.
 
-A reference is JSON that begins with a space, which the codec never writes: no value of a user can be mistaken for one.
+A reference is JSON that begins with a space, which the codec never writes: no user's value can be mistaken for one.
 Code that does not know of references still reads valid JSON.
 """
 
@@ -16,7 +16,7 @@ from ..ids import ids
 INLINE: Final = 256 * 1024
 """A value of more bytes than this is kept in a blob."""
 SURELY_INLINE: Final = INLINE // 4
-"""A text of so many characters is small, whatever they are: no character takes more than four bytes."""
+"""A text of this many characters is always small: no character takes more than four bytes."""
 _MARK: Final = " "
 
 
@@ -29,7 +29,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     @property
     def column(self) -> str:
-        """The reference as it is stored."""
+        """Return the reference as it is stored."""
         return _MARK + _encode(_Column(self)).decode()
 
 
@@ -56,13 +56,13 @@ def _is_readable(column: str) -> bool:
 
 
 def refer(text: str) -> Reference:
-    """A new reference to a large value."""
+    """Make a reference to a large value."""
     data = text.encode()
     return Reference(ids.new(), len(data), hashlib.sha256(data).hexdigest())
 
 
 def reference_of(column: str) -> Reference:
-    """The reference that a column holds."""
+    """Return the reference that a column holds."""
     return _decode(column).holdfast_value
 
 

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens, and what became of telling them."""
+"""Webhooks: endpoints that are notified of events, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 TASK: Final = "webhook.deliver"
 QUEUE: Final = "webhooks"
 BREAKER: Final = "webhook:"
-"""The beginning of the breakers and lanes of endpoints."""
+"""The prefix of the breakers and lanes of endpoints."""
 CALLED_TAG: Final = "webhook:"
-"""A job's tag that names the endpoint which hears of it."""
+"""A job's tag that names the endpoint to notify."""
 WANTED_TAG: Final = "webhook-on:"
-"""A job's tags that say of which events; without any, of all."""
+"""A job's tags that name the events to send; without any, all."""
 EVERY_TAG: Final = f"{WANTED_TAG}*"
-"""A job's tag that makes the log tell of every transition, whatever its queue tells. Triggers look for it, too."""
+"""A job's tag that logs every transition, whatever its queue's setting. Triggers check for it, too."""
 _list: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _result: Final = msgspec.json.Decoder(dict[str, int]).decode
 _error: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -26,32 +26,32 @@ _SAID: Final = re.compile(r"(?:(\d{3}) )?after (\d+) ms: ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A URL that is told of what happens. Instants are microseconds."""
+    """A URL that is notified of events. Instants are microseconds."""
 
     id: str
     tenant: str
-    """It hears of this tenant's jobs alone; "" is the operators', and hears of all."""
+    """The only tenant whose events it gets; "" is the operators', which gets all."""
     url: str
-    """Of one that jobs name, its scheme and host alone."""
+    """For an endpoint that jobs name, only the scheme and host."""
     events: tuple[str, ...] | None
-    """Kinds, or their beginnings: "job.failed", "job", "flow"; None is all that is told of jobs."""
+    """Kinds, or their prefixes: "job.failed", "job", "flow"; None is all events of jobs."""
     tags: tuple[str, ...] | None
-    """It hears of jobs with at least one of them; None is of all."""
+    """It gets events of jobs with at least one of these tags; None is all jobs."""
     called: bool
-    """True if it hears only of jobs that name it, by `webhook=`."""
+    """True if it only gets events of jobs that name it, by `webhook=`."""
     state: str
     """active or disabled."""
     reason: str | None
-    """The reason for which it is disabled: "gone" (it answered 410), "failing", or an operator's text."""
+    """The reason why it is disabled: "gone" (it answered 410), "failing", or an operator's text."""
     concurrency: int
     after: int
-    """The number of the event after which it hears."""
+    """The number of the last event before those that it gets."""
     succeeded_at: int | None
-    """About when a delivery last came through."""
+    """The approximate time of the last successful delivery."""
     created_at: int
     updated_at: int
     secret: str = field(default="", repr=False)
-    """Only where it was just made or changed."""
+    """Only if it was just created or rotated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +80,19 @@ class Health:
 
     @property
     def rate(self) -> float | None:
-        """The share of ended deliveries that succeeded; None where none has ended."""
+        """The share of ended deliveries that succeeded; None if none has ended."""
         ended = [state for state in self.states if state in ("succeeded", "failed", "expired")]
         return ended.count("succeeded") / len(ended) if ended else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """One try of a delivery."""
+    """One attempt of a delivery."""
 
     attempt: int
     at: int
     status: int | None
-    """None where no answer came."""
+    """None if no answer came."""
     ms: int | None
     detail: str
     """The response, shortened and without anything that looks like a secret."""
@@ -105,26 +105,26 @@ class Delivery:
     id: str
     endpoint: str
     message: str
-    """Its id for the receiver, the same however often it is sent."""
+    """Its id for the receiver, the same for each attempt."""
     kind: str
     job: str | None
-    """The job that it tells of."""
+    """The job that it is about."""
     at: int
     state: str
     attempts: int
     next_at: int | None
-    """When it is tried next, if it waits."""
+    """The time of the next attempt, if it waits."""
     finished_at: int | None
     status: int | None
     """The last answer's."""
     ms: int | None
     error: str | None
     tries: tuple[Sending, ...] = ()
-    """Those that failed, the oldest first; only of a single delivery."""
+    """Failed attempts, the oldest first; only when a single delivery is read."""
 
 
 def endpoint_of(row: tuple[Any, ...], secret: str = "") -> Endpoint:
-    """From its columns."""
+    """Make an endpoint from its columns."""
     id, tenant, url, events, tags, called, state, reason, concurrency, after, succeeded, created, updated = row[:13]
     return Endpoint(
         id=id, tenant=tenant, url=url, events=_words(events), tags=_words(tags), called=bool(called), state=state,
@@ -134,7 +134,7 @@ def endpoint_of(row: tuple[Any, ...], secret: str = "") -> Endpoint:
 
 
 def delivery_of(row: tuple[Any, ...], tries: tuple[Sending, ...] = ()) -> Delivery:
-    """From its columns and those of its job."""
+    """Make a delivery from its columns and those of its job."""
     id, endpoint, message, kind, job, at, state, attempts, due, finished, result, error, _ = row
     status, ms, text = said_by(result, error)
     return Delivery(
@@ -144,7 +144,7 @@ def delivery_of(row: tuple[Any, ...], tries: tuple[Sending, ...] = ()) -> Delive
 
 
 def said_by(result: object, error: object) -> tuple[int | None, int | None, str | None]:
-    """The status, the milliseconds and the words, from what is stored of a run."""
+    """Return the status, the milliseconds and the text that are stored of a run."""
     if isinstance(result, str):
         found = _result(result)
         return found.get("status"), found.get("ms"), None
@@ -158,7 +158,7 @@ def said_by(result: object, error: object) -> tuple[int | None, int | None, str 
 
 
 def failure_text(status: int | None, ms: int, words: str) -> str:
-    """A failure as it is stored; `said_by` reads it."""
+    """Return a failure as it is stored; `said_by` reads it."""
     return f"{status} after {ms} ms: {words}" if status else f"after {ms} ms: {words}"
 
 

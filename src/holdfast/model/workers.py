@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 MOST_OLDEST: Final = 5
-"""Running jobs that a worker in a list names."""
+"""The most running jobs that are listed for a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class WorkerSpec:
     resident: tuple[str, ...] = ()
     """The affinities that it has loaded, the last used first."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """By task, where one is declared."""
+    """By task, if one is declared."""
     holder: str = ""
     """The only holder that may act as this worker in the lease API, as in `Caller.holder`."""
 
@@ -56,14 +56,14 @@ class Worker:
     resident: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     running: int = 0
-    """Jobs that it runs; counted where workers are listed for people."""
+    """Jobs that it runs; counted only when workers are listed."""
     oldest: tuple[str, ...] = ()
-    """The ids of those of them that it has run for longest, at most `MOST_OLDEST`."""
+    """The ids of those that have run longest, at most `MOST_OLDEST`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A job that the store thinks a worker runs."""
+    """A job that a worker runs, according to the store."""
 
     id: str
     epoch: int

@@ -1,4 +1,4 @@
-"""Requests to other systems over HTTP, which go nowhere but where anybody could send them."""
+"""HTTP requests to other systems. By default they can only reach public addresses."""
 
 from .policy import Policy
 

@@ -1,4 +1,4 @@
-"""Requests to other systems. One client serves any number of event loops; on each it keeps connections for a while."""
+"""Requests to other systems. One client serves any number of event loops and keeps connections on each for a while."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONNECT_TIMEOUT: Final = 5.0
 _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,8192}")
-# What says where the request goes and where it ends is ours to say.
+# The client itself sets the headers that say where the request goes and where it ends.
 _OURS: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect", "keep-alive",
      "proxy-authorization", "proxy-connection", "accept-encoding"}
@@ -35,21 +35,21 @@ _OURS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered."""
+    """The response of a server."""
 
     status: int
     headers: dict[str, str]
-    """By name in lower case; one that came several times has its values with commas between them."""
+    """By name in lower case; the values of a repeated header are joined with commas."""
     body: bytes
-    """Its beginning, up to the limit."""
+    """The body, up to the limit."""
     cut: str = ""
-    """Why there may be more of the body: "size" or "time"; "" where it is whole."""
+    """The reason why the body may be incomplete: "size" or "time"; "" if it is whole."""
     seconds: float = 0.0
     """From the call to the answer."""
 
 
 class Client:
-    """Sends requests where a policy allows, follows no redirects, and reads no more of an answer than it was told.
+    """Sends requests where a policy allows, follows no redirects, and reads no more of an answer than its limit.
 
     `trust` are certificates other than the system's. `resolve` and `connect` are for tests.
     """
@@ -66,7 +66,7 @@ class Client:
         self._trust = trust
         self._resolve = resolve
         self._connect = connect
-        # An endpoint hears thousands of messages; its URL says the same each time.
+        # An endpoint gets thousands of messages at the same URL.
         self._target = lru_cache(maxsize=256)(partial(parse, policy=self.policy))
         self._connections = PerLoop(self._open, lambda connections: connections.aclose())
 
@@ -81,10 +81,10 @@ class Client:
         connect_timeout: float = CONNECT_TIMEOUT,
         limit: int = ANSWER_LIMIT,
     ) -> Answer:
-        """One request and its answer, whatever its status. All of it takes at most `timeout` seconds.
+        """Send one request and return its answer, whatever its status, within `timeout` seconds in all.
 
-        UrlRefused where it may not go there, RequestFailed where no answer came. Where the headers came in time and
-        the body did not, what there is of it is returned.
+        UrlRefused if the policy forbids it, RequestFailed if no answer came. If the headers came in time and the body
+        did not, the part of it that came is returned.
         """
         target = self._target(url)
         connections = await self._connections.get()
@@ -116,7 +116,7 @@ class Client:
 
 
 def check_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Headers as they may be sent; InvalidInput for what would break out of its line, or is not the caller's to say."""
+    """Return headers as they may be sent; InvalidInput for line breaks, and for headers that the client sets itself."""
     for name, value in headers.items():
         if not _NAME.fullmatch(name):
             raise InvalidInput(f"{name!a} is not the name of a header")
@@ -158,7 +158,7 @@ async def _exchange(
         cut = await _read(response, body, limit, within)
     finally:
         try:
-            # With something left unread, this ends the connection.
+            # If something is left unread, this closes the connection.
             await response.aclose()
         finally:
             await connections.give(connection, request.url)
@@ -166,7 +166,7 @@ async def _exchange(
 
 
 async def _read(response: httpcore2.Response, body: bytearray, limit: int, within: asyncio.Timeout) -> str:
-    """Why the reading ended early. The deadline ends the reading, not the request: its status is known."""
+    """Return why the reading ended early. The deadline ends the reading, not the request: its status is known."""
     deadline = within.when()
     within.reschedule(None)
     try:

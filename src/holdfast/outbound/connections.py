@@ -1,7 +1,7 @@
-"""The connections of one event loop: a request goes out on one that rests, or on a new one.
+"""The connections of one event loop: a request uses an idle one or opens a new one.
 
-The library's own pool looks at every connection that it has at the beginning and at the end of each request. With 32 of
-them that was a third of a request's time, with 128 two thirds. Here both ends are a pop and an append.
+The library's own pool checks every connection at the beginning and end of each request. With 32 of them that was a
+third of a request's time, with 128 two thirds. Here it is a pop and an append.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Place: TypeAlias = tuple[bytes, bytes, int | None]
 
 
 class Connections:
-    """At most `most` at once, of which `kept` may rest, each for so many `seconds`. Only its loop's tasks call it."""
+    """At most `most` at once, of which `kept` may be idle, each for `seconds`. Only its loop's tasks call it."""
 
     def __init__(
         self, network: httpcore2.AsyncNetworkBackend, trust: ssl.SSLContext, *, most: int, kept: int, seconds: float
@@ -28,23 +28,23 @@ class Connections:
         self._kept = kept
         self._seconds = seconds
         self._room = asyncio.Semaphore(most)
-        # All in the order in which they came to rest; so the first of all is also the first of its place.
+        # In the order in which they became idle; so the first of all is also the first of its origin.
         self._resting: dict[httpcore2.AsyncHTTPConnection, Place] = {}
         self._places: dict[Place, deque[httpcore2.AsyncHTTPConnection]] = {}
 
     async def send(self, request: httpcore2.Request) -> tuple[httpcore2.AsyncHTTPConnection, httpcore2.Response]:
-        """Send a request, and read the head of its answer. Whoever has read the rest gives the connection back."""
+        """Send a request, and read the head of its answer. The caller reads the rest and gives the connection back."""
         await self._room.acquire()
         try:
             connection = await self._take(request.url)
             return connection, await connection.handle_async_request(request)
         except BaseException:
-            # What was opened for it has been closed by then.
+            # Any connection that was opened for it is closed by then.
             self._room.release()
             raise
 
     async def give(self, connection: httpcore2.AsyncHTTPConnection, url: httpcore2.URL) -> None:
-        """Let one rest whose answer was read to its end, and end any other."""
+        """Keep a connection whose answer was read completely, and close any other."""
         self._room.release()
         if connection.is_idle():
             place = _place(url)
@@ -62,7 +62,7 @@ class Connections:
     async def _take(self, url: httpcore2.URL) -> httpcore2.AsyncHTTPConnection:
         place = _place(url)
         while resting := self._places.get(place):
-            # The last that came to rest: its peer is least likely to have gone.
+            # The most recently used: its peer is the least likely to have closed it.
             connection = resting.pop()
             self._forget(connection)
             if not connection.has_expired():
@@ -73,7 +73,7 @@ class Connections:
         )
 
     async def _tidy(self) -> None:
-        """End those that have rested for too long, and the oldest of too many."""
+        """Close those that were idle for too long, and the oldest if there are too many."""
         while self._resting:
             oldest = next(iter(self._resting))
             if len(self._resting) <= self._kept and not oldest.has_expired():

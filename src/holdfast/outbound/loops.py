@@ -1,4 +1,4 @@
-"""What belongs to one event loop: made there at its first use, and closed when the loop is."""
+"""Objects that belong to one event loop: made there at first use, and closed with the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """One thing for each event loop that asks for it."""
+    """One object for each event loop that uses it."""
 
     def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
         self._make = make
@@ -21,7 +21,7 @@ class PerLoop(Generic[T]):
         self._lives: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None]]] = WeakKeyDictionary()
 
     async def get(self) -> T:
-        """The one of the running loop."""
+        """Return the object of the running loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if (found := self._lives.get(loop)) is not None:
@@ -29,12 +29,12 @@ class PerLoop(Generic[T]):
             thing = self._make()
             life = self._live(thing)
             self._lives[loop] = thing, life
-        # A loop that ends closes the generators that it has seen, wherever they stand: that ties the thing to it.
+        # A loop that ends closes the async generators that it has run: that ties the object to it.
         await anext(life)
         return thing
 
     async def drop(self) -> None:
-        """Close the one of the running loop, if there is one."""
+        """Close the object of the running loop, if there is one."""
         with self._lock:
             found = self._lives.pop(asyncio.get_running_loop(), None)
         if found is not None:

@@ -1,6 +1,6 @@
-"""How connections are made: a name is resolved, every address it leads to is checked, and one of those is connected to.
+"""Make connections: resolve a name, check every address it resolves to, and connect to one of those.
 
-Nobody resolves the name again in between, so an answer that changes from one look to the next gains nothing.
+The name is not resolved again in between, so a DNS answer that changes between two lookups gains nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .line import Line
 from .policy import Policy
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name."""
+"""Resolves a name to its addresses."""
 Connect: TypeAlias = "Callable[[str, int, float | None], Awaitable[httpcore2.AsyncNetworkStream]]"
-"""A connection to one address, within so many seconds."""
+"""Connects to one address within a number of seconds."""
 
 CONNECTIONS: Final = 1_000
 KEPT: Final = 100
@@ -31,7 +31,7 @@ KEPT_SECONDS: Final = 5.0
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects to permitted addresses, and to nothing else."""
+    """Connects to permitted addresses only."""
 
     def __init__(self, policy: Policy, resolve: Resolve, connect: Connect) -> None:
         self._policy = policy
@@ -55,7 +55,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectTimeout(f"{host} could not be looked up in time") from None
         failure: Exception = httpcore2.ConnectTimeout(f"no address of {host} answered in time")
         for n, address in enumerate(addresses):
-            # Each gets its share of the time, so that one that never answers does not use up all of it.
+            # Each address gets a share of the time, so that one that never answers does not use up all of it.
             share = (until - loop.time()) / (len(addresses) - n)
             try:
                 return await self._to(address, port, share)
@@ -76,7 +76,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
             raise RequestFailed("dns", f"{host} has no address: {error}") from error
         if not addresses:
             raise RequestFailed("dns", f"{host} has no address")
-        # One that is refused refuses all: a name that leads here and there is a trick, or a mistake.
+        # One refused address refuses the name: to mix public and private ones is an attack, or a mistake.
         if refused := [address for address in addresses if not self._policy.permits(address)]:
             raise UrlRefused(f"{host} leads to {refused[0]}, which is not a public address")
         return addresses
@@ -91,7 +91,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """By the system's own resolver, in the order that it prefers."""
+    """Resolve by the system's resolver, in the order that it prefers."""
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(_lookups(), look_up)
     return [str(address[0]) for *_, address in found]
@@ -109,13 +109,13 @@ async def connect(address: str, port: int, timeout: float | None) -> httpcore2.A
 
 
 def connections_of(network: GuardedNetwork, trust: ssl.SSLContext | None) -> Connections:
-    """Those of one event loop."""
+    """Return the connections of one event loop."""
     return Connections(network, trust or _system_trust(), most=CONNECTIONS, kept=KEPT, seconds=KEPT_SECONDS)
 
 
 @cache
 def _lookups() -> ThreadPoolExecutor:
-    # Threads of their own: a name server that hangs must not take those that others wait for.
+    # A separate thread pool: a name server that hangs must not use up the threads of others.
     return ThreadPoolExecutor(32, thread_name_prefix="holdfast-dns")
 
 

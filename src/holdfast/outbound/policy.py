@@ -1,4 +1,4 @@
-"""Where requests may go. A URL is taken apart here, once, and by nobody else: two readers could disagree."""
+"""The policy of allowed destinations. A URL is parsed only here, once: two parsers could disagree."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _PLAIN: Final = re.compile(r"[!-\[\]-~]+")
 _URL: Final = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE)
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-# What C libraries read as an address in a shape of its own: 2130706433, 0x7f.1, 127.1, 0177.0.0.1.
+# Unusual forms that C libraries read as an address: 2130706433, 0x7f.1, 127.1, 0177.0.0.1.
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Where requests may go: by default to public addresses, over https, at port 443."""
+    """The allowed destinations of requests: by default public addresses, over https, at port 443."""
 
     allow_http: bool = False
-    """Also without encryption; then port 80 is open too."""
+    """Allow requests without encryption, and port 80."""
     allow_private: bool | Sequence[str] = False
-    """Also to addresses that are not public: the networks named, such as ("10.1.0.0/16",), or all of them."""
+    """Allow addresses that are not public: the networks named, such as ("10.1.0.0/16",), or all with True."""
     ports: Collection[int] = ()
     """Further ports."""
 
@@ -42,7 +42,7 @@ class Policy:
             raise ConfigError(f"ports has {wrong_ports[0]}; use 1 to 65,535")
 
     def permits(self, address: str) -> bool:
-        """Whether a connection may be made to an address."""
+        """Return True if a connection to this address is allowed."""
         if is_public(address):
             return True
         try:
@@ -56,7 +56,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL taken apart. Its host is lower case, without a dot at the end."""
+    """A parsed URL. Its host is lower case, without a trailing dot."""
 
     scheme: str
     host: str
@@ -75,7 +75,7 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 
 def parse(url: str, policy: Policy) -> Target:
-    """The parts of a URL that requests may go to; UrlRefused for any other. Names are not resolved here."""
+    """Parse a URL; UrlRefused if the policy does not allow it. Names are not resolved here."""
     if len(url) > MOST_CHARACTERS:
         raise UrlRefused(f"the URL has {len(url):,} characters; use at most {MOST_CHARACTERS:,}")
     if not _PLAIN.fullmatch(url):

@@ -1,4 +1,4 @@
-"""What a handler raises for an answer that is no success, so that its job fares as the answer says."""
+"""The outcome that a handler raises for an unsuccessful answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .client import Answer
 
 
 def verdict(answer: Answer, *, now: int) -> JobOutcome | None:
-    """None for success; else what to raise. `now` is in microseconds."""
+    """Return None for success, else the outcome to raise. `now` is in microseconds."""
     failure = classify(answer.status, answer.headers, answer.body, now=now)
     if failure is None:
         return None

@@ -1,6 +1,6 @@
-"""Work that needs no code of yours: HTTP requests, commands, and children that answer line by line.
+"""Ready-made tasks: HTTP requests, commands, and pools of child programs that answer line by line.
 
-Each function registers a task with an app. Nothing is registered that was not asked for.
+Each function registers a task with an app. Nothing else registers one.
 """
 
 from .commands import CommandFailed, CommandResult, command

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..tasks.task import AsyncTask
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# A command gets no more of the worker's own surroundings: those hold passwords.
+# A command gets no other variables of the worker's environment, which may hold passwords.
 _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _SHOWN: Final = 256
 _CHUNK: Final = 16 * 1024
@@ -38,13 +38,13 @@ class CommandResult:
     output: str
     """The end of what it wrote to its standard output."""
     errors: str
-    """The same of its standard error."""
+    """The end of its standard error."""
     truncated: bool = False
-    """Whether it wrote more than is kept."""
+    """True if it wrote more than is kept."""
 
 
 class CommandFailed(Exception):
-    """A command ended with another code than 0, or by a signal. Tried again like any failure."""
+    """A command ended with an exit code other than 0, or by a signal. Retried like any failure."""
 
     def __init__(self, code: int, shown: str) -> None:
         self.code = code
@@ -67,11 +67,11 @@ def command(
 ) -> AsyncTask[..., CommandResult]:
     """Register a task that runs a command: `run.enqueue(["convert", "a.png", "a.jpg"], cwd="images")`.
 
-    `programs` are those that a job may name, all if left out: whoever can enqueue a job can then run anything. The
+    `programs` are those that a job may name, all if left out: then anyone who can enqueue a job can run anything. The
     working directory lies in `root`. The command sees a few variables of the worker, those of `env`, and those that
-    the job gives, as far as they are among `variables` (all, unless `programs` is given). With `stream`, what it
-    writes becomes frames of the job's stream. It has 600 seconds unless `timeout` says otherwise; when its time is
-    over, the job is cancelled or the worker dies, it is killed with all that it started.
+    the job gives, if they are among `variables` (all, unless `programs` is given). With `stream`, its output becomes
+    frames of the job's stream. It has 600 seconds unless `timeout` says otherwise. At its timeout, or if the job is
+    cancelled or the worker dies, it is killed with all that it started.
     """
     if not 0 <= tail <= _LARGEST_TAIL:
         raise InvalidInput(f"tail is {tail}; use at most {_LARGEST_TAIL:,} bytes")
@@ -123,7 +123,7 @@ class _Terms:
 
 
 class _Tail:
-    """The end of what was written, and each piece told as it comes."""
+    """Keeps the end of the output, and reports each piece as it comes."""
 
     def __init__(self, limit: int, tell: Callable[[str], Awaitable[None]] | None) -> None:
         self.kept = bytearray()
@@ -157,7 +157,7 @@ async def _attend(program: Program, ctx: Context, stdin: str, terms: _Terms) -> 
             group.create_task(_feed(program, stdin))
         code = await asyncio.shield(program.ended)
     except BaseExceptionGroup as several:
-        # Such as a stream that is full: what becomes of the job depends on what it is.
+        # Such as a full stream: the job's outcome depends on the error.
         raise several.exceptions[0] from None
     finally:
         try:
@@ -171,7 +171,7 @@ async def _attend(program: Program, ctx: Context, stdin: str, terms: _Terms) -> 
 
 async def _feed(program: Program, stdin: str) -> None:
     writer = await program.input()
-    # A program need not read what it is given.
+    # A program need not read its input.
     with suppress(BrokenPipeError, ConnectionResetError):
         if stdin:
             writer.write(stdin.encode())

@@ -1,4 +1,4 @@
-"""A working directory that lies within another, whatever links lead where."""
+"""A working directory that lies within another, with all links resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HAS_PROC: Final = sys.platform == "linux"
 
 
 class Folder:
-    """Held open from the check to the use, so that nobody can put a link in its place in between.
+    """Held open from the check to the use, so that it cannot be replaced by a link in between.
 
     `path` names what was checked, to this process and to one that it starts.
     """
@@ -31,7 +31,7 @@ class Folder:
         if not found.is_relative_to(root):
             os.close(self._handle)
             raise InvalidInput(f"the working directory {within!a} does not lie within that of the task")
-        # A program changes to it before it lets go of our handles.
+        # A program changes to it before it closes our handles.
         self.path = f"/proc/self/fd/{self._handle}" if _HAS_PROC else str(found)
 
     def __enter__(self) -> Self:
@@ -42,7 +42,7 @@ class Folder:
 
 
 def _path_of(handle: int, wanted: Path) -> Path:
-    """Where an open directory really is."""
+    """Return the real path of an open directory."""
     if _HAS_PROC:
         return Path(os.readlink(f"/proc/self/fd/{handle}"))
     return wanted.resolve()

@@ -1,4 +1,4 @@
-"""`http.request`: an HTTP request as a job, tried again as its answer asks for."""
+"""`http.request`: an HTTP request as a job, retried according to the response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..tasks.task import AsyncTask
 
 LONGEST: Final = 3_600.0
-# Written as JSON, such a character takes six times its size.
+# In JSON such a character takes six times its size.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEPT_BACK: Final = frozenset({"set-cookie"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -38,11 +38,11 @@ class HttpResult:
     status: int
     headers: dict[str, str]
     body: str
-    """As text, or in base64 where it is none."""
+    """As text, or in base64 if it is not text."""
     encoding: str = "text"
     """"text" or "base64"."""
     truncated: bool = False
-    """Whether there was more of the body than the limit."""
+    """True if the body was longer than the limit."""
 
 
 def http_request(
@@ -79,7 +79,7 @@ def http_request(
             raise InvalidInput(f"timeout is {timeout}; use up to {LONGEST:,.0f} seconds")
         content, fields = _content(body, json)
         if method not in _SAFE:
-            # The same for each attempt: a server that knows it does the work once.
+            # The same for each attempt: a server that recognises it does the work once.
             fields["idempotency-key"] = ctx.id
         fields |= check_headers(headers or {}) | secrets.get(parse(url, client.policy).host, {})
         answer = await client.request(method, url, headers=fields, body=content, timeout=timeout, limit=limit)
@@ -97,7 +97,7 @@ def http_request(
 
 
 async def _drain_rate(app: App, ctx: Context) -> None:
-    """Empty the bucket of the job's rate, if it has one: the server has just refused, and would refuse the next."""
+    """Empty the bucket of the job's rate, if it has one: the server has just refused a request."""
     if not ctx.job.worker:
         return
     limits = JobLimits.decode((await app.jobs.aget(ctx.id)).limits or "{}")
@@ -107,7 +107,7 @@ async def _drain_rate(app: App, ctx: Context) -> None:
 
 
 class _Lazy:
-    """A client made at its first use: by then the app has its policy, wherever that was set."""
+    """A client made at its first use, when the app's policy has been set."""
 
     def __init__(self, app: App, policy: Policy | None, trust: ssl.SSLContext | None) -> None:
         self._app = app
@@ -141,7 +141,7 @@ def _result(answer: Answer) -> HttpResult:
 
 def _text(body: bytes, *, cut: bool) -> tuple[str, str]:
     try:
-        # A cut may go through a character; up to three bytes of it are dropped then.
+        # The cut may split a character; up to three bytes of it are dropped then.
         text = body.decode("utf-8", "ignore") if cut and _ends_amid(body) else body.decode()
     except UnicodeDecodeError:
         return base64.b64encode(body).decode(), "base64"

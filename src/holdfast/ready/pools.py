@@ -1,8 +1,8 @@
-"""Children that stay: a program that answers jobs line by line, so that what it loads at its start is loaded once.
+"""Pools of child processes: a program that answers jobs line by line, so that it loads its data only once.
 
 A job is one line of JSON, `{"id": …, "attempt": …, "payload": …}`, and its answer another:
 `{"id": …, "status": "ok", "result": …}`, `{"status": "error", "error": …, "permanent": …}` or
-`{"status": "throttled", "after": …}`. Whatever else a child does ends it; the next job starts another.
+`{"status": "throttled", "after": …}`. A child that answers anything else is ended; the next job starts another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRACE: Final = 1.0
 
 
 class ChildFailed(Exception):
-    """A child of a pool ended, or did not answer as it should; or it answered that the job failed."""
+    """A child of a pool ended, answered wrongly, or answered that the job failed."""
 
 
 def pool(
@@ -41,11 +41,11 @@ def pool(
     keep: int = 64,
     **options: Any,
 ) -> AsyncTask[..., Any]:
-    """Register a task whose jobs are answered by a program of yours: `embed.enqueue({"text": "…"})`.
+    """Register a task whose jobs your program answers: `embed.enqueue({"text": "…"})`.
 
-    Each job has a child for itself while it runs, and at most `keep` of them wait for the next. A child has the
-    worker's variables and those of `env`. A job has 600 seconds unless `timeout` says otherwise; when its time is
-    over or it is cancelled, its child is killed.
+    Each running job has its own child, and at most `keep` idle ones wait for the next job. A child has the worker's
+    variables and those of `env`. A job has 600 seconds unless `timeout` says otherwise; at its timeout, or if it is
+    cancelled, its child is killed.
     """
     if isinstance(argv, str) or not argv or any("\0" in text for text in argv):
         raise InvalidInput("argv is a list: the program and its arguments")
@@ -97,7 +97,7 @@ class _Child:
 
 
 class _Crew:
-    """The children of one event loop that have no job now, the last used first."""
+    """The idle children of one event loop, the last used first."""
 
     def __init__(self, argv: list[str], cwd: str, env: dict[str, str], keep: int) -> None:
         self._argv, self._cwd, self._env, self._keep = argv, cwd, env, keep
@@ -136,7 +136,7 @@ def _answer(line: bytes, job_id: str) -> dict[str, Any]:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
-        raise ChildFailed("the child answered with something that is no JSON") from None
+        raise ChildFailed("the child's answer is not valid JSON") from None
     if not isinstance(answer, dict) or answer.get("id") != job_id:
         raise ChildFailed("the child answered for another job")
     if answer.get("status") not in ("ok", "error", "throttled"):
@@ -156,7 +156,7 @@ def _judged(answer: dict[str, Any]) -> Any:
 
 
 def _seconds(said: object) -> float:
-    """A number of seconds up to a day; a minute where a child says something else."""
+    """Return a number of seconds up to a day; a minute if the child gave anything else."""
     if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 86_400:
         return float(said)
     return 60.0

@@ -1,4 +1,4 @@
-"""A program that a job has started: with its own process group, which ends with the program, the job or the worker."""
+"""A program that a job started, in its own process group, which ends with the program, the job or the worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TELLING: Final = threading.Lock()
 
 
 class Program:
-    """Started at once; use it on the loop that made it. `ended` gives its return code, once nothing of it is left."""
+    """Started at once; use it on the loop that made it. `ended` gives its return code, once its group has ended."""
 
     def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep_errors: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -45,27 +45,27 @@ class Program:
         return self._process.pid
 
     async def input(self) -> asyncio.StreamWriter:
-        """Where its standard input is written."""
+        """Return a writer to its standard input."""
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, self._process.stdin)
         self._transports.append(transport)
         return asyncio.StreamWriter(transport, protocol, None, loop)
 
     async def output(self) -> asyncio.StreamReader:
-        """Where its standard output is read."""
+        """Return a reader of its standard output."""
         return await self._reader(self._process.stdout)
 
     async def errors(self) -> asyncio.StreamReader:
-        """Where its standard error is read, if that is kept."""
+        """Return a reader of its standard error, if that is kept."""
         return await self._reader(self._process.stderr)
 
     def kill(self) -> None:
-        """SIGKILL to the program and all that it started."""
+        """Send SIGKILL to the program and all that it started."""
         if not self.ended.done():
             kill_group(self.pid)
 
     async def end(self, grace: float) -> None:
-        """Ask it to end, kill it if it does not, and return when nothing of it is left."""
+        """Ask it to end, kill it if it does not, and return when its whole group has ended."""
         try:
             if not self.ended.done():
                 _ask(self.pid)
@@ -90,7 +90,7 @@ class Program:
         return reader
 
     def _bury(self) -> None:
-        # Before the reaping: until then the group's number cannot be another's.
+        # Before the process is reaped: until then the group's number cannot be reused.
         kill_group(self.pid)
         with _TELLING:
             _guard(os.getpid()).forget(self.pid)
@@ -112,7 +112,7 @@ def _watch(group: int) -> None:
 
 @cache
 def _guard(_: int) -> Guard:
-    """The guard of this process; a forked one makes its own."""
+    """Return the guard of this process; a forked process makes its own."""
     guard = Guard(sys.executable)
     atexit.register(guard.close)
     return guard

@@ -18,18 +18,18 @@ PREFIX: Final = "hf_"
 SESSION_PREFIX: Final = "hfs_"
 SECRET_BYTES: Final = 32
 IDLE: Final = 30 * 60 * SECOND
-"""A session that was not used for so long is over."""
+"""A session expires when it was not used for this long."""
 ABSOLUTE: Final = 12 * 3600 * SECOND
-"""No session is good for longer."""
+"""No session lasts longer."""
 CONFINED: Final = ("read", "payload", "enqueue", "signal", "work")
-"""The scopes that a token may have that is confined to queues or tasks."""
+"""The scopes that are allowed for a token that is confined to queues or tasks."""
 NOTED_EVERY: Final = 60 * SECOND
 _LONGEST_LIFE: Final = 3_660 * 86_400 * SECOND
 _RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def scopes_of(given: object) -> frozenset[str]:
-    """The scopes of a role by its name, or those of a list, each of which there must be."""
+    """Return the scopes of a role by its name, or of a list; InvalidInput for an unknown one."""
     if isinstance(given, str):
         return _role(given)
     if not isinstance(given, (list, tuple, set, frozenset)):
@@ -41,14 +41,14 @@ def scopes_of(given: object) -> frozenset[str]:
 
 
 def check_scope(scope: object) -> str:
-    """InvalidInput where there is no such scope."""
+    """Refuse an unknown scope with InvalidInput."""
     if not isinstance(scope, str) or scope not in SCOPES:
         raise InvalidInput(f"there is no scope {scope!r}; use one or more of {', '.join(SCOPES)}")
     return scope
 
 
 def role_of(scopes: Collection[str]) -> str | None:
-    """The name for exactly these scopes, if they have one."""
+    """Return the role with exactly these scopes, if there is one."""
     found = frozenset(SCOPES) if ADMIN in scopes else frozenset(scopes)
     return next((name for name, those in ROLES.items() if those == found), None)
 
@@ -59,7 +59,7 @@ def may(identity: Identity, scope: str) -> bool:
 
 
 def check_confined(scopes: Collection[str]) -> None:
-    """InvalidInput where a token that is confined to queues or tasks would be good for more than those."""
+    """Refuse scopes that reach further than the queues or tasks to which a token is confined."""
     if beyond := [scope for scope in SCOPES if scope in scopes and scope not in CONFINED]:
         raise InvalidInput(
             f"a token that is confined to queues or tasks cannot have {', '.join(beyond)}; give it some of "
@@ -68,13 +68,13 @@ def check_confined(scopes: Collection[str]) -> None:
 
 
 def check_within(what: str, name: str, allowed: Collection[str]) -> None:
-    """AccessDenied where a token is confined to others; an empty list confines to nothing."""
+    """Raise AccessDenied if a token is confined to other names; an empty list is no restriction."""
     if allowed and name not in allowed:
         raise AccessDenied(f"the token does not allow {what} {name!r}", f"it is confined to {', '.join(allowed)}")
 
 
 def check_life(expires: object) -> int | None:
-    """Return a token's lifetime in microseconds; None is for ever."""
+    """Return a token's lifetime in microseconds; None never expires."""
     if expires is None:
         return None
     micros = check_duration("expires", expires)
@@ -86,7 +86,7 @@ def check_life(expires: object) -> int | None:
 
 
 def make_secret(randomness: bytes, prefix: str = PREFIX) -> str:
-    """A secret made of 32 random bytes."""
+    """Return a secret made of 32 random bytes."""
     if len(randomness) != SECRET_BYTES:
         raise InvalidInput(f"a secret is made of {SECRET_BYTES} random bytes, not {len(randomness)}")
     return prefix + base64.urlsafe_b64encode(randomness).decode().rstrip("=")
@@ -103,14 +103,14 @@ def digest(secret: str) -> str:
 
 
 def state_of(revoked_at: int | None, expires_at: int | None, now: int) -> TokenState:
-    """Only an active token is good for something."""
+    """Return the state of a token. Only an active one is accepted."""
     if revoked_at is not None:
         return "revoked"
     return "expired" if expires_at is not None and expires_at <= now else "active"
 
 
 def is_open(session: Session, now: int) -> bool:
-    """Return whether a session is open, as far as it depends on itself and not on its token."""
+    """Return whether a session is open, regardless of its token."""
     used_lately = now - session.seen_at < IDLE
     return session.ended_at is None and used_lately and now - session.created_at < ABSOLUTE
 

@@ -1,11 +1,11 @@
-"""Tells public network addresses from all others; only to public ones may requests go."""
+"""Distinguish public network addresses from all others; requests may only go to public ones."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
-# Beyond what `is_global` knows, or knows only in newer versions of Python.
+# Networks that `is_global` does not know, or only in newer versions of Python.
 _REFUSED: Final = tuple(
     ip_network(text)
     for text in (
@@ -16,13 +16,13 @@ _REFUSED: Final = tuple(
         "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
     )
 )  # fmt: skip
-# An IPv4 address in the clothes of an IPv6 one: what counts is where it leads.
+# An IPv4 address embedded in an IPv6 one: the IPv4 address is the one that counts.
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE: Final = IPv6Network("::/96")
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address, as a resolver gives it, is one of the open Internet."""
+    """Return whether an address, as a resolver gives it, is on the public Internet."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

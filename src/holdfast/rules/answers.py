@@ -1,4 +1,4 @@
-"""Classifies the response of an HTTP server, once, by its status, headers and body."""
+"""Classify the response of an HTTP server, once, by its status, headers and body."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .redaction import excerpt
 SHORTEST: Final = 1 * SECOND
 LONGEST: Final = 300 * SECOND
 UNSAID: Final = 60 * SECOND
-"""The wait after a refusal that does not say for how long it lasts."""
+"""The wait after a refusal that gives no time."""
 _TEMPORARY: Final = frozenset({408, 425})
 _HINTS: Final = frozenset({"retryaftersec", "retry_after_sec", "retry_after", "retryafter"})
-# In a body that is cut off or is no JSON: the quoted key, a colon, a whole number.
+# In a body that is cut off or not JSON: the quoted key, a colon, a whole number.
 _FRAGMENT: Final = re.compile(r'"(?:retryAfterSec|retry_after_sec|retry_after|retryAfter)"\s*:\s*(\d{1,15})(?![\d.eE])')
 
 
 def classify(status: int, headers: Mapping[str, str], body: bytes, *, now: int) -> Failure | None:
-    """None for success. `now` is in microseconds, for a date in Retry-After."""
+    """Return the failure, or None for success. `now` is in microseconds, for a date in Retry-After."""
     if 200 <= status < 300:
         return None
     error = describe(status, body)
@@ -34,7 +34,7 @@ def classify(status: int, headers: Mapping[str, str], body: bytes, *, now: int) 
         return Failure(FailureClass.AUTH_BLOCKED, error, reason="auth")
     if 400 <= status < 500 and status not in _TEMPORARY:
         return Failure(FailureClass.PERMANENT, error)
-    # A redirect is never followed: it may lead anywhere. Servers under repair say when they will be back.
+    # A redirect is never followed: it may lead anywhere. Servers under maintenance say when they will be back.
     hint = said_wait(headers, body, now=now) if status == 503 else None
     return Failure(FailureClass.TRANSIENT, error, hint)
 
@@ -45,7 +45,7 @@ def wait_of(headers: Mapping[str, str], body: bytes, *, now: int) -> int:
 
 
 def said_wait(headers: Mapping[str, str], body: bytes, *, now: int) -> int | None:
-    """The same; None where the server says nothing that can be understood."""
+    """Return the wait that the server asked for, in microseconds; None if it gave none that can be parsed."""
     header = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
     seconds = _of_header(header, now) if header is not None else None
     if seconds is None:
@@ -54,8 +54,8 @@ def said_wait(headers: Mapping[str, str], body: bytes, *, now: int) -> int | Non
 
 
 def describe(status: int, body: bytes) -> str:
-    """An error as it is stored: the status and the beginning of the body, on one line and without secrets."""
-    # Hidden before it is cut: half a secret would not be recognised.
+    """Return an error as it is stored: the status and the beginning of the body, on one line and without secrets."""
+    # Redacted before it is cut: half a secret would not be recognised.
     text = excerpt(body)
     return json.dumps({"type": "HttpStatus", "message": f"{status}: {text}" if text else str(status)})
 
@@ -84,7 +84,7 @@ def _of_body(body: bytes) -> float | None:
 
 
 def _hints(document: Any) -> Iterator[int]:
-    """Whole numbers under a name that says how long to wait, anywhere in the document."""
+    """Yield the whole numbers under a name that says how long to wait, anywhere in the document."""
     if isinstance(document, dict):
         for name, value in document.items():
             if name.lower() in _HINTS and isinstance(value, int) and not isinstance(value, bool) and value >= 0:

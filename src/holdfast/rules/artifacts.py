@@ -19,7 +19,7 @@ _CONTENT_TYPE: Final = re.compile(rf"{_WORD}/{_WORD}(?:[ \t]*;[ \t]*{_WORD}=(?:{
 
 
 def check_artifact_name(value: object) -> str:
-    """A name for a new artifact: it may become a file's name, so nothing of a path is in it."""
+    """Check the name of a new artifact: it may become a file's name, so it contains no path."""
     name = check_name("the artifact's name", value)
     if "/" in name or "\\" in name:
         raise InvalidInput(f"the artifact's name {name!r} contains a separator of paths; use - or _ instead")
@@ -31,14 +31,14 @@ def check_artifact_name(value: object) -> str:
 
 
 def check_content_type(value: object) -> str:
-    """A media type, such as text/plain; charset=utf-8."""
+    """Check a media type, such as text/plain; charset=utf-8."""
     if not isinstance(value, str) or len(value) > TYPE_BYTES or not _CONTENT_TYPE.fullmatch(value):
         raise InvalidInput(f"the content type {value!r:.100} is not of the form type/subtype, such as text/plain")
     return value
 
 
 def check_range(start: object, length: object) -> tuple[int, int | None]:
-    """The first byte, and how many; None is up to the end."""
+    """Check the first byte of a range and its length; None is up to the end."""
     return _count("start", start), None if length is None else _count("length", length)
 
 

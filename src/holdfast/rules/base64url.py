@@ -1,4 +1,4 @@
-"""Bytes as letters that are safe in a URL, in exactly one spelling."""
+"""Base64 that is safe in a URL, with exactly one encoding for each value."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import binascii
 
 
 def encode(data: bytes) -> str:
-    """Without padding."""
+    """Encode without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def decode(text: str) -> bytes:
-    """Strict: of the spellings of one value, such as with other trailing bits, exactly one is accepted."""
+    """Decode strictly: other encodings of the same value, such as with other trailing bits, are refused."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error as exc:

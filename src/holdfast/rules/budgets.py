@@ -33,13 +33,13 @@ class Line:
     hard_breaches: int = 0
     warned: bool = False
     reserved: int = 0
-    """By runs that go on."""
+    """Reserved by running jobs."""
     stale: int = 0
-    """Reservations of runs that do not."""
+    """Reservations of runs that have ended."""
 
     @property
     def room(self) -> int:
-        """The amount that can be reserved. Without a limit, as much as can be added up."""
+        """The amount that can be reserved. Without a limit, the largest that can be stored."""
         limit = CEILING if self.hard is None else self.hard
         return limit - self.spent - self.reserved
 
@@ -70,7 +70,7 @@ class Account:
 
     @property
     def current(self) -> Account:
-        """The account as it is from now on: begun anew if that is due, even if that was not written yet."""
+        """Return the account as it is now: reset if that is due, even if the reset is not written yet."""
         return begun_anew(self) if self.is_due else self
 
 
@@ -84,7 +84,7 @@ class Refusal:
 
 
 def refusal(accounts: Mapping[str, Account], asked: Mapping[tuple[str, str], int]) -> Refusal | None:
-    """The first that refuses, in one order for everybody; None if all of it fits."""
+    """Return the first refusal, in a fixed order; None if everything fits."""
     for (key, dimension), amount in sorted(asked.items()):
         if amount > accounts[key].lines[dimension].room:
             return Refusal(key, dimension, amount)
@@ -92,7 +92,7 @@ def refusal(accounts: Mapping[str, Account], asked: Mapping[tuple[str, str], int
 
 
 def set_aside(accounts: Mapping[str, Account], asked: Mapping[tuple[str, str], int]) -> dict[str, Account]:
-    """The same budgets with this reserved in them."""
+    """Return the budgets with these amounts reserved."""
     found = dict(accounts)
     for (key, dimension), amount in asked.items():
         line = found[key].lines[dimension]
@@ -113,12 +113,12 @@ def breached(line: Line, times: int) -> Line:
 
 
 def give_back(line: Line, amount: int) -> Line:
-    """Take back a spend. The count for the budget's lifetime stays."""
+    """Refund a spend. The total over the budget's lifetime stays."""
     return replace(line, spent=max(0, line.spent - amount))
 
 
 def charge(line: Line, amount: int) -> Line:
-    """A spend always counts. Each limit that it crosses is noted once."""
+    """Charge a spend, which always counts. Each limit that it crosses is recorded once."""
     spent = min(CEILING, line.spent + amount)
     softly = line.soft is not None and not line.warned and spent > line.soft
     hardly = line.hard is not None and line.spent <= line.hard < spent
@@ -143,7 +143,7 @@ def crossed(budget: str, before: Line, after: Line) -> list[Crossed]:
 
 
 def begun_anew(account: Account) -> Account:
-    """Nothing is spent any more. What was spent and breached over its lifetime stays known."""
+    """Reset the amounts spent. Totals over the budget's lifetime stay."""
     lines = {name: replace(line, spent=0, warned=False) for name, line in account.lines.items()}
     return replace(
         account,
@@ -162,16 +162,16 @@ def next_reset(every: int | None, expression: str | None, zone: str, anchor: int
 
 
 def with_limits(line: Line, hard: int | None, soft: int | None) -> Line:
-    """A soft limit that lies above what was spent can be crossed again."""
+    """Set limits. A soft limit above the amount spent can be crossed again."""
     return replace(line, hard=hard, soft=soft, warned=line.warned and soft is not None and line.spent > soft)
 
 
 def fitting(waiting: Iterable[tuple[str, Mapping[str, int]]], lines: Mapping[str, Line]) -> Sequence[str]:
-    """Return those whose asks fit together into what is left, in order."""
+    """Return the jobs, in order, whose amounts fit together into what is left."""
     room = {name: line.room for name, line in lines.items()}
     chosen: list[str] = []
     for job_id, asked in waiting:
-        # A dimension that is gone refuses nothing here: the run will be told.
+        # A deleted dimension refuses nothing here: the run itself fails.
         if all(amount <= room.get(name, amount) for name, amount in asked.items()):
             chosen.append(job_id)
             for name, amount in asked.items():
@@ -185,14 +185,14 @@ Amounts: TypeAlias = "Mapping[str, Amount]"
 
 MICRO: Final = 1_000_000
 LARGEST: Final = 10**12
-# The sum of many must still fit into 64 bits.
+# The sum of many amounts must still fit into 64 bits.
 CEILING: Final = 9 * 10**18
 # Beyond this no trailing zero is meant.
 _DIGITS: Final = 60
 
 
 def check_amounts(what: str, given: object, *, zero: bool = False) -> dict[str, int]:
-    """Amounts by dimension as millionths, sorted by dimension; at least one. With `zero`, nothing is an amount too."""
+    """Check amounts by dimension; return millionths, sorted by dimension. At least one; 0 only with `zero`."""
     if not isinstance(given, Mapping) or not given:
         raise InvalidAmount(f"{what} needs amounts by dimension, such as tokens=4000")
     found = {
@@ -216,7 +216,7 @@ def check_reserve(given: object) -> dict[str, dict[str, int]] | None:
 
 
 def check_amount(what: str, value: object, *, zero: bool = False) -> int:
-    """One amount as millionths."""
+    """Check one amount; return millionths."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise InvalidAmount(f"{what} must be a number, not {type(value).__qualname__}")
     if isinstance(value, float):
@@ -240,7 +240,7 @@ def exact(millionths: int) -> Decimal:
 
 
 def in_units(text: str) -> str:
-    """Stored amounts by dimension, which are millionths, as JSON that people read."""
+    """Convert stored amounts by dimension, which are millionths, to JSON that people read."""
     shown = (f"{json.dumps(name)}: {exact(millionths):f}" for name, millionths in json.loads(text).items())
     return "{" + ", ".join(shown) + "}"
 
@@ -257,7 +257,7 @@ def _millionths(what: str, value: int | Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Scarcity:
-    """The amount that a blocked job asked for, and the room for it now; neither where the budget or quota is gone."""
+    """The amount that a blocked job needs, and the room for it now; neither if the budget or quota was deleted."""
 
     kind: str
     name: str
@@ -274,7 +274,7 @@ def scarce(found: Scarcity, now: int) -> list[Reason]:
     if found.quota is not None:
         return [_quota(found.quota, found.opens_in or 0)]
     return [
-        Reason(f"{found.kind}_unknown", f"there is no {found.kind} {found.name!r} any more; it is about to be told")
+        Reason(f"{found.kind}_unknown", f"{found.kind} {found.name!r} was deleted; the job fails at its next check")
     ]
 
 
@@ -292,7 +292,7 @@ def _budget(budget: Budget, asked: Mapping[str, int], now: int) -> list[Reason]:
         reasons.append(
             Reason("released_by", _way_out(budget, line.dimension, wanted > line.limit, bool(line.reserved), now))
         )
-    return reasons or [Reason("budget", f"budget {budget.name!r} has room for it again; it is about to go on")]
+    return reasons or [Reason("budget", f"budget {budget.name!r} has room for it again; it is about to resume")]
 
 
 def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool, now: int) -> str:
@@ -305,14 +305,14 @@ def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool
             ways.append(f"its reset in {max(0, budget.next_reset - now) / SECOND:.0f} s")
         else:
             ways.append(f"a reset: holdfast budgets reset {budget.name}{whose}")
-    return "it goes on after " + ", or ".join(ways)
+    return "it resumes after " + ", or ".join(ways)
 
 
 def _quota(quota: Quota, opens_in: int) -> Reason:
     if opens_in:
-        text = f"quota {quota.name!r} has let in as many as its window allows; there is room in {said(opens_in)}"
+        text = f"quota {quota.name!r} has admitted as many as its window allows; there is room in {said(opens_in)}"
         return Reason("quota", f"{text}, or after a raise: holdfast quotas set {quota.name}")
     if quota.concurrency is None or quota.active < quota.concurrency:
-        return Reason("quota", f"quota {quota.name!r} has room for it again; it is about to go on")
-    text = f"quota {quota.name!r} has {quota.active} of {quota.concurrency} active; it goes on when one of them ends"
+        return Reason("quota", f"quota {quota.name!r} has room for it again; it is about to resume")
+    text = f"quota {quota.name!r} has {quota.active} of {quota.concurrency} active; it resumes when one of them ends"
     return Reason("quota_concurrency", text)

@@ -1,4 +1,4 @@
-"""Decides what an operator's action does to a job in its state. The statements repeat these rules as their guards."""
+"""Decide what an operator's action does to a job in its state. SQL statements repeat these rules as their guards."""
 
 from __future__ import annotations
 

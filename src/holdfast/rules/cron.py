@@ -1,4 +1,4 @@
-"""Cron expressions: what is accepted, and when they fire in their zone.
+"""Cron expressions: their syntax, and the times at which they fire in their zone.
 
 Five fields (minute hour day month weekday), or six with the seconds first. Two rules for the change to and from summer
 time. Where neither hour nor minute begins with a star the times are fixed: one that the clock skips fires once, at the
@@ -41,7 +41,7 @@ _SOME_DAY: Final = datetime.fromisoformat("2000-01-01")
 _SECOND: Final = timedelta(seconds=1)
 _HOUR: Final = 3600
 _WINDOW: Final = 24 * _HOUR
-# No two offsets from UTC are further apart.
+# The largest difference between two offsets from UTC.
 _WIDEST_SHIFT: Final = 27 * _HOUR
 
 
@@ -55,14 +55,14 @@ class Cron:
     is_fixed: bool
 
     def after(self, instant: int) -> Iterator[int]:
-        """The instants at which it fires, later than `instant`, in order; they end with the calendar."""
+        """Yield the instants at which it fires, later than `instant`, in order; they end with the calendar."""
         try:
             if self.zone is UTC:
                 yield from _wall_times(self.sim, instant + 1)
             else:
                 yield from _fixed(self, instant) if self.is_fixed else _elapsed(self, instant)
         except (OverflowError, ValueError):
-            # Beyond the years 1 and 9999 no datetime can go.
+            # A datetime is limited to the years 1 to 9999.
             return
 
 
@@ -71,7 +71,7 @@ class UnknownZone(InvalidInput):
 
 
 def parse_cron(text: str, zone: str = "UTC") -> Cron:
-    """The expression, or InvalidInput that says what is wrong with it."""
+    """Parse an expression; InvalidInput says what is wrong with it."""
     check_zone(zone)
     return _parsed(check_text(text), zone)
 
@@ -92,7 +92,7 @@ def _parsed(text: str, zone: str) -> Cron:
 
 
 def check_text(text: object) -> str:
-    """The text without needless space and nicknames, before anything is made of it."""
+    """Return the text without needless space and nicknames, before it is parsed."""
     if not isinstance(text, str):
         raise InvalidInput(f"a cron expression must be text, not {type(text).__qualname__}; {_HOW}")
     if len(text) > MAX_LENGTH:
@@ -120,7 +120,7 @@ def check_steps(text: str) -> None:
 
 
 def check_zone(name: object) -> tzinfo:
-    """An IANA time zone by its name."""
+    """Return an IANA time zone by its name."""
     if not isinstance(name, str):
         raise InvalidInput(f"a zone must be a name such as 'Europe/Paris', not {type(name).__qualname__}")
     if name == "UTC":
@@ -129,7 +129,7 @@ def check_zone(name: object) -> tzinfo:
         if not name or len(name) > _MAX_ZONE or _NO_ZONES.fullmatch(name):
             raise ValueError
         return ZoneInfo(name)
-    # A name may also be a folder of the database, or a file that is none of it.
+    # A name may also be a folder of the database, or a file that is not a zone.
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UnknownZone(
             f"there is no time zone {name[:_MAX_ZONE]!a}; use an IANA name such as 'Europe/Paris' or 'UTC'"
@@ -142,7 +142,7 @@ def _never(text: str) -> str:
 
 
 def _one_value(range_: re.Match[str]) -> str:
-    """A range from a value to itself, whatever its step; cronsim would go on from it to the end of the field."""
+    """Rewrite a range from a value to itself, whatever its step; cronsim would run to the end of the field."""
     first, last, step = (_NUMBERS.get(part, part.lstrip("0") or "0") for part in range_.groups())
     return first if first == last and first.isdigit() and step != "0" else range_[0]
 
@@ -161,7 +161,7 @@ def _fixed(cron: Cron, instant: int) -> Iterator[int]:
     last = instant
     for local in _wall_times(cron.sim, instant + _offset(cron.zone, instant) + 1):
         found = _first_instant(cron.zone, local)
-        # Times in one gap meet at its end, and times of a repeated hour may be over already.
+        # Times in one gap all move to its end, and times of a repeated hour may have passed already.
         if found > last:
             last = found
             yield found
@@ -173,7 +173,7 @@ def _elapsed(cron: Cron, instant: int) -> Iterator[int]:
         offset, end = _offset(cron.zone, start), _next_change(cron.zone, start)
         for local in _wall_times(cron.sim, start + offset):
             if local - offset >= end:
-                # A clock that is set back shows the same times again, so none of them may be passed over.
+                # A clock that is set back shows the same times again, so none of them may be skipped.
                 changed = _offset(cron.zone, end) != offset
                 start = end if changed else max(end, local - offset - _WIDEST_SHIFT)
                 break
@@ -183,7 +183,7 @@ def _elapsed(cron: Cron, instant: int) -> Iterator[int]:
 
 
 def _wall_times(sim: CronSim, start: int) -> Iterator[int]:
-    """The matching times of a clock that never shifts, from `start` on, as seconds of that clock."""
+    """Yield the matching times of a clock that never shifts, from `start` on, as seconds of that clock."""
     walk = copy.copy(sim)
     walk.dt = _EPOCH + timedelta(seconds=start - 1)
     for found in walk:
@@ -201,7 +201,7 @@ def _first_instant(zone: tzinfo, local: int) -> int:
 
 
 def _next_change(zone: tzinfo, start: int) -> int:
-    """The first instant after `start` with another offset, or the end of the window."""
+    """Return the first instant after `start` with another offset, or the end of the window."""
     before = start
     for hours in (6, 12, 18, 24):
         after = start + hours * _HOUR

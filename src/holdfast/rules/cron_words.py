@@ -1,6 +1,6 @@
-"""Describes cron expressions and intervals in words. An expression that is too intricate is left as it is.
+"""Describe cron expressions and intervals in words. An expression that is too intricate is left as it is.
 
-It reads the text and never lists what it stands for, so no expression makes it slow or its answer long.
+It reads the text and never enumerates its values, so no expression makes it slow or its answer long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DAY_NAMES: Final = {name[:3].upper(): n for n, name in enumerate(_DAYS)} | {"7"
 _MONTH_NAMES: Final = {name[:3].upper(): n for n, name in enumerate(_MONTHS, 1)}
 _NTH: Final = {"1": "first", "2": "second", "3": "third", "4": "fourth", "5": "fifth"}
 _LISTED: Final = 6
-"""Items of a field that are named each."""
+"""The most items of a field that are listed."""
 _Word: TypeAlias = Callable[[str], "str | None"]
 _UNITS: Final = ((7 * 86_400, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
@@ -103,7 +103,7 @@ def _days(day: str, weekday: str) -> str | None:
         return None
     if on_day and on_weekday and (day.startswith("*") or weekday.startswith("*")):
         return None
-    # As cron has it: where both are given, either will do.
+    # As in cron: if both are given, either matches.
     return " or ".join(part for part in (on_day, on_weekday) if part)
 
 
@@ -139,7 +139,7 @@ def _month(text: str) -> str | None:
 
 
 def _items(field: str, word: _Word, around: str, stepped: str) -> str | None:
-    """A list of single ones and ranges, each in words; None where one cannot be said."""
+    """Return a list of single values and ranges in words; None if one cannot be described."""
     if step := _step(field):
         return stepped.format(step) if stepped else None
     items = field.split(",")

@@ -15,13 +15,13 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 
 
 def seconds_of(text: str) -> float | None:
-    """The seconds of such as 30m, 12h or 7d; None if it is something else."""
+    """Return the seconds of a text such as 30m, 12h or 7d; None if it is something else."""
     match = _DURATION.fullmatch(text.strip())
     return None if match is None else float(match[1]) * UNITS[match[2]]
 
 
 def check_span(what: str, value: object) -> float:
-    """Seconds, a timedelta, or such as 7d, as seconds."""
+    """Return a number, a timedelta, or a text such as 7d, as seconds."""
     if not isinstance(value, str):
         return check_duration(what, value) / SECOND
     seconds = seconds_of(value)
@@ -31,7 +31,7 @@ def check_span(what: str, value: object) -> float:
 
 
 def said(micros: float) -> str:
-    """A duration as people read it: three digits below a minute, the two largest units above."""
+    """Return a duration as people read it: three digits below a minute, the two largest units above."""
     sign, seconds = "-" if micros < 0 else "", abs(micros) / SECOND
     if seconds < 0.001:
         return f"{micros:.0f} µs"

@@ -10,7 +10,7 @@ import msgspec.inspect as shapes
 
 
 def allowed_values(type_: Any, wrong: str) -> str:
-    """Return what to add to msgspec's text about an enum: it names the wrong value, and none of the right ones."""
+    """Return the addition to msgspec's message about an enum, which names the wrong value but not the allowed ones."""
     if not wrong.startswith("Invalid enum value"):
         return ""
     _, _, path = wrong.partition(" - at `$")

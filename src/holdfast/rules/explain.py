@@ -1,4 +1,4 @@
-"""Explains why a job is in its state. The first reason is the decisive one; each says what would move the job."""
+"""Explain why a job is in its state. The first reason is the decisive one; each says what would move the job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A member of the same flow; without a name and a state where it was deleted."""
+    """A member of the same flow; without a name and a state if it was deleted."""
 
     id: str
     name: str | None
@@ -43,7 +43,7 @@ class Rest:
 
     signals: tuple[str, ...]
     needed: int
-    """Of those; 0 is one of each."""
+    """The number of signals that end the wait; 0 is one of each."""
     jobs: bool
     since: int
     timeout_at: int | None
@@ -58,15 +58,15 @@ class QueueStands:
 
     state: str = "active"
     cooling: int | None = None
-    """Microseconds until it goes on after a throttle."""
+    """Microseconds until it resumes after a throttle."""
     total: int | None = None
-    """The jobs of it that may run at once, over all workers."""
+    """Its concurrency limit over all workers."""
     running: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything the explanation looks at."""
+    """Everything that the explanation is made from."""
 
     job: JobRecord
     route: Route
@@ -77,7 +77,7 @@ class Scene:
     """The scopes that have a token bucket."""
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     upstreams: Sequence[Upstream] = ()
-    """Some of those in its flow that it waits for, or that ended otherwise than it asked."""
+    """Some of the members that it waits for, or that did not end as it required."""
     rest: Rest | None = None
     scarcity: Scarcity | None = None
     """The budget or quota that it waits for."""
@@ -85,7 +85,7 @@ class Scene:
 
 
 def explain(scene: Scene) -> Explanation:
-    """The reasons that hold a job, the strongest first."""
+    """Return the reasons for a job's state, the strongest first."""
     job = scene.job
     if job.state is JobState.RUNNING:
         return Explanation(job, _running(scene))
@@ -97,7 +97,7 @@ def explain(scene: Scene) -> Explanation:
         return Explanation(job, tuple(scarce(scene.scarcity, scene.now)))
     if job.state is JobState.BLOCKED and job.reason == HELD:
         return Explanation(
-            job, (Reason("held", f"an operator holds it; let it go with: holdfast jobs release {job.id}"),)
+            job, (Reason("held", f"an operator holds it; release it with: holdfast jobs release {job.id}"),)
         )
     if job.reason in ("dependencies", "impossible"):
         return Explanation(job, (_dependent(scene),))
@@ -112,10 +112,11 @@ def _running(scene: Scene) -> tuple[Reason, ...]:
     job = scene.job
     owner = next((w for w in scene.workers if w.id == job.owner), None)
     if owner is None:
-        return (Reason("owner_unknown", f"it runs under worker {job.owner}, which is not registered"),)
+        return (Reason("owner_unknown", f"it is running on worker {job.owner}, which is not registered"),)
     left = owner.lease_until - scene.now
-    until = f"whose lease ends in {said(left)}" if left > 0 else f"whose lease ended {said(-left)} ago; rescue is due"
-    reasons = [Reason("running", f"it runs on {owner.name} (worker {owner.id}), {until}{_overrun(job, scene.now)}")]
+    until = f"expires in {said(left)}" if left > 0 else f"expired {said(-left)} ago; rescue is due"
+    text = f"it is running on {owner.name} (worker {owner.id}), whose lease {until}{_overrun(job, scene.now)}"
+    reasons = [Reason("running", text)]
     if job.cancel_at is not None:
         reasons.append(Reason("cancel_requested", f"a cancel was requested {said(scene.now - job.cancel_at)} ago"))
     return tuple(reasons)
@@ -128,14 +129,14 @@ def _overrun(job: JobRecord, now: int) -> str:
     over = said(now - job.claimed_at - job.timeout)
     return (
         f"; it is {over} past its timeout of {said(job.timeout)}: a `def` runs on a thread, which cannot be stopped; "
-        'let it look at ctx.cancelled, or give its task isolate="process"'
+        'make it check ctx.cancelled, or give its task isolate="process"'
     )
 
 
 def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
     reasons = [Reason(job.reason or "suspended", f"waiting {said(now - rest.since)} for {_awaited(rest)}")]
     if job.reason == "escalated":
-        reasons.append(Reason("escalated", "nothing came in time, and an operator is to resume or cancel it"))
+        reasons.append(Reason("escalated", "nothing came in time; an operator must resume or cancel it"))
     if rest.timeout_at is not None:
         left = max(0, rest.timeout_at - now)
         reasons.append(Reason("timeout", f"times out ({rest.on_timeout}s) in {said(left)}"))
@@ -151,19 +152,19 @@ def _awaited(rest: Rest) -> str:
         return "an operator"
     names = ", ".join(repr(name) for name in rest.signals[:5]) + (", …" if len(rest.signals) > 5 else "")
     if rest.needed == 0:
-        return f"a signal of each of {names}"
+        return f"one signal each of {names}"
     return f"signal {names}" if rest.needed == len(rest.signals) == 1 else f"{rest.needed} signals of {names}"
 
 
 def _dependent(scene: Scene) -> Reason:
     shown = ", ".join(
-        f"{one.name or one.id} ({one.state or 'deleted'}{', asked to end in any way' if one.policy == 'any' else ''}"
-        f"{', asked to fail' if one.policy == 'failure' else ''})"
+        f"{one.name or one.id} ({one.state or 'deleted'}{', required to end' if one.policy == 'any' else ''}"
+        f"{', required to fail' if one.policy == 'failure' else ''})"
         for one in scene.upstreams
     )
     if scene.job.state is JobState.BLOCKED:
-        return Reason("dependencies", f"it waits for the end of {shown or 'its flow to be applied'}")
-    return Reason("skipped", f"it was skipped: what it waited for can no longer be: {shown or 'unknown'}")
+        return Reason("dependencies", f"it is waiting for {shown or 'its flow to be applied'}")
+    return Reason("skipped", f"it was skipped, because its dependencies can no longer be met: {shown or 'unknown'}")
 
 
 def _waiting(scene: Scene) -> list[Reason]:
@@ -177,7 +178,7 @@ def _waiting(scene: Scene) -> list[Reason]:
         reasons.append(_granted(scene.grant, scene.now))
     if job.suspect:
         reasons.append(
-            Reason("suspect", "its worker was lost twice, or it took its process down; it waits to run apart")
+            Reason("suspect", "its worker was lost twice, or it crashed its process; it is waiting to run in isolation")
         )
     return reasons + _nobody(scene)
 
@@ -187,10 +188,10 @@ def _held_by_queue(name: str, queue: QueueStands) -> list[Reason]:
     if queue.state != "active":
         reasons.append(Reason("queue_" + queue.state, f"queue {name!r} is {queue.state}"))
     if queue.cooling is not None and queue.cooling > 0:
-        text = f"queue {name!r} was throttled and hands out nothing for {said(queue.cooling)} more"
+        text = f"queue {name!r} was throttled and starts no jobs for another {said(queue.cooling)}"
         reasons.append(Reason("queue_cooling", text))
     if queue.total is not None and queue.running >= queue.total:
-        text = f"{queue.running} jobs of queue {name!r} run, and its total is {queue.total}; it can start when one ends"
+        text = f"queue {name!r} runs {queue.running} jobs, and its total is {queue.total}; it can start when one ends"
         reasons.append(Reason("queue_total", text))
     return reasons
 
@@ -198,24 +199,24 @@ def _held_by_queue(name: str, queue: QueueStands) -> list[Reason]:
 def _parked(scene: Scene) -> Reason:
     kind, _, name = (scene.job.lane or "").partition(":")
     if kind == "rate" and name not in scene.rates and not any(name.startswith(f"{rate}[") for rate in scene.rates):
-        return Reason("rate_unknown", f"there is no rate {name!r}; make it with: holdfast limits rate {name} …")
+        return Reason("rate_unknown", f"there is no rate {name!r}; create it with: holdfast limits rate {name} …")
     if kind == "rate":
-        return Reason("rate", f"it waits for a token of rate {name!r}")
+        return Reason("rate", f"it is waiting for a token of rate {name!r}")
     if kind == "breaker":
         return _behind_breaker(name, scene.breakers.get(name))
-    return Reason("limit", f"as many jobs run as its limit allows ({kind} {name!r})")
+    return Reason("limit", f"as many jobs are running as its limit allows ({kind} {name!r})")
 
 
 def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
     if breaker is None:
-        return Reason("breaker_unknown", f"there is no breaker {name!r}; make it with: holdfast breakers set {name}")
+        return Reason("breaker_unknown", f"there is no breaker {name!r}; create it with: holdfast breakers set {name}")
     if breaker.state == "open" and breaker.open_until is not None:
         left = said(breaker.open_until - breaker.now)
         cause = f"after {breaker.failures} failures in a row" if breaker.failures else "by hand"
-        return Reason("breaker_open", f"breaker {name!r} opened {cause}; in {left} a single job will try")
+        return Reason("breaker_open", f"breaker {name!r} opened {cause}; in {left} one job will be tried")
     if breaker.trial is not None and breaker.trial_runs:
-        return Reason("breaker_open", f"breaker {name!r} waits for job {breaker.trial[0]}, which tries for all")
-    return Reason("breaker", f"breaker {name!r} lets jobs go again; this one is about to be")
+        return Reason("breaker_open", f"breaker {name!r} is half open and waits for its trial, job {breaker.trial[0]}")
+    return Reason("breaker", f"breaker {name!r} is closed again; this job is about to be released")
 
 
 def _due_later(scene: Scene) -> Reason:
@@ -233,7 +234,7 @@ def _nobody(scene: Scene) -> list[Reason]:
 
 
 def _not_loaded(scene: Scene) -> Reason | None:
-    """An affinity that nobody has loaded is no lack, but a reason to wait."""
+    """Return the wait for an affinity that no worker has loaded: any of them could still load it."""
     affinity, there = scene.route.affinity, able(scene.route, scene.job.task, scene.workers)
     loaded = {name for worker in there for name in worker.resident}
     if not affinity or affinity in loaded or scene.job.not_before > scene.now:
@@ -245,18 +246,19 @@ def _not_loaded(scene: Scene) -> Reason | None:
 def _granted(grant: Grant, now: int) -> Reason:
     left = grant.expires_at - now
     if left <= 0:
-        return Reason("grant_expired", f"it was granted to worker {grant.worker}; others get it when one looks")
-    return Reason("granted", f"it is granted to worker {grant.worker!r}, and to others only in {said(left)}")
+        text = f"its grant to worker {grant.worker!r} expired; any worker can claim it at its next poll"
+        return Reason("grant_expired", text)
+    return Reason("granted", f"it is granted to worker {grant.worker!r}; others can claim it in {said(left)}")
 
 
 def _ended(job: JobRecord, now: int) -> Reason:
     if job.state is JobState.SUCCEEDED:
         return Reason("succeeded", f"it succeeded in attempt {job.attempts}")
     if job.state is JobState.CANCELLED:
-        when = "" if job.cancel_at is None else f", as was asked {said(now - job.cancel_at)} ago"
+        when = "" if job.cancel_at is None else f", as requested {said(now - job.cancel_at)} ago"
         return Reason(job.state, f"it was cancelled ({job.reason}){when}")
     if job.state is not JobState.FAILED:
-        # An error that is recorded is that of an earlier attempt.
+        # A recorded error is that of an earlier attempt.
         return Reason(job.state, f"it was {job.state} ({job.reason})")
     return Reason(job.state, f"it failed ({job.reason}){_error_of(job)}")
 

@@ -1,4 +1,4 @@
-"""Classifies a failure, once. The class decides whether the job is tried again and whether that costs an attempt."""
+"""Classify a failure, once. The class decides whether the job is retried and whether that uses an attempt."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .retry import RetryPolicy, is_aged_out, is_exhausted
 _MESSAGE_LIMIT: Final = 2_048
 _REASON_LIMIT: Final = 200
 _TRACEBACK_LIMIT: Final = 12 * 1024
-# Redacted before it is cut: a cut could part a secret from its name. The rest of a huge text is not looked at.
+# Redacted before it is cut, which could separate a secret from its name. The rest of a huge text is not read.
 _READ: Final = 64 * 1024
 
 
 SHORTEST: Final = 1 * SECOND
-"""The least delay of a snooze and a throttle. Neither costs an attempt: without a pause they would run without end."""
+"""The least delay of a snooze and a throttle. Neither uses an attempt: without a pause they would loop endlessly."""
 
 
 def at_least(delay: int) -> int:
-    """The delay of a snooze or a throttle, in microseconds."""
+    """Return the delay of a snooze or a throttle, in microseconds, at least the minimum."""
     return max(delay, SHORTEST)
 
 
@@ -50,7 +50,7 @@ class Tried(Protocol):
 
 
 class FailureClass(StrEnum):
-    """The kinds of failure. What nobody knows is transient: tried again, within its attempts and age."""
+    """The kinds of failure. An unknown error is transient: retried, within its attempts and age."""
 
     TRANSIENT = "transient"
     RATE_LIMITED = "rate_limited"
@@ -62,7 +62,7 @@ class FailureClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure with all that the decision about it needs."""
+    """A failure with the facts that the decision about it needs."""
 
     kind: FailureClass
     error: str
@@ -70,7 +70,7 @@ class Failure:
     """A hint from the handler, in microseconds."""
     reason: str = ""
     cools: bool = True
-    """True if the queue of a throttled run should rest."""
+    """True if the queue of a throttled run should pause."""
 
 
 def classify(error: BaseException, no_retry_on: Sequence[type[BaseException]] = ()) -> Failure | Snoozed | Cancelled:
@@ -92,7 +92,7 @@ def classify(error: BaseException, no_retry_on: Sequence[type[BaseException]] = 
         case outcomes.Fail():
             return Failure(FailureClass.PERMANENT, text)
         case _:
-            # A full stream, and a mistake in the code, are the same for the next attempt.
+            # A full stream or a mistake in the code would fail the next attempt too.
             permanent = isinstance(error, (StreamFull, BlockingCall, NotAwaited, *no_retry_on))
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
 
@@ -126,7 +126,7 @@ def _try_again(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u: f
 
 
 def _after_crash(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u: float) -> Outcome:
-    """Its process died under it, and nothing else ran there: it counts towards the crash cap."""
+    """Decide after the job's own process died, in which nothing else ran: it counts towards the crash cap."""
     if job.crashes + 1 >= CRASH_CAP or is_exhausted(job.attempt, job.max_attempts):
         return Failed("worker_lost", failure.error, convicts=True)
     delay = policy.delay(job.attempt, u)
@@ -136,7 +136,7 @@ def _after_crash(failure: Failure, job: Tried, policy: RetryPolicy, now: int, u:
 
 
 def error_text(error: BaseException) -> str:
-    """An exception as data: its type, its message, and where it came from, each within its limit."""
+    """Return an exception as JSON: its type, message and traceback, each within its limit."""
     frames = "".join(traceback.format_exception(error))
     return error_json(type(error).__name__, _message(error), frames if error.__traceback__ else None)
 
@@ -149,7 +149,7 @@ def _message(error: BaseException) -> str:
 
 
 def error_json(type_name: str, message: str, frames: str | None = None) -> str:
-    """An error as it is stored, without secrets, each part within its limit."""
+    """Return an error as it is stored, without secrets, each part within its limit."""
     record = {"type": type_name, "message": redact(_clean(message)[:_READ])[:_MESSAGE_LIMIT]}
     if frames:
         # The end of a traceback names the line that failed.
@@ -158,5 +158,5 @@ def error_json(type_name: str, message: str, frames: str | None = None) -> str:
 
 
 def _clean(text: str) -> str:
-    # Lone surrogates and NUL cannot be stored by every database.
+    # Not every database can store lone surrogates and NUL.
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")

@@ -1,4 +1,4 @@
-"""Checks graphs of flows: no cycles, not too many members, not too long a chain. Works on ids alone."""
+"""Check graphs of flows: no cycles, not too many members, not too long a chain. Works on ids alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RESTS: Final = get_args(Rest)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A member as retry looks at it: whether it ended well, is to run again in any case, or could not run."""
+    """A member as retry sees it: whether it succeeded, is to run again in any case, or could not run."""
 
     id: str
     is_retried: bool
@@ -37,7 +37,7 @@ def check_members(count: int) -> None:
 
 
 def check_edges(edges: Iterable[Edge]) -> None:
-    """Neither to itself nor twice."""
+    """Refuse edges from a job to itself, and duplicates."""
     seen: set[tuple[str, str]] = set()
     for edge in edges:
         check_policy(edge.policy)
@@ -55,7 +55,7 @@ def check_policy(policy: Policy) -> Policy:
 
 
 def join_of(needs: Mode, needed: int | None, rest: Rest, *, of: str) -> Join:
-    """Make a join of what a caller gave for the member `of`. InvalidInput where its parts contradict each other."""
+    """Make the join of the member `of`. InvalidInput if its parts contradict each other."""
     if needs not in _MODES:
         raise InvalidInput(f"{of} needs {needs!r}; use one of {', '.join(_MODES)}")
     if rest not in _RESTS:
@@ -70,7 +70,7 @@ def join_of(needs: Mode, needed: int | None, rest: Rest, *, of: str) -> Join:
 
 
 def check_inputs(job_id: str, join: Join, inputs: str | None) -> None:
-    """InvalidFlow where the member takes a result without a default, and could start without it under this join."""
+    """Raise InvalidFlow if the member takes a result without a default and could start without it under this join."""
     if join.mode == "all" or inputs is None:
         return
     for item in decode_inputs(inputs):
@@ -83,7 +83,7 @@ def check_inputs(job_id: str, join: Join, inputs: str | None) -> None:
 
 def check_join(join: Join, upstreams: int) -> None:
     if join.mode == "quorum" and not 1 <= join.needed <= max(upstreams, 1):
-        raise InvalidFlow(f"a quorum of {join.needed} out of {upstreams} cannot be; ask for 1 to {upstreams}")
+        raise InvalidFlow(f"a quorum of {join.needed} out of {upstreams} is impossible; ask for 1 to {upstreams}")
 
 
 def depths(edges: Iterable[Edge], known: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -123,27 +123,27 @@ def to_retry(members: Iterable[Seen], edges: Iterable[tuple[Edge, bool | None]])
         before[edge.downstream].append((edge.upstream, met))
     known = {member.id: member for member in members}
     chosen = {id for id, member in known.items() if member.is_retried}
-    news = list(chosen)
-    while news:
-        for child in after[news.pop()]:
+    pending = list(chosen)
+    while pending:
+        for child in after[pending.pop()]:
             member = known.get(child)
             if member and member.is_skipped and child not in chosen and _is_possible(member, before[child], chosen):
                 chosen.add(child)
-                news.append(child)
+                pending.append(child)
     return chosen
 
 
 def descendants(start: str, edges: Iterable[Edge]) -> set[str]:
-    """All that waits for a job, directly or not."""
+    """Return all jobs that wait for a job, directly or not."""
     after: defaultdict[str, list[str]] = defaultdict(list)
     for edge in edges:
         after[edge.upstream].append(edge.downstream)
     found: set[str] = set()
-    news = [start]
-    while news:
-        fresh = set(after[news.pop()]) - found
+    pending = [start]
+    while pending:
+        fresh = set(after[pending.pop()]) - found
         found |= fresh
-        news += fresh
+        pending += fresh
     return found
 
 
@@ -159,7 +159,7 @@ def _require_acyclic(stuck: set[str], after: Mapping[str, list[str]]) -> None:
     if not stuck:
         return
     path = {min(stuck): 0}
-    # Each of these has another of these behind it, so walking back from child to child comes round.
+    # Each of these has a child among them, so following the children leads back to the start.
     parents = {child: id for id in sorted(stuck) for child in after.get(id, ()) if child in stuck}
     upstream = parents[min(stuck)]
     while upstream not in path:

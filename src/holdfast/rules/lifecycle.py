@@ -1,4 +1,4 @@
-"""The one table of legal moves. Statements repeat it as guards, tests walk it, the documentation draws it."""
+"""The table of legal moves. SQL statements repeat it as guards, tests check it, the documentation draws it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..model.outcomes import (  # fmt: skip
 MAX_GENERATION: Final = 10
 CRASH_CAP: Final = 3
 SUSPECT_AFTER: Final = 2
-"""Losses of its worker from which on a job runs apart. The first is most often somebody else's doing."""
+"""Losses of its worker after which a job runs in isolation. The first is most often caused by another job."""
 
 
 class Event(StrEnum):
@@ -39,7 +39,7 @@ class Event(StrEnum):
     SNOOZE = "snooze"
     SUSPEND = "suspend"
     RESUME = "resume"
-    """The wait is over, or timed out in a way that lets the job go on."""
+    """The wait is over, or timed out in a way that resumes the job."""
     THROTTLE = "throttle"
     PARK = "park"
     RELEASE = "release"
@@ -53,19 +53,19 @@ class Event(StrEnum):
     RUN_NOW = "run_now"
     REPLAY = "replay"
     HOLD = "hold"
-    """An operator puts it aside."""
+    """An operator holds it."""
     UNHOLD = "unhold"
-    """The operator lets it go on. Only what an operator holds."""
+    """The operator releases it. Only for jobs that an operator holds."""
     BLOCK = "block"
-    """It is given something to wait for before it has started."""
+    """It gets a dependency before it has started."""
     UNBLOCK = "unblock"
-    """All that it waited for has ended as asked."""
+    """All its dependencies have ended as required."""
     SKIP = "skip"
-    """An upstream can no longer end as asked."""
+    """An upstream can no longer end as required."""
     GIVE_UP = "give_up"
     """The wait timed out."""
     SUPERSEDE = "supersede"
-    """A newer job of its dedupe key takes its place. Only while it waits for its next try, and its key allows that."""
+    """A newer job of its dedupe key replaces it. Only while it waits for its next attempt and its key allows that."""
 
 
 _S = JobState
@@ -78,7 +78,7 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.RUNNING, Event.RETRY): frozenset({_S.READY, _S.CANCELLED}),
         (_S.RUNNING, Event.FAIL): frozenset({_S.FAILED, _S.CANCELLED}),
         (_S.RUNNING, Event.SNOOZE): frozenset({_S.READY, _S.CANCELLED}),
-        # Back at once where what it waits for has come already.
+        # Ready at once if the answer has already arrived.
         (_S.RUNNING, Event.SUSPEND): frozenset({_S.SUSPENDED, _S.READY, _S.CANCELLED}),
         (_S.SUSPENDED, Event.RESUME): frozenset({_S.READY}),
         (_S.SUSPENDED, Event.GIVE_UP): frozenset({_S.FAILED, _S.CANCELLED, _S.EXPIRED}),
@@ -116,7 +116,7 @@ def is_legal(state: JobState, event: Event) -> bool:
 
 
 def event_of(outcome: Outcome) -> Event:
-    """The event that a worker's outcome is."""
+    """Return the event for a worker's outcome."""
     return _EVENT_OF[type(outcome)]
 
 
@@ -149,8 +149,8 @@ def after_loss(
 ) -> Outcome:
     """Decide what becomes of a job whose worker was lost; `losses` are those before this one.
 
-    The second loss makes it a suspect. Only a loss while it ran alone counts towards the crash cap: one shared with
-    neighbours convicts nobody.
+    The second loss makes it a suspect. Only a loss while it ran alone counts towards the crash cap: with other jobs on
+    the same worker the cause is unknown.
     """
     if time_left is not None and time_left <= 0:
         return Expired()

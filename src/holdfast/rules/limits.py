@@ -1,4 +1,4 @@
-"""Decides which claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
+"""Decide which claimed jobs may start, given the room in their lanes and the tokens in their buckets."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..model.workers import Worker
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A job that was claimed a moment ago, with what limits it."""
+    """A job that was just claimed, with its limits."""
 
     job: Claimed
     lanes: tuple[str, ...]
     capacities: tuple[tuple[str, int], ...] = ()
-    """Lanes that the job itself brings along, with their capacity."""
+    """The lanes of the job's own keys, with their capacity."""
     scope: str | None = None
     breaker: str | None = None
     """The lane of its circuit breaker."""
     base: str | None = None
-    """The rate that `scope` is a key's bucket of."""
+    """The rate to which `scope`, the bucket of a key, belongs."""
     quota: str | None = None
     shares_quota: bool = True
     """True if the quota may be the one without a tenant."""
@@ -45,7 +45,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def stands_in_others(self) -> bool:
-        """True if it counts in lanes besides its own, which the claim has recorded together with its breaker."""
+        """True if it also counts in other lanes, which the claim recorded together with its breaker."""
         return len(self.lanes) > len(self.capacities)
 
 
@@ -69,10 +69,10 @@ class Verdicts:
         return Counter(lane for candidate in self.accepted for lane in candidate.lanes)
 
 
-def candidate(job: Claimed, standing: ActiveLimits) -> Candidate:
+def candidate(job: Claimed, active: ActiveLimits) -> Candidate:
     """Collect the limits of a job: its own key and rate, and the lanes of its task and queue, if any."""
     own = JobLimits.decode(job.limits) if job.limits else None
-    lanes = _standing_lanes(job, standing) if standing.lanes else ()
+    lanes = _active_lanes(job, active) if active.lanes else ()
     if own is None:
         return Candidate(job, lanes)
     capacities: tuple[tuple[str, int], ...] = ()
@@ -85,12 +85,12 @@ def candidate(job: Claimed, standing: ActiveLimits) -> Candidate:
     return Candidate(job, lanes, capacities, own.keyed or own.rate, breaker, base, own.quota, not own.own_quota)
 
 
-def _standing_lanes(job: Claimed, standing: ActiveLimits) -> tuple[str, ...]:
-    return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in standing.lanes)
+def _active_lanes(job: Claimed, active: ActiveLimits) -> tuple[str, ...]:
+    return tuple(lane for lane in (queue_lane(job.queue), task_lane(job.task)) if lane in active.lanes)
 
 
 class QuotaRoom(msgspec.Struct):
-    """The room in one quota: jobs that may still be let in, and jobs that may still be active; None is any number."""
+    """The room in one quota: jobs that may still be admitted, and jobs that may still be active; None is no limit."""
 
     lane: str
     window: int | None
@@ -98,7 +98,7 @@ class QuotaRoom(msgspec.Struct):
     span: int | None = None
     """Of the window, in microseconds."""
     inside: frozenset[str] = frozenset()
-    """Jobs that were let in before within the window: they count once there."""
+    """Jobs that were admitted before within the window: they count once there."""
 
     @property
     def least(self) -> int | None:
@@ -125,7 +125,7 @@ def admit(
     """Take each job for which every lane has room and its bucket a token, in order; park the rest.
 
     A lane that is not in `room` has no limit; a scope that is not in `tokens` has no token. A circuit breaker is a lane
-    like others here. `quotas` are those of jobs, by the job's id; the room that is left stays in them.
+    like others here. `quotas` are those of jobs, by the job's id; they are updated to the room that is left.
     """
     left, purse = dict(room), dict(tokens)
     verdicts = Verdicts([], [])
@@ -159,14 +159,14 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Rate(NamedTuple):
-    """A number of runs at once, and a number of runs each second in the long run."""
+    """A number of runs at once, and a sustained number of runs per second."""
 
     burst: float
     per_second: float
 
 
 def check_rate_text(task: str, rate: str | None) -> None:
-    """Refuse what looks like a rate and says none, which would be taken for the name of one."""
+    """Refuse a malformed rate, which would be taken for the name of one."""
     said = parse_rate(rate)
     if rate is None or (said is None and _LOOKS_LIKE_RATE.match(rate) is None):
         return
@@ -180,7 +180,7 @@ def check_rate_text(task: str, rate: str | None) -> None:
 
 
 def parse_rate(text: object) -> Rate | None:
-    """Return the rate that a text such as "10/s" says; None for the name of a rate."""
+    """Parse a rate such as "10/s"; return None for the name of a rate."""
     if not isinstance(text, str) or (match := _RATE.fullmatch(text)) is None:
         return None
     count = float(match[1])
@@ -188,7 +188,7 @@ def parse_rate(text: object) -> Rate | None:
 
 
 def rate_scope(task: str, rate: str) -> str:
-    """Return the scope that a task's `rate` names: itself, or one of the task's own where it says "10/s"."""
+    """Return the scope that a task's `rate` names: itself, or for "10/s" one of the task's own."""
     return f"task:{task}" if parse_rate(rate) else rate
 
 
@@ -197,7 +197,7 @@ _FAILURES: Final = frozenset({"failed", "timeout", "exhausted", "aged_out"})
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that ended. `answered` says whether the destination did; None if it cannot be told."""
+    """A run that ended. `answered` says whether the destination did; None if that is unknown."""
 
     job: str
     epoch: int
@@ -205,7 +205,7 @@ class Ended:
 
 
 def answered(outcome: Outcome, state: str) -> bool | None:
-    """Return whether the destination answered, as far as the outcome can tell. `state` is the job's new state."""
+    """Return whether the destination answered, as far as the outcome shows. `state` is the job's new state."""
     match outcome:
         case Done():
             return True
@@ -216,13 +216,13 @@ def answered(outcome: Outcome, state: str) -> bool | None:
 
 
 def after(breaker: Breaker, runs: Iterable[Ended]) -> Breaker:
-    """The breaker when these runs have ended, in that order."""
+    """Return the breaker after these runs have ended, in that order."""
     for run in runs:
         if breaker.open_until is None:
             breaker = _closed(breaker, run)
         elif breaker.trial == (run.job, run.epoch):
             breaker = _tried(breaker, run)
-        # Others began before it opened, and say nothing new.
+        # Others began before it opened, and prove nothing new.
     return breaker
 
 
@@ -249,7 +249,7 @@ def _closed(breaker: Breaker, run: Ended) -> Breaker:
 
 def _tried(breaker: Breaker, run: Ended) -> Breaker:
     if run.answered is None:
-        # It proved nothing: the next job tries.
+        # It proved nothing: the next job is the trial.
         return replace(breaker, trial=None, trial_runs=False)
     return closed(breaker) if run.answered else opened(breaker)
 
@@ -259,7 +259,7 @@ Shares: TypeAlias = "dict[tuple[str, str], int]"
 
 
 def split(totals: Mapping[str, int], workers: Sequence[Worker]) -> Shares:
-    """Equal shares, the remainder one each to the first by id: the same for everybody who computes it."""
+    """Return equal shares, with the remainder one each to the first by id: every process computes the same."""
     shares: Shares = {}
     for queue, total in totals.items():
         serving = sorted(worker.id for worker in live(workers) if queue in worker.queues)
@@ -269,13 +269,13 @@ def split(totals: Mapping[str, int], workers: Sequence[Worker]) -> Shares:
 
 
 def before_the_first_split(total: int, queue: str, workers: Sequence[Worker]) -> int:
-    """A worker's share until the leader has spoken: rounded up, so that the total is used, and never all of it."""
+    """Return a worker's share until the leader has split the total: rounded up, so that all is used, but never all."""
     eligible = sum(1 for worker in live(workers) if queue in worker.queues)
     return -(-total // max(1, eligible))
 
 
 def unserved(queues: Collection[str], workers: Sequence[Worker]) -> list[str]:
-    """Queues that have work and nobody to do it."""
+    """Return the queues that have work and no worker."""
     served = {queue for worker in live(workers) for queue in worker.queues}
     return sorted(queue for queue in queues if queue not in served)
 

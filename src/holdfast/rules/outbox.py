@@ -1,4 +1,4 @@
-"""Decides on outbox entries after a delivery, and on pauses of a destination."""
+"""Decide on outbox entries after a delivery, and on pauses of a destination."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .retry import RetryPolicy, is_aged_out
 from .routing import Reason
 
 RETRY: Final = RetryPolicy(initial=60.0, factor=2.0, cap=1_920.0, jitter="additive", spread=0.25)
-"""Of a destination that says nothing else: 60 s · 2^n, at most 32 min, and up to a quarter more."""
+"""The default policy of a destination: 60 s · 2^n, at most 32 min, and up to a quarter more."""
 UNPARKED: Final = 256
-"""Parked entries that one success lets go, at most."""
+"""The most parked entries that one success releases."""
 SPREAD: Final = 5 * SECOND
-"""The time over which those come due."""
+"""The time over which those become due."""
 STRIKES: Final = 3
-"""Failures in a row that concern the whole destination, after which it rests."""
+"""Failures in a row of the whole destination after which it pauses."""
 _SHORTEST_LOOK: Final = 10 * SECOND
 _LONGEST_LOOK: Final = 900 * SECOND
 
@@ -40,11 +40,11 @@ _decode: Final = msgspec.json.Decoder(_Body).decode
 
 
 def read_event(job: Claimed) -> OutboxEvent:
-    """The event that an entry holds; Undecodable where it holds none."""
+    """Return the event of an entry; Undecodable if it holds none."""
     try:
         body = _decode(job.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Undecodable(f"entry {job.id} is no event: {error}") from error
+        raise Undecodable(f"entry {job.id} is not an event: {error}") from error
     return OutboxEvent(
         body.id or job.id, body.kind, body.data, body.key, job.attempt, job.tenant, job.created_at, job.id
     )
@@ -53,7 +53,7 @@ def read_event(job: Claimed) -> OutboxEvent:
 def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
     """Return the outcome for an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
 
-    A wait that the destination asked for is prolonged a little, by `u`, so that entries do not all come back at once.
+    A wait that the destination asked for is extended a little, by `u`, so that entries do not all come back at once.
     An entry older than the policy's age is given up, unless it is parked.
     """
     if failure.after is not None:
@@ -74,28 +74,27 @@ def why_blocked(job: JobRecord) -> Reason:
     if job.reason == ORDER:
         return Reason(ORDER, "an earlier event of its key has neither been delivered nor abandoned")
     error = msgspec.json.decode(job.error).get("message", "") if job.error else ""
-    then = f"it goes on when a delivery succeeds, or after: holdfast outbox retry {job.queue.removeprefix(PREFIX)}"
+    then = f"it resumes when a delivery succeeds, or after: holdfast outbox retry {job.queue.removeprefix(PREFIX)}"
     return Reason("parked", f"it is parked ({job.reason}{f': {error}' if error else ''}); {then}")
 
 
 def next_look(job: Claimed, now: int) -> int:
-    """Return the time until an event's gate is asked again, in microseconds: the older the event, the longer."""
+    """Return the time until an event's gate is checked again, in microseconds: the older the event, the longer."""
     return min(max((now - job.created_at) // 4, _SHORTEST_LOOK), _LONGEST_LOOK)
 
 
 R = TypeVar("R")
 
 Fates: TypeAlias = "list[tuple[R, Failure | None]]"
-"""Each row with what became of it; None is success."""
+"""Each row with its failure; None is success."""
 
 
 def isolate(
     rows: Sequence[R], refusal: Failure, known: list[tuple[R, Failure | None]] | None = None
 ) -> Generator[R, Failure | None, list[tuple[R, Failure | None]]]:
-    """Asks for one row after the other to be sent alone, and is told how that went; the fate of each row.
+    """Yield the rows to send one at a time, receive the result of each, and return the fate of every row.
 
-    `refusal` is how the whole batch was refused. `known` fills up with the fates that nothing can change any more, for
-    whoever has to stop half-way.
+    `refusal` is how the whole batch was refused. `known` collects the final fates, for a caller that stops early.
     """
     if len(rows) == 1:
         return [(rows[0], refusal)]
@@ -108,7 +107,7 @@ def isolate(
             proven = True
             fates.append((row, None))
         elif failure.kind is not FailureClass.PERMANENT:
-            # Shared by all: nobody is asked any more, and it holds for every row still in hand.
+            # It concerns the whole destination: no more rows are sent, and it applies to every remaining row.
             return [*fates, *((held_row, failure) for held_row, _ in held), *((left, failure) for left in rows[n:])]
         elif proven:
             fates.append((row, failure))

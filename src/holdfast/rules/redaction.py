@@ -18,9 +18,9 @@ LOGGERS: Final = tuple(
         ".webhooks", ".worker",
     )
 )  # fmt: skip
-"""The loggers of this package. `holdfast.job` is not among them: it has what handlers say themselves."""
+"""The loggers of this package, without `holdfast.job`, which carries what handlers log themselves."""
 
-# The texts are strangers', so the time must be linear: what may repeat is bounded, or gives nothing back.
+# The texts are untrusted, so matching must be linear: repetitions are bounded or possessive.
 _SAYS_SO: Final = (
     r"passw(?:or)?d|passphrase|pwd|secret|token|authorization|(?:api|access|private|account|shared)[_-]?key"
     r"|cookie|credential|signature"
@@ -28,15 +28,15 @@ _SAYS_SO: Final = (
 _NAME: Final = rf"(?:{_SAYS_SO})(?![\w.]{{0,64}}(?:error|exception|warning)\b)[\w.-]{{0,64}}+"
 _QUOTED: Final = r"""[bru]{0,2}(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)"""
 _SCHEME: Final = r"(?:(?:bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256)\s++)?"
-# A name that says so, and its value: in JSON, a header, a query, a form, a pair of Python, or a command's arguments.
+# A secret's name and its value: in JSON, a header, a query, a form, a pair of Python, or a command's arguments.
 _NAMED: Final = re.compile(
     rf"""(\bcookie["']?\s*+:\s*+(?!["'\s]|[bru]{{1,2}}["']))([^\r\n"']++)"""
     rf"""|({_NAME}(?:["']?\s*+[:=]\s*+|["']\s*+,\s*+(?=[bru]{{0,2}}["'])))({_QUOTED}|{_SCHEME}[^\s,;&"'}}]++)"""
     rf"""|((?<![\w-])--?(?=[\w-]{{0,64}}?(?:{_SAYS_SO}))[\w.-]{{0,128}}+\s++)({_QUOTED}|[^\s"'-][^\s"']*+)""",
     re.IGNORECASE,
 )
-# Secrets by their own form, whatever stands before them. The head of a JWT is bounded behind a dash: a word may be made
-# of such beginnings alone.
+# Secrets by their own form, whatever precedes them. The head of a JWT is bounded after a dash: a word may consist of
+# such beginnings alone.
 _ALONE: Final = re.compile(
     r"(?:\b(?:whsec|sk|pk|rk|ghp|gho|ghs|ghr|github_pat|glpat|xox[abprs])[_-][A-Za-z0-9+/=_-]{8,}"
     r"|\bhfs?_[A-Za-z0-9_-]{30,}"
@@ -56,7 +56,7 @@ _SIGNS: Final = (
     "whsec", "sk_", "sk-", "pk_", "pk-", "rk_", "rk-", "ghp", "gho", "ghs", "ghr", "github_pat", "glpat", "xox", "hf_",
     "hfs_", "hfr1.", "akia", "asia", "abia", "acca", "aiza", "bearer", "basic", "eyj", "-----begin", "://",
 )  # fmt: skip
-"""Parts in lower case, one of which every text has that matches one of the patterns."""
+"""Parts in lower case; every text that matches a pattern contains one of them."""
 _SECRET_NAME: Final = re.compile(_SAYS_SO, re.IGNORECASE)
 _SHORTEST_VALUE: Final = 6
 _MOST_VALUES: Final = 32
@@ -66,7 +66,7 @@ _OPENING: Final = re.compile(r"""[bru]{0,2}(["'])""", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
-    """The same text without the values of passwords, tokens, keys and cookies."""
+    """Return a text without the values of passwords, tokens, keys and cookies."""
     for value in _values.get():
         text = text.replace(value, HIDDEN)
     # Most texts have none of these words, and the search for them takes a hundredth of the time.
@@ -78,7 +78,7 @@ def redact(text: str) -> str:
 
 @contextmanager
 def hiding(payload: str) -> Iterator[None]:
-    """Redact also, wherever they stand, the values of those arguments whose names say that they are secrets."""
+    """Also redact, anywhere in a text, the values of arguments whose names say that they are secrets."""
     mark = _values.set(secret_values(payload))
     try:
         yield
@@ -87,8 +87,8 @@ def hiding(payload: str) -> Iterator[None]:
 
 
 def secret_values(payload: str) -> tuple[str, ...]:
-    """The texts in a payload, at any depth, whose names say that they are secrets; the longest first."""
-    # A large payload is not read for the sake of an error.
+    """Return the texts in a payload, at any depth, whose names say that they are secrets; the longest first."""
+    # A large payload is not parsed just to redact an error.
     if len(payload) > _LARGEST_PAYLOAD or not _SECRET_NAME.search(payload):
         return ()
     found: set[str] = set()
@@ -107,16 +107,16 @@ def secret_values(payload: str) -> tuple[str, ...]:
 
 
 def excerpt(body: bytes, most: int = 200) -> str:
-    """The beginning of an answer, on one line, redacted before it is cut: a cut could hide a secret's name."""
+    """Return the beginning of an answer on one line, redacted before it is cut: a cut could hide a secret's name."""
     text = " ".join(body[: 16 * most].decode("utf-8", "replace").replace("\x00", "").split())
     return redact(text)[:most]
 
 
 class RedactedLogs(logging.Filter):
-    """Redacts the arguments and the traceback of a record; its template stays, for those who group by it."""
+    """Redacts the arguments and the traceback of a record; its template stays, for tools that group by it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # A line per job must cost little; what it says of an error is what was stored of it, redacted.
+        # A line per job must be cheap; the error in it is the stored one, which is redacted.
         if isinstance(record.args, tuple) and not (record.name == "holdfast.jobs" and record.levelno <= logging.INFO):
             record.args = tuple(_safe(value) for value in record.args)
         if record.exc_info and not record.exc_text:
@@ -126,7 +126,7 @@ class RedactedLogs(logging.Filter):
 
 
 def redact_logs() -> None:
-    """Let no secret into what this package logs. Repeated, it changes nothing."""
+    """Redact secrets in all that this package logs. A repeated call changes nothing."""
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)
 
@@ -137,7 +137,7 @@ _FILTER: Final = RedactedLogs()
 
 
 def _is_secret(name: str, value: object) -> bool:
-    # A short text may stand anywhere by chance.
+    # A short text may occur anywhere by chance.
     return isinstance(value, str) and len(value) >= _SHORTEST_VALUE and _SECRET_NAME.search(name) is not None
 
 
@@ -148,7 +148,7 @@ def _safe(value: object) -> object:
 def _without_value(found: re.Match[str]) -> str:
     name, value = next((found[i], found[i + 1]) for i in (1, 3, 5) if found[i] is not None)
     if name.rstrip(" \t:=\"'").lower().endswith("tokens") and _COUNT.fullmatch(value):
-        return found[0]  # the number of tokens that a model took
+        return found[0]  # the number of tokens that a model used
     return name + _hidden(value)
 
 

@@ -1,7 +1,7 @@
-"""Handles of leased jobs: `hf2.<backend>.<store>.<run>.<mac>`. They say which run of which job is meant, and where.
+"""Handles of leased jobs: `hf2.<backend>.<store>.<run>.<mac>`. They identify a run of a job and its store.
 
-The MAC is made with a key of the store and names the holder of the worker, so that only that holder can use a handle,
-and nobody can make one. It is not all that is checked: every write still asks the store whose the job is.
+The MAC is made with a key of the store and covers the holder of the worker, so that only that holder can use a handle,
+and handles cannot be forged. Every write also checks the job's owner in the store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Lease(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One run of one job: who has it, and since which change of hands."""
+    """One run of one job: its owner and epoch."""
 
     job_id: str
     epoch: _Count
@@ -46,7 +46,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The store that gives out handles, and the key that it signs them with."""
+    """The store that issues handles, and the key that signs them."""
 
     backend: str
     store: str
@@ -54,15 +54,15 @@ class Origin:
 
 
 def write(origin: Origin, lease: Lease, holder: str = "") -> str:
-    """The handle of a run, for the holder of its worker: the same each time."""
+    """Return the handle of a run, for the holder of its worker, the same each time."""
     text = f"{_VERSION}.{origin.backend}.{origin.store}.{base64url.encode(msgspec.json.encode(lease))}"
     return f"{text}.{_mac(origin.key, text, holder)}"
 
 
 def read(origin: Origin, handle: object, holder: str = "") -> Lease:
-    """The run that a handle stands for.
+    """Return the run that a handle identifies.
 
-    BadHandle where it is damaged or forged, was given to another holder, or is of another version or store.
+    BadHandle if it is damaged or forged, was issued to another holder, or is of another version or store.
     """
     if not isinstance(handle, str) or len(handle) > LONGEST or not handle.isascii():
         raise _corrupt()
@@ -79,7 +79,7 @@ def read(origin: Origin, handle: object, holder: str = "") -> Lease:
     except (ValueError, msgspec.MsgspecError, RecursionError, InvalidInput):
         raise _corrupt() from None
     if not hmac.compare_digest(write(origin, lease, holder), handle):
-        # The key of another store is not here: that a handle is of one can only be read from it.
+        # The key of another store is not known here: the handle's own text is the only sign that it is foreign.
         if _STORE.fullmatch(store) and (backend, store) != (origin.backend, origin.store):
             raise BadHandle("foreign", "the handle is of another store; send it to the server that gave out the job")
         raise _corrupt()
@@ -88,7 +88,7 @@ def read(origin: Origin, handle: object, holder: str = "") -> Lease:
 
 def _run_of(handle: str) -> Lease:
     lease = msgspec.json.decode(base64url.decode(handle.split(".")[3]), type=Lease)
-    # No text gets into a statement that no id can have.
+    # Text that no id can have never reaches a statement.
     check_name("the id", lease.job_id)
     check_name("the worker", lease.worker)
     return lease

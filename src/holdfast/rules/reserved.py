@@ -1,4 +1,4 @@
-"""Names that Holdfast uses itself. A caller who could use them would act in the place of the engine."""
+"""Names that Holdfast uses itself. A caller that could use them would act as the engine."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ def is_own_queue(name: str) -> bool:
 
 
 def check_open_queue(name: str) -> str:
-    """The queue, unless it is the engine's."""
+    """Return the queue; ReservedName if it is the engine's."""
     if is_own_queue(name):
         raise ReservedName("queue", name, "choose another queue; events go into an outbox by app.outbox(…).put")
     return name
 
 
 def check_open_task(name: str) -> str:
-    """The task's name, unless it is the engine's."""
+    """Return the task's name; ReservedName if it is the engine's."""
     if name == TASK or name.startswith(PREFIX):
         raise ReservedName("task", name, "choose another name; events go into an outbox by app.outbox(…).put")
     return name
 
 
 def check_open_scope(what: str, name: str) -> str:
-    """The name of a breaker or of a key, unless it is one of the engine's."""
+    """Return the name of a breaker or of a key; ReservedName if it is the engine's."""
     if name.startswith(_SCOPES):
         raise ReservedName(what, name, "choose a name with another beginning")
     return name
 
 
 def check_creator(name: object) -> str:
-    """Check the name of who enqueues; it must not look like a token, a schedule, a job or the engine."""
+    """Check the name of the creator; it must not look like a token, a schedule, a job or the engine."""
     text = check_name("created_by", name, limit=CREATOR_BYTES)
     if text == "engine" or text.startswith(_CREATORS):
         raise ReservedName("created_by", text, "write another beginning, such as user:ada")

@@ -18,12 +18,12 @@ _MAC_BYTES: Final = 32
 
 
 def result_key(secret: bytes, job_id: str) -> str:
-    """The key of a job: the same each time."""
+    """Return the key of a job, the same each time."""
     return f"{_VERSION}.{base64url.encode(job_id.encode())}.{_mac(secret, job_id)}"
 
 
 def job_of(secret: bytes, key: object) -> str | None:
-    """The id of the job that a key is for; None where it is no key of this store."""
+    """Return the id of the job that a key is for; None if it is not a key of this store."""
     if not isinstance(key, str) or len(key) > LONGEST or not key.isascii():
         return None
     try:

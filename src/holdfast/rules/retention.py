@@ -12,23 +12,23 @@ from ..model.queues import QueueSettings
 
 DAY: Final = 86_400 * SECOND
 EVICTED: Final = (JobState.SUCCEEDED, JobState.SKIPPED, JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED)
-"""The order in which a queue over its cap gives up finished jobs: first those that nobody will ask for."""
+"""The order in which a queue over its cap deletes finished jobs: the least interesting first."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Durations in microseconds. What is live is never of concern here."""
+    """Durations in microseconds, of finished jobs only."""
 
     succeeded: int = 7 * DAY
     unsuccessful: int = 30 * DAY
     """Failed, cancelled, expired, skipped."""
     audit: int = 365 * DAY
     queues: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """By queue and state, where the queue has a word of its own."""
+    """By queue and state, for queues with their own settings."""
     results: Mapping[str, int] = field(default_factory=dict)
-    """By queue: how long the result of a success is kept."""
+    """By queue: the time for which the result of a success is kept."""
     caps: Mapping[str, int] = field(default_factory=dict)
-    """By queue: how many finished jobs are kept at most."""
+    """By queue: the largest number of finished jobs to keep."""
 
     def kept(self, queue: str, state: str) -> int:
         """Return the time for which such a job is kept after its end."""
@@ -38,12 +38,12 @@ class Retention:
 
     @property
     def spans(self) -> list[int]:
-        """Every duration that occurs, the shortest first."""
+        """Return every duration that occurs, the shortest first."""
         return sorted({self.succeeded, self.unsuccessful, *self.queues.values()})
 
 
 def with_queues(base: Retention, queues: Sequence[QueueSettings]) -> Retention:
-    """The defaults with what the queues say."""
+    """Return the defaults with the settings of the queues."""
     own: dict[tuple[str, str], int] = {}
     results: dict[str, int] = {}
     for queue in queues:

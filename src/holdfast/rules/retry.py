@@ -1,4 +1,4 @@
-"""Decides when a failed job is tried again, and when it is given up."""
+"""Decide when a failed job is retried, and when it is given up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Jitter: TypeAlias = Literal["none", "full", "additive"]
 
 _MAX_EXPONENT: Final = 62
 _LONGEST: Final = 366 * 86_400.0
-# A thousand years: the end of a job's age is an instant that a store can keep.
+# A thousand years: the age limit must be an instant that a store can keep.
 _OLDEST: Final = 1_000 * _LONGEST
 
 
@@ -26,7 +26,7 @@ class RetryPolicy:
 
     `none` retries at once, `fixed` always waits `initial`, `exponential` waits `initial · factor^(failures−1)` up to
     `cap`. Jitter `full` draws from zero to that value, `additive` adds up to `spread` of it. `max_age` gives up on a
-    job so many seconds after it was created, whatever attempts are left.
+    job that many seconds after it was created, whatever attempts are left.
     """
 
     kind: Literal["none", "fixed", "exponential"] = "exponential"
@@ -146,7 +146,7 @@ DEFAULT: Final = RetryPolicy()
 
 
 def check_policy(policy: object) -> RetryPolicy | None:
-    """A policy that a caller gave, or None."""
+    """Check a policy that a caller gave, or None."""
     if isinstance(policy, LimitedRetryPolicy):
         raise ConfigError(
             f"attempts={policy.attempts} of a retry policy counts for a task, its options or ctx.options, not here;"
@@ -158,7 +158,7 @@ def check_policy(policy: object) -> RetryPolicy | None:
 
 
 def decode(text: str | None) -> RetryPolicy:
-    """A stored policy; one that cannot be read falls back to the default rather than lose the job."""
+    """Decode a stored policy; one that cannot be read falls back to the default rather than lose the job."""
     if text is None:
         return DEFAULT
     try:

@@ -1,7 +1,7 @@
-"""Chooses the affinities that a worker serves next: models, datasets and other things that are slow to load.
+"""Choose the affinities that a worker serves next: models, datasets and other things that are slow to load.
 
-A worker has room for so many at once. It stays with what it has loaded while there are jobs for it; others come first
-by their queue, by their priority, or when they have waited for longer than is allowed.
+A worker has room for a fixed number. It stays with what it has loaded while there are jobs for it; other affinities
+come first by their queue, by their priority, or when they have waited longer than allowed.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Hold:
     in_use: frozenset[str]
     most: int
     wait: int | None = None
-    """The longest wait of other affinities, in microseconds; None is without bound."""
+    """The longest wait of other affinities, in microseconds; None is unbounded."""
     stints: Mapping[str, int] = field(default_factory=dict)
-    """The microseconds for which each has been loaded; one that is missing, for ever."""
+    """The microseconds for which each has been loaded; a missing one has always been."""
     elsewhere: frozenset[str] = frozenset()
-    """The affinities that other workers have loaded; empty where others may wait for ever."""
+    """The affinities that other workers have loaded; empty if other affinities may wait forever."""
 
     def using(self, affinities: Iterable[str]) -> Hold:
-        """After jobs of these were started."""
+        """Return the hold after jobs of these affinities were started."""
         used = tuple(dict.fromkeys(affinities))
         stints = {**self.stints, **{affinity: 0 for affinity in used if affinity not in self.resident}}
         return replace(self, resident=loaded(self, used), in_use=self.in_use | set(used), stints=stints)
@@ -58,7 +58,7 @@ class Hold:
 
 
 def choose(hold: Hold, heads: Sequence[Head]) -> tuple[str, ...]:
-    """The affinities to claim from now, the best first; none where a better one waits for running jobs to end."""
+    """Return the affinities to claim from, the best first; none if a better one waits for running jobs to end."""
     best: dict[str, Head] = {}
     stint = None if hold.wait is None else hold.wait // (2 * max(1, len({head.affinity for head in heads})))
     for head in sorted(heads, key=lambda head: _order(hold, stint, head)):
@@ -66,7 +66,7 @@ def choose(hold: Hold, heads: Sequence[Head]) -> tuple[str, ...]:
     wanted = list(best)[: hold.most]
     chosen: list[str] = []
     for affinity in wanted:
-        # An affinity in use cannot be unloaded: its place becomes free when its jobs have ended; it gets no new ones.
+        # An affinity in use cannot be unloaded: its place is free when its jobs have ended, and it gets no new ones.
         if len(hold.in_use | {*chosen, affinity}) <= hold.most:
             chosen.append(affinity)
     return tuple(chosen)
@@ -86,9 +86,9 @@ def _order(hold: Hold, stint: int | None, head: Head) -> tuple[int, int, int, in
 def _urgency(hold: Hold, stint: int | None, head: Head) -> tuple[int, int]:
     """Return a sort key, then the time waited: loaded affinities first, or those that must not wait any longer.
 
-    Half of the bound is for waiting, half for the stints of those who come before: each late one is served for a share
-    of it, and then gives way to other late ones. When there is more to do than can be done every job is late, and the
-    oldest first would mean another load for each.
+    Half of the bound is for waiting, half for the turns of the affinities served before: each late one is served for a
+    share of it, and then yields to other late ones. Under overload every job is late, and oldest first would mean a new
+    load for each job.
     """
     is_resident = head.affinity in hold.resident or head.affinity in hold.in_use
     if stint is None or hold.wait is None:
@@ -103,7 +103,7 @@ def _urgency(hold: Hold, stint: int | None, head: Head) -> tuple[int, int]:
 _TASK: Final = "task:"
 _WORKER: Final = "worker:"
 RESERVED: Final = (_TASK, _WORKER)
-"""Prefixes of the capabilities that each worker has by itself: its tasks and its name."""
+"""Prefixes of the capabilities that each worker has implicitly: its tasks and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def worker_capability(name: str) -> str:
 
 
 def task_of(route: Route) -> str:
-    """The task that its jobs are of, where the route says so; "" otherwise."""
+    """Return the task of a route's jobs, if the route names one; "" otherwise."""
     named = [name.removeprefix(_TASK) for name in route.requires if name.startswith(_TASK)]
     return named[0] if named else read_pin(route.version)[0]
 
@@ -131,7 +131,7 @@ def is_for_one(route: Route) -> bool:
 
 
 def able(route: Route, task: str, workers: Sequence[Worker]) -> list[Worker]:
-    """The live workers that could run such a job."""
+    """Return the live workers that could run such a job."""
     return [] if missing(route, task, workers) else _narrowed(route, task, workers)[-1]
 
 
@@ -152,7 +152,7 @@ def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None
         return _version_missing(route, fitted)
     if not named:
         name = ", ".join(_names(route))
-        return Reason("worker_missing", f"it is for worker {name}, and no live worker of that name could run it")
+        return Reason("worker_missing", f"only worker {name} may run it, and no live worker of that name could")
     return None
 
 
@@ -192,7 +192,7 @@ Routes: TypeAlias = "Mapping[str, str] | Callable[[str], str | None]"
 
 
 class QueueRouter:
-    """Gives the queue of each task name."""
+    """Maps task names to queues."""
 
     def __init__(self, routes: Routes | None) -> None:
         self._ask = routes if callable(routes) else None
@@ -202,7 +202,7 @@ class QueueRouter:
             self._read(routes)
 
     def queue_for(self, task: str) -> str:
-        """The exact name wins, then the longest prefix; without a match it is "default"."""
+        """Return the queue of the exact name, else of the longest prefix, else "default"."""
         if self._ask is not None:
             found = self._ask(task)
             return DEFAULT if found is None else check_queue(found)

@@ -1,4 +1,4 @@
-"""Computes a schedule's ticks, and which of those that are due make a job.
+"""Compute a schedule's ticks, and which of those that are due make a job.
 
 A tick is a nominal instant in microseconds, counted from the schedule's own past and never from the present, so every
 process finds the same ones.
@@ -24,7 +24,7 @@ from ..model.schedules import Missed, Schedule, Timing
 from .cron import check_zone, parse_cron
 
 LATE: Final = 60 * SECOND
-"""A tick that is older than this when it is first looked at counts as missed where missed ticks are skipped."""
+"""A tick that is older than this when it is first seen counts as missed, if missed ticks are skipped."""
 _COUNTED: Final = 1_000
 _GROWTH: Final = 8
 
@@ -34,16 +34,16 @@ class Due:
     """The decision about a schedule at one instant."""
 
     ticks: tuple[int, ...]
-    """Those that make a job, the oldest first."""
+    """The ticks that make a job, the oldest first."""
     last_tick: int
     next_tick: int | None
-    """None where it will never fire again."""
+    """None if it will never fire again."""
     skipped: int
-    """Ticks passed over by the policy; not counted beyond a thousand."""
+    """Ticks skipped by the policy; not counted beyond a thousand."""
 
 
 def ticks_after(timing: Timing, instant: int) -> Iterator[int]:
-    """Every tick later than `instant`, in order."""
+    """Yield every tick later than `instant`, in order."""
     if timing.every is not None:
         first = timing.anchor + max(1, (instant - timing.anchor) // timing.every + 1) * timing.every
         return (first + n * timing.every for n in count())
@@ -56,8 +56,8 @@ def next_tick(timing: Timing, instant: int) -> int | None:
 
 
 def newest_ticks(timing: Timing, after: int, until: int, n: int) -> list[int]:
-    """The newest `n` ticks later than `after` and not later than `until`, the oldest first."""
-    # Looked for backwards in growing steps: a schedule that rested for a year must not be walked through by seconds.
+    """Return the newest `n` ticks later than `after` and not later than `until`, the oldest first."""
+    # Searched backwards in growing steps: a schedule that paused for a year must not be walked through by seconds.
     span = 60 * SECOND
     while True:
         start = max(after, until - span)
@@ -68,7 +68,7 @@ def newest_ticks(timing: Timing, after: int, until: int, n: int) -> list[int]:
 
 
 def ticks_between(timing: Timing, start: int, end: int, limit: int) -> list[int]:
-    """The ticks from `start` up to but without `end`; InvalidInput where they are more than `limit`."""
+    """Return the ticks from `start` up to but without `end`; InvalidInput if there are more than `limit`."""
     found = list(islice(takewhile(lambda tick: tick < end, ticks_after(timing, start - 1)), limit + 1))
     if len(found) > limit:
         raise InvalidInput(f"more than {limit:,} ticks lie in that range; take a shorter one")
@@ -99,7 +99,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def options_of(spec: JobSpec) -> str:
-    """A job's options as JSON; its queue stands in a column."""
+    """Return a job's options as JSON, without its queue, which has its own column."""
     fields = msgspec.to_builtins(spec)
     route = {name: value for name, value in fields.pop("route").items() if value and name != "queue"}
     route["requires"] = sorted(route.get("requires", ()))
@@ -108,7 +108,7 @@ def options_of(spec: JobSpec) -> str:
 
 
 def webhook_of(options: str) -> str | None:
-    """The URL that is told what becomes of each job; None too where the options cannot be read."""
+    """Return the URL that is notified of each job; None also if the options cannot be read."""
     try:
         _, url = json.loads(options)["webhook"]
     except (ValueError, TypeError, KeyError):
@@ -117,7 +117,7 @@ def webhook_of(options: str) -> str | None:
 
 
 def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
-    """The job for one tick. InvalidInput where the row is not what any version writes."""
+    """Return the job for one tick. InvalidInput if the row is not what any version writes."""
     try:
         options: dict[str, Any] = json.loads(schedule.options)
         options["route"] = {**options.get("route", {}), "queue": schedule.queue}
@@ -127,11 +127,11 @@ def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
                "created_by": f"schedule:{schedule.name}"}  # fmt: skip
         return msgspec.convert({**options, **own}, JobSpec)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
-        raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit it, or make it anew") from wrong
+        raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit or recreate it") from wrong
 
 
 def local_time(tick: int, zone: str) -> datetime:
-    """A tick as its zone's clock shows it."""
+    """Return a tick as its zone's clock shows it."""
     return (_EPOCH + timedelta(microseconds=tick)).astimezone(check_zone(zone))
 
 
@@ -139,6 +139,6 @@ def _payload(schedule: Schedule, tick: int) -> str:
     if schedule.tick_argument is None:
         return schedule.payload
     arguments = json.loads(schedule.payload)
-    # Whole seconds of the zone's own clock: a job of the night must see the date of that night.
+    # Whole seconds of the zone's own clock: a nightly job must see the date of that night.
     shown = local_time(tick - tick % SECOND, schedule.zone).isoformat()
     return json.dumps({**arguments, schedule.tick_argument: shown}, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""JSON schemas of payloads: made from a type for whoever shows a form, and checked where a signal is sent.
+"""JSON schemas of payloads: made from a type to show a form, and checked where a signal is sent.
 
-The check knows the words that schemas of msgspec and pydantic types are made of and passes over others: what it lets
-through is read into the type itself by the job that waits.
+The check knows the keywords that schemas of msgspec and pydantic types use and ignores others: the waiting job decodes
+the payload into the type itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEEPEST: Final = 64
 
 
 def schema_of(type: Any) -> str | None:
-    """The JSON schema of what `type` is read from; None where there is none, as for Any."""
+    """Return the JSON schema of a type; None if it has none, as for Any."""
     if type is Any or type is None:
         return None
     try:
@@ -223,7 +223,7 @@ class _Words(msgspec.Struct, kw_only=True):
 
 
 def check_schema(schema: object) -> str | None:
-    """A schema as it is stored; None is any payload."""
+    """Check a schema and return it as it is stored; None is any payload."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping):

@@ -1,4 +1,4 @@
-"""Decides when a wait is over, and when it has become hopeless."""
+"""Decide when a wait is over, and when it can no longer be met."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_distinct(distinct: Distinct) -> Distinct:
 
 
 def check_needed(needed: object, asked: int) -> int:
-    """The number of signals that end a wait for so many names and waitpoints; 0 is one from each."""
+    """Return the number of signals that end a wait for `asked` names and waitpoints; 0 is one from each."""
     if needed is None:
         return 1
     if needed == "all":
@@ -67,7 +67,7 @@ def check_needed(needed: object, asked: int) -> int:
 
 
 def in_order(signals: Sequence[Received], asked: Condition) -> Sequence[Received]:
-    """One from each comes in the order of the question, any others as they were accepted."""
+    """Sort signals: one from each in the order in which they were asked for, any others as they were accepted."""
     if asked.needed:
         return signals
     places = {source: at for at, source in enumerate((*asked.names, *asked.waitpoints))}
@@ -75,7 +75,7 @@ def in_order(signals: Sequence[Received], asked: Condition) -> Sequence[Received
 
 
 def chosen(condition: Condition, mailbox: Iterable[Note]) -> list[int] | None:
-    """The signals that meet the condition, in the order of acceptance; None if it is not met."""
+    """Return the signals that meet the condition, in the order of acceptance; None if it is not met."""
     fitting = [note for note in mailbox if _concerns(condition, note)]
     if not condition.names and not condition.waitpoints:
         return None
@@ -85,7 +85,7 @@ def chosen(condition: Condition, mailbox: Iterable[Note]) -> list[int] | None:
 
 
 def hope(condition: Condition, mailbox: Iterable[Note], gates: Mapping[str, Gate]) -> int | None:
-    """The instant from which the condition can no longer be met by signals; None if it always could.
+    """Return the instant from which signals can no longer meet the condition; None if they always could.
 
     A waitpoint that is not in `gates` takes nothing.
     """
@@ -109,7 +109,7 @@ def _concerns(condition: Condition, note: Note) -> bool:
 
 
 def _one_each(condition: Condition, fitting: Sequence[Note]) -> list[int] | None:
-    # Places before names: a signal at a waitpoint has a name too, and must not be spent on that.
+    # Waitpoints before names: a signal at a waitpoint has a name too, and must not be used for that.
     taken: list[int] = []
     for kind, wanted in _places(condition):
         found = next((note.seq for note in fitting if note.seq not in taken and _place(note, kind) == wanted), None)
@@ -156,7 +156,7 @@ SECRET_BYTES: Final = 32
 _VERSION: Final = "v1"
 _PURPOSE: Final = b"sig-v1"
 _KID: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
-# For keys that do not exist. Nobody knows it, so nothing was ever signed with it.
+# A secret for unknown keys. It is random, so nothing was ever signed with it.
 _NOBODYS: Final = secrets.token_bytes(SECRET_BYTES)
 
 
@@ -176,7 +176,7 @@ class Claims(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A token taken apart. Nothing in it is true before `is_signed` has said so."""
+    """A parsed token. Nothing in it is trusted before `is_signed` returns True."""
 
     kid: str
     claims: Claims
@@ -190,7 +190,7 @@ _STAND_IN: Final = Parsed("-", Claims("", "-", 0, "-", 0, "-", True), b"-", byte
 
 
 def sign(secret: bytes, kid: str, claims: Claims) -> str:
-    """The token for these claims: the same each time."""
+    """Return the token for these claims, the same each time."""
     text = f"{_VERSION}.{kid}.{base64url.encode(msgspec.json.encode(claims))}"
     token = f"{text}.{base64url.encode(_mac(secret, claims.tenant, text.encode()))}"
     if len(token) > LONGEST:
@@ -199,7 +199,7 @@ def sign(secret: bytes, kid: str, claims: Claims) -> str:
 
 
 def parse(token: str) -> Parsed:
-    """Take a token apart, or give a stand-in that costs as much to check and fails."""
+    """Parse a token, or return a stand-in that takes as long to check and fails."""
     try:
         return _parse(token)
     except (ValueError, msgspec.MsgspecError, RecursionError):
@@ -209,7 +209,7 @@ def parse(token: str) -> Parsed:
 def is_signed(parsed: Parsed, secret: bytes | None) -> bool:
     """Return whether the key with this secret signed it; a secret of None stands for an unknown key."""
     mac = _mac(secret or _NOBODYS, parsed.claims.tenant, parsed.signed)
-    # `&`, not `and`: each part is always looked at.
+    # `&`, not `and`: each part is always checked.
     return bool(hmac.compare_digest(mac, parsed.mac) & (secret is not None) & parsed.is_whole)
 
 
@@ -219,14 +219,14 @@ def looks_like_token(text: str) -> bool:
 
 
 def check_kid(kid: object) -> str:
-    """The name of a key, as it stands in tokens."""
+    """Check the name of a key, as it is written in tokens."""
     if not isinstance(kid, str) or not _KID.fullmatch(kid):
         raise InvalidInput(f"a key's name is 1 to 32 letters, digits, - and _, not {kid!r}")
     return kid
 
 
 def check_secret(secret: object) -> str:
-    """A key's secret as it is stored: 64 hexadecimal digits, in lower case."""
+    """Check a key's secret; return it as it is stored: 64 hexadecimal digits, in lower case."""
     try:
         raw = bytes.fromhex(secret) if isinstance(secret, str) else b""
     except ValueError:
@@ -255,6 +255,6 @@ def _mac(secret: bytes, tenant: str, signed: bytes) -> bytes:
 
 
 def _derived(secret: bytes, tenant: str) -> bytes:
-    """HKDF of one block: a key of its own for this purpose and this tenant."""
+    """Derive a key for this purpose and this tenant: HKDF of one block."""
     extracted = hmac.digest(bytes(32), secret, "sha256")
     return hmac.digest(extracted, b"holdfast signal " + tenant.encode("utf-8", "surrogatepass") + b"\x01", "sha256")

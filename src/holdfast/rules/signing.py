@@ -14,21 +14,21 @@ from ..errors import InvalidInput
 
 PREFIX: Final = "whsec_"
 TOLERANCE: Final = 300
-"""Seconds that a message's time may differ from ours, either way."""
+"""Seconds by which a message's time may differ from ours, either way."""
 _SHORTEST: Final = 24
 _LONGEST: Final = 64
 _ID: Final = re.compile(r"[A-Za-z0-9_\-]{1,128}")
 
 
 def new_secret(randomness: bytes) -> str:
-    """A secret made of so many random bytes."""
+    """Return a secret made of these random bytes."""
     return PREFIX + base64.b64encode(check_size(randomness)).decode()
 
 
 def key_of(secret: str) -> bytes:
-    """The key in a secret; InvalidInput where it is none."""
+    """Return the key in a secret; InvalidInput if it is malformed."""
     try:
-        # Some senders leave the padding out.
+        # Some senders omit the padding.
         text = secret.removeprefix(PREFIX).rstrip("=")
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -43,7 +43,7 @@ def check_size(key: bytes) -> bytes:
 
 
 def sign(secrets: Sequence[str], message_id: str, at: int, body: bytes) -> str:
-    """The value of `webhook-signature`; with several secrets one signature each, so that any receiver finds its own."""
+    """Return the value of `webhook-signature`; with several secrets, one signature for each."""
     if not _ID.fullmatch(message_id):
         raise InvalidInput(f"a message id has letters, digits, _ and - only, not {message_id!r}")
     return " ".join(f"v1,{_mac(key_of(secret), message_id, at, body)}" for secret in secrets)
@@ -66,6 +66,6 @@ def is_timely(at: str, now: float) -> bool:
 
 
 def _mac(key: bytes, message_id: str, at: int | str, body: bytes) -> str:
-    # Some servers give bytes of a header that are no UTF-8 as lone surrogates; nothing was ever signed with those.
+    # Some servers pass header bytes that are not UTF-8 as lone surrogates; nothing was ever signed with those.
     signed = f"{message_id}.{at}.".encode("utf-8", "surrogatepass") + body
     return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""From what the store counts to what people read: labels, queues, percentiles."""
+"""Turn the store's counts into statistics: labels, queues, percentiles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Spread(msgspec.Struct, omit_defaults=True):
         self.max = max(self.max, other.max)
 
     def latency(self) -> Latency | None:
-        """Percentiles by the nearest rank, and the mean; None of nothing."""
+        """Return percentiles by the nearest rank, and the mean; None if there are no values."""
         total = sum(self.counts.values())
         if not total:
             return None
@@ -104,9 +104,9 @@ class Switch:
 
     state: str = "active"
     cooling: int | None = None
-    """Microseconds until it goes on."""
+    """Microseconds until it resumes."""
     max_workers: int | None = None
-    """Jobs at once over all workers."""
+    """Its concurrency limit over all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Surroundings:
 
 
 def queue_stats(counts: Mapping[str, QueueCounts], around: Surroundings) -> list[QueueStats]:
-    """Every queue that has jobs, settings or a live worker, by name."""
+    """Return every queue that has jobs, settings or a live worker, by name."""
     live = [worker for worker in around.workers if is_live(worker)]
     names = {*counts, *around.switches, *(queue for worker in live for queue in worker.queues)}
     capacities = {lane.key: lane.capacity for lane in around.lanes}
@@ -133,14 +133,14 @@ def is_live(worker: Worker) -> bool:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value at the nearest rank; None of nothing."""
+    """Return the value at the nearest rank; None if there are no values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def quantile(bounds: Sequence[float], counts: Sequence[int], most: float, share: float) -> float:
-    """The value at the nearest rank, from counts by upper bound and one more for what lies beyond.
+    """Return the value at the nearest rank, from counts by upper bound and one more for values beyond.
 
-    The values of a bucket are taken to be spread evenly.
+    The values of a bucket are assumed to be evenly spread.
     """
     rank, reached, low = math.ceil(share * sum(counts)), 0, 0.0
     for bound, count in zip((*bounds, most), counts, strict=True):
@@ -152,12 +152,12 @@ def quantile(bounds: Sequence[float], counts: Sequence[int], most: float, share:
 
 
 def worst(values: Iterable[float | None]) -> float | None:
-    """The greatest of those that are known."""
+    """Return the greatest of the known values."""
     return max((value for value in values if value is not None), default=None)
 
 
 def least(*values: int | None) -> int | None:
-    """The smallest of those that are given."""
+    """Return the smallest of the given values."""
     return min((value for value in values if value is not None), default=None)
 
 
@@ -185,14 +185,14 @@ def _queue(
 
 
 _FRAMES: Final = 20
-"""From the end, where it happened: the beginning of a long traceback may be cut off."""
+"""Frames counted from the end, where the error happened: the beginning of a long traceback may be cut off."""
 _FRAME: Final = re.compile(r'^\s*(?:\|\s*)*File "(?P<path>[^"]*)", line \d+(?:, in (?P<name>.*))?$')
 _RAISED: Final = re.compile(r"^(?:\|\s*)*(?:\+ )?(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _LINK: Final = re.compile(r"^(During handling of|The above exception was)")
 _OWN: Final = re.compile(r"(^|[/\\])holdfast[/\\](worker[/\\]|tasks[/\\]child_entry\.py)")
 
 _VARIABLE: Final = re.compile(
-    r"""(?P<q>['"]).*?(?P=q)"""  # what is quoted is mostly a value
+    r"""(?P<q>['"]).*?(?P=q)"""  # quoted text is mostly a value
     r"|\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
     r"|\b0x[0-9a-fA-F]+\b"
     r"|\b(?=\w*\d)[\w-]{16,}\b"
@@ -204,7 +204,7 @@ _COUNTED: Final = re.compile(r"<locals>\.|<lambda>|\b\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A kind of error, and this one as its sample."""
+    """A kind of error, with this one as its sample."""
 
     key: str
     type: str
@@ -213,11 +213,11 @@ class Fingerprint:
 
 
 def fingerprint(task: str, error: str) -> Fingerprint:
-    """The kind of a stored error; one that is no JSON is a kind by its text."""
+    """Return the kind of a stored error; one that is not JSON is identified by its text."""
     record = _decoded(error)
     kind, message, trace = (_text(record, name) for name in ("type", "message", "traceback"))
     way = normalised_traceback(trace) if trace else ""
-    # Without a way through the code the message is all that tells one error from another.
+    # Without a traceback only the message distinguishes errors.
     parts = (task, kind, way or normalised_message(message))
     key = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:16]
     return Fingerprint(key, kind or "unknown", message, trace)
@@ -225,7 +225,7 @@ def fingerprint(task: str, error: str) -> Fingerprint:
 
 @lru_cache(256)
 def normalised_traceback(trace: str) -> str:
-    """The files and functions on the way to the error, and the types that were raised; nothing else."""
+    """Return the files and functions of a traceback and the types raised, and nothing else."""
     steps: list[str] = []
     for line in trace.splitlines():
         if frame := _FRAME.match(line):
@@ -239,12 +239,12 @@ def normalised_traceback(trace: str) -> str:
 
 
 def normalised_message(message: str) -> str:
-    """A message without its values."""
+    """Return a message without its values."""
     return " ".join(_VARIABLE.sub("?", message).split())
 
 
 def _without_repeats(steps: list[str]) -> list[str]:
-    """A recursion is one step, however deep it went."""
+    """Collapse a recursion to one step, however deep it went."""
     return [step for i, step in enumerate(steps) if i == 0 or step != steps[i - 1]]
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a durable call gets its recorded answer, nothing, or a refusal from the journal. Changes nothing."""
+"""Decide whether a durable call gets its recorded answer, nothing, or a refusal from the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.steps import Step
 
 MOST_CALLS: Final = 10_000
 """Durable calls in one job; each of its runs reads them all."""
-# Scopes stand before names in keys: such a name could be given the value of another call.
+# A key is a scope and a name: such a name could be taken for a call inside of another.
 _LIKE_A_SCOPE: Final = re.compile(r"#[\d.]+/")
 
 
@@ -26,7 +26,7 @@ class Call:
     """The number of the call among those of its kind and name."""
     called: str
     position: int
-    """Among all durable calls of the run."""
+    """The position among all durable calls of the run."""
 
     @property
     def key(self) -> str:
@@ -38,16 +38,16 @@ def key_of(kind: str, name: str, nth: int) -> str:
 
 
 def check_call_name(name: str) -> str:
-    """A name that cannot be taken for that of a call inside of another."""
+    """Refuse a name that could be taken for a call inside of another."""
     if _LIKE_A_SCOPE.search(name):
         raise InvalidInput(f"the name {name!r} looks like a call inside of another, as step#1/call; change it")
     return name
 
 
 def answer(call: Call, recorded: Mapping[str, Step], asked: Collection[str]) -> Step | None:
-    """The entry that answers a call, if there is one. StepDiverged where it is the entry of another call.
+    """Return the entry that answers a call, if there is one. StepDiverged if it is the entry of another call.
 
-    `asked` are the keys that this run has asked for already.
+    `asked` are the keys that this run has already used.
     """
     found = recorded.get(call.key)
     if found is None:
@@ -61,7 +61,7 @@ def answer(call: Call, recorded: Mapping[str, Step], asked: Collection[str]) -> 
 
 
 def _require_no_other_kind(call: Call, recorded: Mapping[str, Step], asked: Collection[str]) -> None:
-    """The call that stood in this place had the same name and another kind, and was not made again."""
+    """Refuse a call in whose place another kind of call was recorded under the same name, and was not made again."""
     if not call.name:
         return
     suffix = f":{call.name}#{call.nth}"
@@ -71,7 +71,7 @@ def _require_no_other_kind(call: Call, recorded: Mapping[str, Step], asked: Coll
 
 
 def find_cut(steps: Collection[Step], wanted: str) -> Step | None:
-    """The step that a person means by its name, by `name#2`, or by its whole key; of several the first."""
+    """Find a step by its name, by `name#2`, or by its whole key; of several the first."""
     names = {wanted, f"step:{wanted}", f"step:{wanted}#1", f"{wanted}#1"}
     found = [step for step in steps if step.key in names or step.name == wanted]
     return min(found, key=lambda step: step.position, default=None)

@@ -1,4 +1,4 @@
-"""Derives a store's capabilities from the facts that it reports."""
+"""Derive a store's capabilities from the facts that it reports."""
 
 from __future__ import annotations
 

@@ -11,20 +11,20 @@ from ..errors import InvalidInput
 from ..model.streams import MAX_FRAMES, MAX_STREAM_BYTES
 
 NULL: Final = "__holdfast_null__"
-"""In a patch it stores a real null, where null itself would remove the key."""
+"""In a patch this stores a real null; null itself removes the key."""
 
 LEAST_KEPT: Final = 64
 MOST_KEPT: Final = 16_384
 MOST_KEPT_BYTES: Final = 32 * 1024 * 1024
 KEPT_SECONDS: Final = 30
-"""Best-effort frames are kept for about so long, twice over, whatever their rate."""
+"""Best-effort frames are kept for about this long to twice as long, whatever their rate."""
 _ALPHA: Final = 0.2
-# A batch that comes right behind another says nothing about the rate over longer times.
+# A batch right after another says nothing about the rate over longer times.
 _SHORTEST: Final = 1_000
 
 
 def measure(rate: float, frames: int, elapsed: int | None) -> float:
-    """The moving average of frames per second after so many more. The first batch is taken for a second's."""
+    """Return the moving average of frames per second after this batch. The first batch counts as one second's."""
     if elapsed is None:
         return float(frames)
     now = frames * SECOND / max(elapsed, _SHORTEST)
@@ -32,7 +32,7 @@ def measure(rate: float, frames: int, elapsed: int | None) -> float:
 
 
 def kept(rate: float, seconds: float = KEPT_SECONDS, *, size: int = 1) -> int:
-    """Return the number of best-effort frames to keep, the newest, where they have so many bytes on average."""
+    """Return the number of newest best-effort frames to keep, if they have `size` bytes on average."""
     most = min(MOST_KEPT, MOST_KEPT_BYTES // max(size, 1))
     return max(LEAST_KEPT, min(most, 2 * math.ceil(min(rate * seconds, MOST_KEPT))))
 
@@ -49,7 +49,7 @@ def fitting(head: int, stored: int, sizes: Sequence[int]) -> int:
 
 
 def merged(document: Mapping[str, Any], patch: object) -> dict[str, Any]:
-    """A document after a merge patch (RFC 7396): null removes, objects merge, all else replaces."""
+    """Return a document after a merge patch (RFC 7396): null removes, objects merge, all else replaces."""
     if not isinstance(patch, Mapping):
         raise InvalidInput(f"a summary is changed by an object, not by {type(patch).__name__}")
     return _merge(document, patch)
@@ -69,7 +69,7 @@ def _merge(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 
 
 def _real(value: Any) -> Any:
-    """A value with real nulls for the sentinel, at any depth of lists."""
+    """Return a value with real nulls for the sentinel, at any depth of lists."""
     if isinstance(value, str):
         return None if value == NULL else value
     if isinstance(value, list):

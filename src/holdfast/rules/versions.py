@@ -34,14 +34,14 @@ class Clause:
 
 
 def check_version(value: object) -> str:
-    """A task's own version: whole numbers with dots between them."""
+    """Check a task's own version: whole numbers with dots between them."""
     if not isinstance(value, str) or not _RELEASE.fullmatch(value):
         raise InvalidVersion(f"version is {value!r}; use whole numbers with dots between them, such as '2.1'")
     return value
 
 
 def check_range(value: object) -> str:
-    """A range in its normal form, so that those who mean the same share a route."""
+    """Check a range and return its normal form, so that equal ranges share a route."""
     if not isinstance(value, str):
         raise InvalidVersion(f"version must be text, not {type(value).__qualname__}; {_EXAMPLES}")
     if len(value) > LONGEST:
@@ -57,7 +57,7 @@ def pin(task: str, wanted: str) -> str:
 
 
 def read_pin(text: str) -> tuple[str, str]:
-    """The task and the range of a pin."""
+    """Return the task and the range of a pin."""
     task, _, wanted = text.rpartition(" ")
     return task, wanted
 
@@ -70,7 +70,7 @@ def fits(text: str, versions: Mapping[str, str]) -> bool:
     try:
         return task in versions and is_within(versions[task], wanted)
     except InvalidVersion:
-        return False  # of a later version of Holdfast, which knows more signs
+        return False  # written by a later version of Holdfast, which has more operators
 
 
 def is_within(version: str, wanted: str) -> bool:
@@ -86,18 +86,18 @@ def _parsed(wanted: str) -> tuple[Clause, ...]:
 def _clauses(part: str, whole: str) -> list[Clause]:
     match = _CLAUSE.fullmatch(part)
     if match is None or not _RELEASE.fullmatch(match[2]):
-        raise InvalidVersion(f"version {whole!r} is no range: {part!r} cannot be read; {_EXAMPLES}")
+        raise InvalidVersion(f"version {whole!r} is not a range: {part!r} cannot be read; {_EXAMPLES}")
     sign, text, star = match[1], match[2], match[3]
     if not star:
         return [Clause(sign or "==", _release(text))]
     if sign not in ("", "=="):
-        raise InvalidVersion(f"version {whole!r} is no range: .* goes with no sign but ==; {_EXAMPLES}")
+        raise InvalidVersion(f"version {whole!r} is not a range: .* is only allowed with ==; {_EXAMPLES}")
     numbers = [int(number) for number in text.split(".")]
     return [Clause(">=", _trimmed(numbers)), Clause("<", _trimmed([*numbers[:-1], numbers[-1] + 1]))]
 
 
 def _require_possible(clauses: list[Clause], whole: str) -> None:
-    """Refuse what nothing can fit: a job that asks for it would wait for ever."""
+    """Refuse a range that no version can match: a job that needs it would wait forever."""
     exact = {clause.release for clause in clauses if clause.sign == "=="}
     tests = [(_TESTS[clause.sign], clause.release) for clause in clauses]
     if exact:
@@ -120,7 +120,7 @@ def _release(text: str) -> Release:
 
 
 def _trimmed(numbers: list[int]) -> Release:
-    """2.0 is 2."""
+    """Remove trailing zeros: 2.0 is 2."""
     while numbers and numbers[-1] == 0:
         numbers = numbers[:-1]
     return tuple(numbers)

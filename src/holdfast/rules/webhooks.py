@@ -1,4 +1,4 @@
-"""Chooses the endpoints of an event, builds the messages, and spaces the retries."""
+"""Choose the endpoints of an event, build the messages, and space the retries."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..model.jobs import JobState, last_error
 from ..model.webhooks import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
-"""The wait before each try, counted from the one before, in microseconds."""
+"""The wait before each attempt, after the one before, in microseconds."""
 ATTEMPTS: Final = len(SCHEDULE)
 SPREAD: Final = 0.2
 BODY_LIMIT: Final = 256 * 1024
 _MADE_AT_ONCE: Final = 16 * 1024 * 1024
-"""Bytes of results in the messages of one transaction, which others wait for."""
+"""The most bytes of results in the messages of one transaction, because others wait for it."""
 _SMALL_RESULT: Final = 16_000
 _API: Final = "/api/v1"
 _ERROR_LIMIT: Final = 2_048
@@ -40,7 +40,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The stored facts about an event's job, as they were when the event was passed on."""
+    """The stored facts about an event's job, as they were when its messages were made."""
 
     id: str
 
@@ -48,7 +48,7 @@ class Told:
     reason: str | None
     error: str | None
     result: str | None
-    """None where it is too large to be passed on, too."""
+    """None also if it is too large to be sent."""
     result_size: int | None
     artifacts: tuple[tuple[str, str, int], ...] = ()
     """Name, content type and size of each."""
@@ -57,7 +57,7 @@ class Told:
 
 
 def hears(endpoint: Endpoint, event: Event) -> bool:
-    """Return whether an endpoint is told of an event. Deliveries are never told of: that would have no end."""
+    """Return whether an endpoint is notified of an event. Deliveries cause no notifications: that would never end."""
     if event.task == TASK or endpoint.tenant not in ("", event.tenant):
         return False
     if endpoint.called:
@@ -66,7 +66,7 @@ def hears(endpoint: Endpoint, event: Event) -> bool:
 
 
 def hears_kind(endpoint: Endpoint, kind: str) -> bool:
-    """Return whether an endpoint that no job names is told of some events of a kind."""
+    """Return whether an endpoint that no job names is notified of some events of a kind."""
     return _is_among(kind, _UNSAID if endpoint.events is None else endpoint.events)
 
 
@@ -80,7 +80,7 @@ def wanted_by(kinds: Iterable[str]) -> list[str]:
 
 
 def called_by(events: Iterable[Event]) -> list[str]:
-    """The endpoints that the jobs of these events name."""
+    """Return the endpoints that the jobs of these events name."""
     named = {tag.removeprefix(CALLED_TAG) for event in events for tag in event.tags if tag.startswith(CALLED_TAG)}
     return sorted(named)
 
@@ -92,50 +92,50 @@ def call_tags(endpoint: str, events: Collection[str]) -> tuple[str, ...]:
 
 
 def asks_for_ends(tags: str) -> bool:
-    """Return whether a job with these stored tags names an endpoint, which is always told of the job's end."""
+    """Return whether a job with these stored tags names an endpoint, which is always notified of the job's end."""
     return f'"{CALLED_TAG}' in tags
 
 
 def asks_for_all(tags: str) -> bool:
-    """Return whether a job with these stored tags has an endpoint that is told of more than its end."""
+    """Return whether a job with these stored tags has an endpoint that is notified of more than its end."""
     return f'"{EVERY_TAG}"' in tags
 
 
 def called_endpoint(tenant: str, url: str) -> str:
-    """The id of the endpoint that jobs of a tenant name by a URL: one for each host."""
+    """Return the id of the endpoint that jobs of a tenant name by a URL: one for each host."""
     return hashlib.sha256(f"{tenant}\x1f{origin_of(url)}".encode()).hexdigest()[:32]
 
 
 def origin_of(url: str) -> str:
-    """Its scheme, host and port."""
+    """Return the scheme, host and port of a URL."""
     match = _ORIGIN.match(url)
     return match[0].lower() if match else url
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Kinds of events, or their beginnings."""
+    """Check kinds of events, or their prefixes."""
     if isinstance(kinds, str):
         raise InvalidInput(f"events is {kinds!r}; use a list, such as [{kinds!r}]")
     if not kinds:
-        raise InvalidInput("events is empty: nothing would ever be told; leave it out for all that is told of jobs")
+        raise InvalidInput("events is empty, so nothing would ever be sent; leave it out for all events of jobs")
     if wrong := [kind for kind in kinds if not _KIND.fullmatch(kind)]:
-        raise InvalidInput(f"{wrong[0]!r} is no kind of event; use such as 'job.failed', 'job' or 'flow'")
+        raise InvalidInput(f"{wrong[0]!r} is not a kind of event; use such as 'job.failed', 'job' or 'flow'")
     check_known(list(kinds))
     return tuple(dict.fromkeys(kinds))
 
 
 def check_call_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Kinds of events that are about a job: all that one who is named by a job can hear."""
+    """Check kinds of events that are about a job: an endpoint that a job names gets no others."""
     checked = check_kinds(kinds)
     if wrong := [kind for kind in checked if kind != "job" and not kind.startswith("job.")]:
         raise InvalidInput(
-            f"{wrong[0]!r} is not told of a job; use such as 'job.failed', or app.webhooks.add for all else"
+            f"{wrong[0]!r} is not an event of a job; use such as 'job.failed', or app.webhooks.add for all else"
         )
     return checked
 
 
 def message(message_id: str, event: Event, told: Told | None) -> str:
-    """The body of a delivery: JSON of at most 256 KiB. What does not fit is left out, and says so."""
+    """Return the body of a delivery: JSON of at most 256 KiB. Parts that do not fit are omitted and marked so."""
     data: dict[str, Any] = {
         "job": event.job, "task": event.task, "queue": event.queue, "tenant": event.tenant or None,
         "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
@@ -163,13 +163,13 @@ def is_end_of_run(event: Event) -> bool:
 
 
 def trial_message(message_id: str, endpoint: str, now: int) -> str:
-    """The body of a delivery that tells of nothing."""
+    """Return the body of a test message."""
     data = {"endpoint": endpoint, "message": "a test delivery"}
     return json.dumps({"id": message_id, "type": "webhook.test", "timestamp": instant(now), "data": data})
 
 
 def own_tags(tags: Sequence[str]) -> list[str]:
-    """A job's tags without those that are ours."""
+    """Return a job's tags without those that Holdfast added."""
     return [tag for tag in tags if not tag.startswith((CALLED_TAG, WANTED_TAG))]
 
 
@@ -203,7 +203,7 @@ def _outcome(event: Event, told: Told | None) -> dict[str, Any]:
     if told is None or event.job is None:
         return {}
     found: dict[str, Any] = {"error": _error(_error_then(event, told)), "result": None, "artifacts": []}
-    # The job may have gone on since: what it is now says nothing about then.
+    # The job may have changed since: its current state says nothing about the event.
     if told.state != event.state:
         return found
     found["artifacts"] = _artifacts(told)
@@ -229,7 +229,7 @@ def _referred(told: Told) -> dict[str, Any]:
 
 
 def _error(text: str | None) -> dict[str, str] | None:
-    """Its type and message; where in the code it was is nobody else's business."""
+    """Return an error's type and message, without its traceback, which receivers must not see."""
     if text is None:
         return None
     error: Mapping[str, Any] = json.loads(text)
@@ -257,7 +257,7 @@ _Shelf = tuple[list[Endpoint], dict[str, list[Endpoint]]]
 
 
 class Audience:
-    """Gives for each event those of its endpoints for which `hears` is true."""
+    """Finds the endpoints of each event, those for which `hears` is true."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._called: Final[dict[str, Endpoint]] = {}
@@ -270,7 +270,7 @@ class Audience:
                 self._of_tenant[endpoint.tenant].append(endpoint)
 
     def of(self, event: Event) -> list[Endpoint]:
-        """Return the endpoints that are told of an event."""
+        """Return the endpoints that are notified of an event."""
         if event.task == TASK:
             return []
         found: dict[str, Endpoint] = {}

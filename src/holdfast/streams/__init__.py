@@ -1,1 +1,1 @@
-"""How what a running job says gets to its stream: gathered for a moment, then appended in batches."""
+"""Writing to a running job's stream: frames are gathered for a moment, then appended in batches."""

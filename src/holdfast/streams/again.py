@@ -1,4 +1,4 @@
-"""A durable step that runs again supersedes what it said before."""
+"""Supersede the earlier frames of a durable step that runs again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 async def begin_again(durable: Durable, step: str) -> None:
-    """Called when a step begins that may have run before. Most jobs have no stream: they ask once, and no more."""
+    """Begin a step that may have run before. Most jobs have no stream: they check once per run."""
     info, stop = durable.info, durable.stop
     if stop.outlet is None:
         if durable.is_inline or durable.says_nothing:
             return
-        durable.says_nothing = not await durable.hands.read(Op(lambda tx: streams.has_stream(tx, info.id), single=True))
+        durable.says_nothing = not await durable.io.read(Op(lambda tx: streams.has_stream(tx, info.id), single=True))
         if durable.says_nothing:
             return
     outlet_of(info, durable.app, stop).restart(step)

@@ -1,4 +1,4 @@
-"""What `ctx` can say about its job while it runs, in both colours. Light to import, as the context is."""
+"""The stream and progress calls of `ctx`, blocking and async. Light to import, as the context is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="_Speaks")
 
-# A branch of `ctx.gather` is no step.
+# A branch of `ctx.gather` is not a step.
 _BRANCH: Final = re.compile(r"(?:^|(?<=/))gather#\d+\.\d+/$")
 
 
@@ -35,7 +35,7 @@ class _Speaks(SharedCalls):
         return outlet_of(*self._me())
 
     def _kept(self) -> InlineOutlet | None:
-        """Of an inline job, which has no store."""
+        """Return the outlet of an inline job, which has no store."""
         if self._me()[0].worker:
             return None
         from .inline import InlineOutlet
@@ -82,7 +82,7 @@ class _Speaks(SharedCalls):
 def tracked(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Let the run fail where a call of this method is never awaited."""
+    """Fail the run if a call of this method is never awaited."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
@@ -106,10 +106,10 @@ class AwaitingStream(_Speaks):
         source: str | None = None,
         correlation_id: str | None = None,
     ) -> None:
-        """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
+        """Append a frame to the job's stream: text, bytes, or a JSON value; at most 64 KiB.
 
         It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
-        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are kept with it, such
+        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are stored with it, such
         as the tool that it came from and the request that it belongs to.
         """
         draft = self._draft(data, kind, best_effort, source, correlation_id)
@@ -117,7 +117,7 @@ class AwaitingStream(_Speaks):
 
     @tracked
     async def flush(self) -> None:
-        """Wait until all that was said is stored."""
+        """Wait until all frames are stored."""
         outlet = self._outlet()
         await _awaited(outlet.flush())
         outlet.check()
@@ -126,12 +126,12 @@ class AwaitingStream(_Speaks):
     async def progress(
         self, percent: float | None = None, message: str | None = None, stage: str | None = None
     ) -> None:
-        """Say how far the job is. What is left out stays as it was; the last word on each is stored in any case."""
+        """Report progress. Omitted fields stay as they were; the last value of each is always stored."""
         self._tell(percent, message, stage)
 
     @tracked
     async def summarize(self, patch: dict[str, Any]) -> int:
-        """Change the job's summary by a merge patch (RFC 7396); its new version.
+        """Change the job's summary by a merge patch (RFC 7396); return its new version.
 
         None removes a key; the text `__holdfast_null__` stores a null.
         """
@@ -153,10 +153,10 @@ class BlockingStream(_Speaks):
         source: str | None = None,
         correlation_id: str | None = None,
     ) -> None:
-        """Say something in the job's stream: text, bytes, or what JSON can say; at most 64 KiB.
+        """Append a frame to the job's stream: text, bytes, or a JSON value; at most 64 KiB.
 
         It is stored within moments, in order, and with the outcome at the latest; `flush` waits for that. A
-        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are kept with it, such
+        `best_effort` frame may be dropped when there are many. `source` and `correlation_id` are stored with it, such
         as the tool that it came from and the request that it belongs to.
         """
         draft = self._draft(data, kind, best_effort, source, correlation_id)
@@ -164,18 +164,18 @@ class BlockingStream(_Speaks):
             crowded.result()
 
     def flush(self) -> None:
-        """Wait until all that was said is stored."""
+        """Wait until all frames are stored."""
         outlet = self._outlet()
         if (rest := outlet.flush()) is not None:
             rest.result()
         outlet.check()
 
     def progress(self, percent: float | None = None, message: str | None = None, stage: str | None = None) -> None:
-        """Say how far the job is. What is left out stays as it was; the last word on each is stored in any case."""
+        """Report progress. Omitted fields stay as they were; the last value of each is always stored."""
         self._tell(percent, message, stage)
 
     def summarize(self, patch: dict[str, Any]) -> int:
-        """Change the job's summary by a merge patch (RFC 7396); its new version.
+        """Change the job's summary by a merge patch (RFC 7396); return its new version.
 
         None removes a key; the text `__holdfast_null__` stores a null.
         """
@@ -186,7 +186,7 @@ class BlockingStream(_Speaks):
 
 
 def outlet_of(info: JobInfo, app: Any, stop: Stop) -> Outlet | InlineOutlet:
-    """The outlet of a run, made when it first says something."""
+    """Return the outlet of a run, made at its first frame."""
     found: Outlet | InlineOutlet = stop.outlet or app.streams.outlet(info, stop)
     return found
 

@@ -1,7 +1,7 @@
-"""What a job prints and logs, as frames of its stream: for tasks with `capture=`.
+"""Capture what a job prints and logs as frames of its stream, for tasks with `capture=`.
 
-What is printed still goes where it went. A contextvar says whose words they are, so that jobs side by side are told
-apart; threads that a handler starts by itself do not inherit it, and neither do programs that it runs.
+Printed text still reaches its stream. A contextvar says which job it belongs to, so that concurrent jobs are
+distinguished; threads that a handler starts itself do not inherit it, and neither do programs that it runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _open: Final[set[Sink]] = set()
 
 
 def capture(info: JobInfo, app: Any, stop: Stop, wanted: Collection[str]) -> None:
-    """From now on, what the code in this context prints and logs belongs to that job. Its outlet ends it."""
+    """Capture what the code in this context prints and logs, until the job's outlet is closed."""
     if not wanted:
         return
     outlet: Outlet = outlet_of(info, app, stop)  # type: ignore[assignment]
@@ -40,7 +40,7 @@ def capture(info: JobInfo, app: Any, stop: Stop, wanted: Collection[str]) -> Non
 
 
 class Sink:
-    """Makes frames of lines."""
+    """Turns lines into frames."""
 
     def __init__(self, outlet: Outlet, wanted: frozenset[str]) -> None:
         self.wanted: Final = wanted
@@ -88,7 +88,7 @@ class Sink:
 
 
 class _Tap:
-    """Stands in for a standard stream while somebody's words are wanted."""
+    """Replaces a standard stream while the output of a job is captured."""
 
     def __init__(self, stream: TextIO, kind: str) -> None:
         self._stream = stream
@@ -121,7 +121,7 @@ class _LogTap(logging.Handler):
 def _tap() -> None:
     for kind in ("stdout", "stderr"):
         stream = getattr(sys, kind)
-        # A program may have put another in its place since.
+        # The program may have replaced the stream since.
         if stream is not None and not isinstance(stream, _Tap):
             setattr(sys, kind, _Tap(stream, kind))
     if _LOGS not in logging.getLogger().handlers:

@@ -1,6 +1,6 @@
-"""Stores what the runs of this process say: one thread, which lives while somebody may say something.
+"""Write the frames of all runs of this process to the store, on one thread that lives while a stream is open.
 
-All that is due goes in one commit, however many runs said it.
+Everything that is due is written in one commit, for any number of runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger: Final = logging.getLogger("holdfast.streams")
 
 
 class FrameWriter:
-    """One per app."""
+    """Writes the frames of one app's runs."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -31,8 +31,8 @@ class FrameWriter:
         renew_after_fork(self)
 
     def renew_after_fork(self) -> None:
-        """The runs of the parent are not here, and nor is its thread."""
-        # Re-entrant: a finaliser may print while its thread is in here, and what is printed may be captured.
+        """Start empty in a forked child, which has neither the parent's runs nor its thread."""
+        # Re-entrant: a finaliser may print while its thread holds the lock, and the output may be captured.
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._outlets: dict[Outlet, None] = {}
@@ -44,7 +44,7 @@ class FrameWriter:
     # -- called under the lock
 
     def wake(self) -> None:
-        """Something is to be stored."""
+        """Wake the thread, or start it: there is something to store."""
         self._changed.notify_all()
 
     def enlist(self, outlet: Outlet) -> None:
@@ -63,7 +63,7 @@ class FrameWriter:
         try:
             self._work()
         except BaseException as error:
-            # Nobody may wait for ever for a thread that is gone.
+            # No caller may wait forever for a thread that has ended.
             logger.exception("the streams of this process failed")
             with self.lock:
                 self._thread = None
@@ -83,7 +83,7 @@ class FrameWriter:
                         outlet.settle(answer)
 
     def _take(self) -> dict[Outlet, Batch]:
-        """What is due, when something is; nothing when the thread may end."""
+        """Wait until batches are due and return them; return nothing when the thread may end."""
         with self.lock:
             while self._outlets:
                 now = time.monotonic()
@@ -95,7 +95,7 @@ class FrameWriter:
             return {}
 
     def _write(self, batches: Sequence[Batch]) -> list[Appended | HoldfastError | None]:
-        """One answer each; None where it shall be tried again."""
+        """Return one result for each batch; None if it is to be tried again."""
         try:
             store = self._store()
             answers = store.write(_append(batches))
@@ -104,12 +104,12 @@ class FrameWriter:
         except Exception as error:
             if isinstance(error, HoldfastError) and error.retryable:
                 if not self._store().outage.covers("the streams of jobs", error):
-                    logger.warning("what %d jobs said is not stored yet (%s); trying again", len(batches), error)
+                    logger.warning("the frames of %d jobs are not stored yet (%s); retrying", len(batches), error)
                 return [None] * len(batches)
             if len(batches) > 1:
-                # One of them is to blame, and only one shall fail.
+                # One batch caused the error, and only that one shall fail.
                 return [answer for batch in batches for answer in self._write([batch])]
-            logger.exception("what job %s said cannot be stored", batches[0].job_id)
+            logger.exception("the frames of job %s cannot be stored", batches[0].job_id)
             return [error if isinstance(error, HoldfastError) else HoldfastError(f"the stream failed: {error!r}")]
 
 

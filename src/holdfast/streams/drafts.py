@@ -1,4 +1,4 @@
-"""What a handler gives to `emit`, `progress` and `summarize`, checked and encoded."""
+"""Check and encode the arguments of `emit`, `progress` and `summarize`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESERVED: Final = frozenset({SUPERSEDED, TRIMMED})
 def draft_of(
     data: object, kind: object, step: str, best_effort: bool, source: object = None, correlation_id: object = None
 ) -> Draft:
-    """A frame of text, bytes, or anything that JSON can say."""
+    """Return a frame of text, bytes or a JSON value."""
     name = check_name("the frame's kind", kind)
     if name in _RESERVED:
         raise InvalidInput(f"frames of kind {name!r} are about other frames; choose another kind")
@@ -29,7 +29,7 @@ def draft_of(
 
 
 def progress_of(percent: object, message: object, stage: object) -> Progress:
-    """How far a job is; what is None stays as it was."""
+    """Return the progress of a job; fields that are None stay as they were."""
     return Progress(
         percent=None if percent is None else _percent(percent),
         message=None if message is None else _message(message),
@@ -38,7 +38,7 @@ def progress_of(percent: object, message: object, stage: object) -> Progress:
 
 
 def patch_of(patch: object) -> dict[str, Any]:
-    """A merge patch as plain data."""
+    """Return a merge patch as plain data."""
     if not isinstance(patch, Mapping):
         raise InvalidInput(f"a summary is changed by an object, not by {type(patch).__name__}; pass a dict")
     plain: dict[str, Any] = codec.decode(codec.encode(dict(patch), what="the summary"), dict[str, Any])
@@ -74,5 +74,5 @@ def _message(value: object) -> str:
     size = len(text.encode("utf-8", "replace"))
     if size > MESSAGE_LIMIT:
         raise InvalidInput(f"the message takes {size:,} bytes; shorten it to {MESSAGE_LIMIT:,}, or emit it")
-    # Neither can be stored by every database.
+    # Not every database can store these.
     return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")

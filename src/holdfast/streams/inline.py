@@ -1,4 +1,4 @@
-"""What an inline job says. There is no store: it is kept in memory for whoever reads it in this process."""
+"""The stream of an inline job, which has no store: frames are kept in memory for readers in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .drafts import patch_of
 
 
 class InlineOutlet:
-    """The stream of one inline job. All of its frames stay."""
+    """The stream of one inline job. It keeps all frames."""
 
     def __init__(self, info: JobInfo) -> None:
         self.progress = Progress()
@@ -32,7 +32,7 @@ class InlineOutlet:
         return None
 
     def restart(self, step: str) -> None:
-        """A step is tried again; what it said before is out of date."""
+        """Supersede the frames of a step that is tried again."""
         self._frames = [frame for frame in self._frames if frame.step != step]
 
     def tell(self, progress: Progress) -> None:
@@ -47,7 +47,7 @@ class InlineOutlet:
         return None
 
     def check(self) -> None:
-        """Nothing can go wrong."""
+        """Do nothing: no write can fail."""
 
     def read(self, after: Cursor, n: int, *, best_effort: bool, until: Cursor = END) -> FramePage:
         wanted = (f for f in self._frames if after < Cursor.read(f.cursor) <= until)

@@ -1,4 +1,4 @@
-"""What one run has said and the store does not have yet."""
+"""The frames of one run that are not stored yet."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from .desk import FrameWriter
 
 BUFFERED_SECONDS: Final = 0.02
-"""A frame waits no longer than this for others to share its commit."""
+"""Seconds that a frame waits at most for others to share its commit."""
 _PROGRESS_SECONDS: Final = 0.25
-# Of a run that changes its stage faster than that, only so many each time.
+# The stage changes that are stored each time of a run that changes its stage faster than that.
 _MOST_STAGES: Final = 32
-# Whoever says more than this at once waits until the store has it.
+# A caller that emits more than this waits until it is stored.
 _MOST_FRAMES: Final = 2_000
 _MOST_BYTES: Final = 4 * 1024 * 1024
-# What is printed cannot wait. It is dropped where so many times as much is there.
+# Printing cannot wait. Captured output is dropped when this many times as much is waiting.
 _CAPTURED: Final = 4
-# Reasons to stop after which nothing that is said counts.
+# Stop reasons after which further frames are ignored.
 _TOO_LATE: Final = frozenset({"lost", "fenced"})
 
 
 class Outlet:
-    """Safe from any thread. Everything is under the desk's lock; the desk takes from here what is due."""
+    """Safe from any thread. All state is under the writer's lock; the writer takes what is due from here."""
 
-    def __init__(self, desk: FrameWriter, info: JobInfo, stop: Stop) -> None:
+    def __init__(self, writer: FrameWriter, info: JobInfo, stop: Stop) -> None:
         self.info: Final = info
         self.stop: Final = stop
         self.source: Sink | None = None
-        """Hears what the run prints and logs; it may hold an unfinished line back."""
-        self._desk = desk
-        self._lock = desk.lock
+        """Captures what the run prints and logs; it may hold back an unfinished line."""
+        self._frame_writer = writer
+        self._lock = writer.lock
         self._writer = token()
         self._serial = 0
         self._drafts: list[Draft] = []
@@ -59,7 +59,7 @@ class Outlet:
     # -- the handler's side
 
     def put(self, draft: Draft, *, captured: bool = False) -> Future[None] | None:
-        """Take a frame. Where too much waits for the store: the future to wait for."""
+        """Take a frame. If too much is waiting, return the future to wait for."""
         with self._lock:
             if not captured:
                 self._refuse(draft)
@@ -71,11 +71,11 @@ class Outlet:
             return self._wait() if self._is_crowded() and not captured else None
 
     def restart(self, step: str) -> None:
-        """A step begins again: what it has said before is superseded."""
+        """Supersede the earlier frames of a step that begins again."""
         self.put(Draft("", "restart", b"", step), captured=True)
 
     def tell(self, progress: Progress) -> None:
-        """Say how far the job is. Only the last word on each field gets to the store, and each new stage."""
+        """Report progress. Only the last value of each field is stored, and each new stage."""
         with self._lock:
             self._refuse()
             if progress.stage is not None and progress.stage != self._stage:
@@ -85,12 +85,12 @@ class Outlet:
             self._note()
 
     def flush(self) -> Future[None] | None:
-        """The future of all that was said being stored; None if it is."""
+        """Return a future that is done when all frames are stored; None if they are."""
         with self._lock:
             return self._wait()
 
     def check(self) -> None:
-        """Raise what went wrong with what was said before."""
+        """Raise the error of an earlier write."""
         with self._lock:
             if self._error is not None:
                 raise self._error
@@ -99,31 +99,31 @@ class Outlet:
                 raise StreamFull(self.info.id)
 
     def finish(self) -> Future[None] | None:
-        """The handler has ended: store the rest. None if there is none."""
+        """Store the rest after the handler has ended; None if there is none."""
         if self.source is not None:
             self.source.close()
         with self._lock:
             self._is_open = False
             rest = self._wait()
             if rest is None:
-                self._desk.forget(self)
+                self._frame_writer.forget(self)
             return rest
 
     def abandon(self) -> None:
-        """Nobody wants to know any more what this run had to say."""
+        """Drop the frames that are not stored: this run no longer counts."""
         if self.source is not None:
             self.source.close()
         with self._lock:
-            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last frames are lost"))
 
     @property
     def is_closed(self) -> bool:
-        """Whether the handler has ended."""
+        """True if the handler has ended."""
         return not self._is_open
 
     @property
     def failure(self) -> HoldfastError | None:
-        """Why frames were not stored, if the handler was not told. That the job is lost is told elsewhere."""
+        """Return the write error that the handler has not seen. The loss of the lease is reported elsewhere."""
         if self._error is not None and not isinstance(self._error, (LeaseLost, NotFound)):
             return self._error
         return StreamFull(self.info.id) if self._is_full and not self._is_told else None
@@ -143,25 +143,25 @@ class Outlet:
             raise StreamFull(self.info.id)
 
     def _note(self, *, is_first: bool = False) -> None:
-        # A first frame is due before the progress that the desk may be waiting with.
+        # A first frame is due before the progress for which the writer may be waiting.
         was_idle = self._said == self._stored
         self._said += 1
         if was_idle or is_first:
-            self._desk.enlist(self)
-            self._desk.wake()
+            self._frame_writer.enlist(self)
+            self._frame_writer.wake()
 
     def _wait(self) -> Future[None] | None:
         if self._said == self._stored or self._error is not None:
             return None
         future: Future[None] = Future()
         self._waiting.append((self._said, future))
-        self._desk.wake()
+        self._frame_writer.wake()
         return future
 
-    # -- the desk's side, under its lock
+    # -- the writer's side, under its lock
 
     def due(self) -> float | None:
-        """When to take from here, by the monotonic clock; None if there is nothing."""
+        """Return when to take a batch, by the monotonic clock; None if there is nothing."""
         if self._said == self._stored:
             return None
         if self._waiting:
@@ -170,7 +170,7 @@ class Outlet:
         return max(self._not_before, self._taken_at + pause)
 
     def take(self, now: float) -> Batch:
-        """What is to be stored; the same again until it is settled."""
+        """Return the batch to store; the same one again until it is settled."""
         if self._flight is None:
             info, self._serial = self.info, self._serial + 1
             batch = Batch(
@@ -202,15 +202,15 @@ class Outlet:
         self._resolve()
 
     def postpone(self, now: float) -> None:
-        """The store is away. It is asked again, ever less often, for as long as the run may go on."""
+        """Try again later, less and less often, while the store is unavailable and the run may continue."""
         if self.stop.reason in _TOO_LATE:
-            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last words are lost"))
+            self.fail(LeaseLost(f"job {self.info.id} is no longer this run's; its last frames are lost"))
             return
         self._pauses = min(self._pauses + 1, 6)
         self._not_before = now + BUFFERED_SECONDS * (1 << self._pauses)
 
     def fail(self, error: HoldfastError) -> None:
-        """Nothing of this will be stored."""
+        """Give up the waiting frames with this error."""
         self._error = self._error or error
         self._drafts, self._size, self._progress, self._flight = [], 0, None, None
         self._stored = self._said
@@ -224,4 +224,4 @@ class Outlet:
             elif not future.done():
                 future.set_result(None)
         if not self._is_open and self._said == self._stored:
-            self._desk.forget(self)
+            self._frame_writer.forget(self)

@@ -1,4 +1,4 @@
-"""For the tests of programs that use Holdfast: a store per test, jobs run on demand, a clock that is moved by hand.
+"""Tools for the tests of programs that use Holdfast: a store per test, jobs run on demand, a manual clock.
 
 Light to import, because the pytest plugin beside it is loaded by every run of pytest where Holdfast is installed.
 """
@@ -29,7 +29,7 @@ def isolated(
     clock: Clock | None = None,
     random: Callable[[], float] | None = None,
 ) -> AbstractContextManager[App]:
-    """`with isolated(app):` the app has a fresh store in memory, or the one named; afterwards its own again.
+    """`with isolated(app):` gives the app a fresh store in memory, or the one named; afterwards its own again.
 
     With a `ManualClock` as `clock`, delays and retries come due when the test advances it. `random` gives the numbers
     from 0 up to 1 by which their jitter is chosen.
@@ -38,7 +38,7 @@ def isolated(
 
 
 def inline(app: App) -> AbstractContextManager[App]:
-    """`with inline(app):` a job runs at once in whoever enqueues it, and nothing is stored."""
+    """`with inline(app):` runs each job immediately in its caller, and stores nothing."""
     return app.inline()
 
 
@@ -50,10 +50,10 @@ def drain(
     concurrency: int = 1,
     webhooks: bool = True,
 ) -> Drained:
-    """Run every due job in this process until nothing is due; how many runs ended in which way.
+    """Run every due job in this process until nothing is due; return the number of runs by outcome.
 
     Jobs that those jobs enqueue run too; with `until_empty=False` only as many as are due at the start. Outboxes and
-    webhooks are delivered as well, for real; `webhooks=False` sends no webhook.
+    webhooks are really delivered as well; `webhooks=False` sends no webhook.
     """
     return app.drain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
 
@@ -66,7 +66,7 @@ async def adrain(
     concurrency: int = 1,
     webhooks: bool = True,
 ) -> Drained:
-    """The awaiting twin of `drain`."""
+    """The async version of `drain`."""
     return await app.adrain(queues=queues, until_empty=until_empty, concurrency=concurrency, webhooks=webhooks)
 
 
@@ -77,11 +77,11 @@ def explore(
     on_idle: Callable[[App], object] | None = None,
     outcome: Callable[[App], object] | None = None,
 ) -> Explored:
-    """Run a job, or what `start(app)` enqueues, once to its end, and then killed before and after each commit.
+    """Run a job, or what `start(app)` enqueues, once to its end, then again with a kill before and after each commit.
 
-    Each run has a fresh store in memory and a clock that jumps to what comes due. All must end alike, in the state and
-    result of each job, or in what `outcome(app)` returns; and no step may run that was recorded. AssertionError
-    otherwise. `on_idle(app)` is called when jobs wait for something that time does not bring, to send a signal.
+    Each run has a fresh store in memory and a clock that jumps to the next due time. All must end with the same state
+    and result of each job, or the same value of `outcome(app)`, and no recorded step may run again. AssertionError
+    otherwise. `on_idle(app)` is called when jobs wait for something other than time, to send a signal.
     """
     from ..runtime.draining import run_blocking
 
@@ -96,7 +96,7 @@ async def aexplore(
     on_idle: Callable[[App], object] | None = None,
     outcome: Callable[[App], object] | None = None,
 ) -> Explored:
-    """The awaiting twin of `explore`."""
+    """The async version of `explore`."""
     from .exploring import explore
 
     return await explore(app, start, on_idle=on_idle, outcome=outcome)

@@ -1,4 +1,4 @@
-"""Look for jobs that a test expects to have been enqueued, and say what was there where they are missing."""
+"""Find jobs that a test expects to have been enqueued; if they are missing, list those that were."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def assert_enqueued(
     tenant: str | None = None,
     count: int | None = None,
 ) -> list[JobRecord]:
-    """Fail unless such jobs were enqueued, whatever became of them since; those that match, the oldest first.
+    """Fail unless such jobs were enqueued, whatever their state now; return those that match, the oldest first.
 
     `wanted` is a task, or a call of it with the arguments to look for: `assert_enqueued(app, welcome.job(42))`.
-    `count` is how many there must be, 0 for none at all; without it, at least one.
+    `count` is the required number, 0 for none; without it, at least one.
     """
     __tracebackhide__ = True
     jobs = _all_jobs(app)

@@ -1,7 +1,7 @@
-"""Runs a program's jobs again and again, each time killed at another commit, and compares how they end.
+"""Run a program's jobs repeatedly, each time with a kill at a different commit, and compare the results.
 
-The kill is one of the worker: its store is gone from the commit on, so that nothing which it still does is kept. What
-it had is handed to another, as a rescue would, and that one goes on from what is stored.
+The worker is killed: it loses its store at that commit, so that nothing it still does is kept. Its jobs are given to
+another worker, as a rescue would do, which resumes from what is stored.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _MOST_JOBS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What was tried."""
+    """The result of an exploration."""
 
     kills: int
-    """How often the program was killed: just before each commit of its worker, and just after."""
+    """The number of kills: just before each commit of the worker, and just after."""
     ends: dict[str, int]
-    """How many jobs ended in which state; in every run the same, unless something else was compared."""
+    """The number of jobs in each final state; the same in every run, unless something else was compared."""
     repeated: dict[str, int]
-    """Steps that were in flight at a kill, by task and key: so often were they done again. They must bear that."""
+    """Steps that were in flight at a kill, by task and key, and how often they ran again. They must be repeatable."""
 
 
 class Killed(BaseException):
-    """The worker is dead. Nothing that it still does counts."""
+    """The worker was killed. Nothing that it still does counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """When the worker is killed: at its so-manieth commit, which is kept or is not."""
+    """The kill of the worker: the number of the commit, and whether that commit is kept."""
 
     at: int = 0
     is_kept: bool = True
@@ -62,24 +62,24 @@ class Death:
 
 
 class Mortal:
-    """A store that a worker loses for good at a commit."""
+    """A store that a worker loses permanently at a commit."""
 
     def __init__(self, store: Store, death: Death) -> None:
         self._store = store
         self._death = death
         self._is_dead = False
         self.is_armed = False
-        """Whether it counts. Commits of others than the worker kill nobody."""
+        """True while the worker runs: commits of others are not counted."""
         self.commits = 0
-        """Of the worker."""
+        """Commits of the worker."""
         self.writes = 0
-        """Of everybody."""
+        """Commits of all."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def revive(self) -> None:
-        """For the next worker, who will live."""
+        """Restore the store for the next worker, which is not killed."""
         self._is_dead, self._death = False, Death()
 
     def write(self, op: Op[T]) -> T:
@@ -121,7 +121,7 @@ class Mortal:
 
 @dataclass(slots=True)
 class _Trial:
-    """One life of the program, with at most one death in it."""
+    """One run of the program, with at most one kill."""
 
     app: App
     clock: ManualClock
@@ -129,7 +129,7 @@ class _Trial:
     on_idle: Callable[[App], object] | None
     performed: Counter[str] = field(default_factory=Counter)
     twice: list[str] = field(default_factory=list)
-    """Steps that ran although they were recorded."""
+    """Steps that ran again although they were recorded."""
     was_killed: bool = False
     ends: dict[str, int] = field(default_factory=dict)
 
@@ -139,7 +139,7 @@ class _Trial:
                 self.was_killed = True
                 self.mortal.revive()
                 await self.mortal.awrite(Op(_hand_back))
-            elif not await self._pass_time() and not self._let_go_on():
+            elif not await self._pass_time() and not self._call_on_idle():
                 return
         raise AssertionError(f"the jobs have not come to an end after {_MOST_ROUNDS:,} rounds")
 
@@ -155,15 +155,15 @@ class _Trial:
         return True
 
     async def _pass_time(self) -> bool:
-        """Go to the moment at which a job comes due or a wait times out."""
+        """Advance the clock to the next time at which a job is due or a wait times out."""
         waits = [await self.mortal.aread(Op(claims.next_due)), await self.mortal.aread(Op(waking.next_wake))]
         known = [wait for wait in waits if wait is not None]
         if known:
             self.clock.advance(max(0, min(known)) / SECOND)
         return bool(known)
 
-    def _let_go_on(self) -> bool:
-        """Nothing moves by itself: the program may send a signal."""
+    def _call_on_idle(self) -> bool:
+        """Call `on_idle`, when only a signal could let a job continue."""
         if self.on_idle is None or all(job.state.is_terminal for job in self.jobs()):
             return False
         before = self.mortal.writes
@@ -171,7 +171,7 @@ class _Trial:
         return self.mortal.writes > before
 
     async def watch(self, durable: Any, call: Call) -> None:
-        """Called before each step is done."""
+        """Record that a step is about to run."""
         job_id, key = durable.info.id, call.key
         self.performed[f"{durable.info.task} {key} of {job_id}"] += 1
         if self.mortal.read(Op(lambda tx: steps.find(tx, job_id, key))) is not None:
@@ -228,7 +228,7 @@ async def _live_once(
 
 @contextmanager
 def _in_place(app: App, trial: _Trial) -> Iterator[None]:
-    """Let the app use the mortal store, and tell of its steps."""
+    """Make the app use the trial's store, and report its steps."""
     app.__dict__.update(_opened=trial.mortal, _on_step=trial.watch)
     try:
         yield
@@ -243,7 +243,7 @@ async def _hand_back(tx: Tx) -> None:
 
 
 def _ends(app: App) -> object:
-    """How every job ended: its task, arguments, state and result."""
+    """Return the task, arguments, state and result of every job."""
     jobs = app.jobs.find(JobFilter(limit=_MOST_JOBS))
     return sorted((job.task, job.payload, str(job.state), job.result or "") for job in jobs)
 

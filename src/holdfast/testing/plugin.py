@@ -1,4 +1,4 @@
-"""Fixtures for pytest, found by it where Holdfast is installed. Nothing is imported or made before one is asked for."""
+"""Fixtures for pytest, which finds them where Holdfast is installed. Nothing is imported or made before one is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def holdfast_clock() -> ManualClock:
 
 @pytest.fixture
 def holdfast_store(tmp_path: Path) -> str:
-    """Where a store of the test's own may be: `App(holdfast_store)`, or `isolated(app, store=holdfast_store)`."""
+    """The path of a store for this test: `App(holdfast_store)`, or `isolated(app, store=holdfast_store)`."""
     return str(tmp_path / "holdfast.db")
 
 

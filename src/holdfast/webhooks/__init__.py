@@ -1,6 +1,6 @@
-"""Webhooks that others send: verified by Standard Webhooks, and turned into a job or a signal exactly once.
+"""Receiving webhooks: verified by Standard Webhooks, and turned into a job or a signal exactly once.
 
-Also what `app.webhooks` answers with about those that are sent from here: endpoints, deliveries and their tries.
+Also the types that `app.webhooks` returns for webhooks that are sent: endpoints, deliveries and their attempts.
 """
 
 from ..model.webhooks import Delivery, Endpoint, Sending

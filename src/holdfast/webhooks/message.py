@@ -1,4 +1,4 @@
-"""One message, and whether it is from whom it says."""
+"""Sign a webhook message, and verify one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rules.signing import is_signed, is_timely, key_of
 from ..values.codec import decode
 
 Headers: TypeAlias = "Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]"
-# A full stop in an id could be read as the one that ends it: the same signature would fit another message.
+# A full stop in an id could be read as the one that ends it: the signature would also fit another message.
 _ID: Final = re.compile(r"[!-\-/-~]{1,256}")
 _WANTED: Final = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
@@ -24,7 +24,7 @@ class Message:
     """A message that was verified."""
 
     id: str
-    """The same each time that its sender tries."""
+    """The same for each attempt of its sender."""
     at: int
     """When it was sent, in seconds since 1970."""
     body: bytes
@@ -36,16 +36,16 @@ class Message:
 
     @property
     def type(self) -> str:
-        """Its kind, such as "invoice.paid"; "" where it does not say."""
+        """Its kind, such as "invoice.paid"; "" if it has none."""
         data = self.data
         kind = data.get("type") if isinstance(data, dict) else None
         return kind if isinstance(kind, str) else ""
 
 
 def verify(secrets: str | Sequence[str], headers: Headers, body: bytes, *, now: float | None = None) -> Message:
-    """The message in a request, if it was signed with one of the secrets within the last five minutes.
+    """Return the message in a request, if it was signed with one of the secrets within the last five minutes.
 
-    InvalidSignature otherwise, which does not say why. `body` are the bytes as they came, not what was made of them.
+    InvalidSignature otherwise, which does not say why. `body` is the raw bytes of the request, not parsed.
     Give the old and the new secret while the sender changes from one to the other.
     """
     keys = check_secrets(secrets)
@@ -60,14 +60,14 @@ def verify(secrets: str | Sequence[str], headers: Headers, body: bytes, *, now: 
 
 
 def sign(secrets: str | Sequence[str], message_id: str, body: bytes, *, now: float | None = None) -> dict[str, str]:
-    """The headers of a message that is sent: with several secrets, any receiver that has one of them can verify it."""
+    """Return the headers of a message. With several secrets, a receiver that has any one of them can verify it."""
     at = int(time.time() if now is None else now)
     signature = signing.sign(check_secrets(secrets), message_id, at, body)
     return dict(zip(_WANTED, (message_id, str(at), signature), strict=True))
 
 
 def check_secrets(secrets: str | Sequence[str]) -> list[str]:
-    """At least one secret, each of the right form."""
+    """Check that there is at least one secret, each of the right form."""
     given = [secrets] if isinstance(secrets, str) else list(secrets)
     for secret in given or [""]:
         key_of(secret)
@@ -75,7 +75,7 @@ def check_secrets(secrets: str | Sequence[str]) -> list[str]:
 
 
 def _fields(headers: Headers) -> dict[str, str]:
-    """The three that count. One that comes twice counts for nothing: another reader might take the other."""
+    """Return the three signature headers. One that comes twice is ignored: another parser might take the other."""
     pairs: Any = headers.items() if isinstance(headers, Mapping) else headers
     found: dict[str, list[str]] = {}
     for name, value in pairs:

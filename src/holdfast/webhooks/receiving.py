@@ -1,4 +1,4 @@
-"""An ASGI application that takes webhooks: mount it where a provider shall send to."""
+"""An ASGI application that receives webhooks: mount it where a provider sends them."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ def receiver(
     remember: float = REMEMBERED,
     limit: int = BODY_LIMIT,
 ) -> Receiver:
-    """An ASGI application that turns each verified message into a job or a signal, once.
+    """Make an ASGI application that turns each verified message into a job or a signal, once.
 
-    `task` is a task that takes the message's JSON, or a function of the `Message` that gives `some_task.job(…)`, or
-    None to ignore it. `signal` is a function that gives `(job, name, payload)`, or `(token, None, payload)`, or None.
-    A message that comes again within `remember` seconds is answered alike and does nothing; give each provider a
-    `name` of its own, for their ids are theirs.
+    `task` is a task that takes the message's JSON, or a function of the `Message` that returns `some_task.job(…)`, or
+    None to ignore it. `signal` is a function that returns `(job, name, payload)`, `(token, None, payload)`, or None.
+    A message that comes again within `remember` seconds gets the same answer and does nothing; give each provider its
+    own `name`, because two providers may use the same ids.
     """
     return Receiver(app, secrets, task, signal, name=name, remember=remember, limit=limit)
 
 
 class Receiver:
-    """Made by `receiver`."""
+    """The application that `receiver` makes."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Receiver:
             raise ConfigError("a receiver makes either jobs or signals; give task= or signal=")
         check_duration("remember", remember)
         if remember < 2 * TOLERANCE:
-            # For so long the same signed message would be accepted again.
+            # For this long the same signed message would be accepted again.
             raise ConfigError(f"remember is {remember:g}; use at least {2 * TOLERANCE} seconds")
         self._app = app
         self._secrets = check_secrets(secrets)
@@ -157,13 +157,13 @@ class Receiver:
         try:
             await self._app.signals.asend(given[0], given[1], given[2], key=key, source=source)
         except (JobEnded, SignalConflict) as late:
-            # No later try would fare better, and an answer that sounds like failure would bring one.
+            # No later attempt would succeed, and an error status would cause one.
             return 200, {"ignored": True, "why": late.code}
         return 202, {"sent": True}
 
 
 def _key(message_id: str) -> str:
-    """An id of any form as a key that may be stored."""
+    """Return an id of any form as a key that may be stored."""
     return message_id if _KEY.fullmatch(message_id) else hashlib.sha256(message_id.encode()).hexdigest()
 
 
@@ -186,7 +186,7 @@ async def _body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def _explained(error: HoldfastError) -> int:
-    """The status for an error. A sender tries again after those of the server, and after 404."""
+    """Return the status for an error. A sender tries again after server errors, and after 404."""
     match error:
         case InvalidSignature():
             return 401
@@ -216,7 +216,7 @@ async def _reply(send: Send, status: int, answer: dict[str, Any]) -> None:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Nothing to set up: the app opens its store at its first use."""
+    """Answer the lifespan events. There is nothing to set up: the app opens its store at its first use."""
     while True:
         event = await receive()
         await send({"type": f"{event['type']}.complete"})
