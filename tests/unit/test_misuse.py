@@ -553,7 +553,7 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
         holdfast.tenant("acme")
         app.override_store(":memory:")
     assert caplog.messages == [
-        f"{name}(…) does nothing by itself; write: with {name}(…):" for name in ("inline", "tenant", "use")
+        f"{name}(…) does nothing by itself; write: with {name}(…):" for name in ("inline", "tenant", "override_store")
     ]
     caplog.clear()
 
