@@ -57,7 +57,7 @@ def test_who_follows_looks_again_when_the_first_lease_could_end(two_worlds: tupl
         assert await leading.run_once() is None
         assert await following.run_once() == LEASE
         heard = asyncio.Event()
-        hearing = asyncio.create_task(following.hear(heard.set))
+        hearing = asyncio.create_task(following.listen(heard.set))
         await asyncio.sleep(0)
         await leading.resign()
         async with asyncio.timeout(SOON):

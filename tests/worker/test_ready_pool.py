@@ -49,7 +49,7 @@ async def test_jobs_at_once_have_a_child_each(small_shop: Shop) -> None:
     [
         ("die", "return code 3"),
         ("half", "ended before its answer"),
-        ("nonsense", "no JSON"),
+        ("nonsense", "not valid JSON"),
         ("other id", "another job"),
         ("list", "another job"),
         ("odd status", "none of ok, error, throttled"),
