@@ -51,7 +51,7 @@ def test_it_ends_after_as_many_as_were_asked_for(run: Run, ended: list[str]) -> 
 def test_a_wrong_cursor_is_told_so(run: Run, ended: list[str]) -> None:
     result = run("events", "tail", "--after", "yesterday")
     assert result.exit_code == 2
-    assert "no cursor of the event log" in result.output
+    assert "not a cursor of the event log" in result.output
 
 
 def test_a_queue_is_told_what_to_tell(run: Run, app: App) -> None:
