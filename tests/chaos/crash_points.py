@@ -14,7 +14,7 @@ from .grounds import Ground
 from .operations import Call
 from .stage import Stage
 
-GOES_ON = frozenset({"drain", "flows.extend", "leases.artifact", "leases.claim"})
+GOES_ON = frozenset({"drain", "flows.extend", "remote.artifact", "remote.claim"})
 """Many transactions, with others after a failure: the engine goes on, what cannot start is handed back, and bytes that
 nobody will want are doomed."""
 IN_STEPS = frozenset({"flows.apply", "engine: run short", "engine: outbox turn", "engine: write a blob"})
