@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-conformance test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,17 +37,21 @@ chromium:
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null; }
 
 # Side by side, each with a Postgres of its own: most of their time they wait, for disks, processes and clocks.
-PARTS := slow conformance worker rest
+PARTS := slow broad worker rest
 ABREAST := --no-print-directory -j$(words $(PARTS)) --output-sync=line $(PARTS:%=test-%)
 SLOW := tests/acceptance tests/docs tests/browser
+BROAD := tests/conformance tests/web tests/cli
 test-slow: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" $(SLOW)
 
-test-conformance test-worker: test-%: .venv/.dev
-	$(PYTEST) -m "$(MARKS)" tests/$*
+test-broad: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" $(BROAD)
+
+test-worker: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" tests/worker
 
 test-rest: .venv/.dev
-	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) --ignore=tests/conformance --ignore=tests/worker
+	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) $(BROAD:%=--ignore=%) --ignore=tests/worker
 
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
 	$(BIN)/python -m tools.proof $(ARGS)

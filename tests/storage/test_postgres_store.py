@@ -6,8 +6,10 @@ import asyncio
 import os
 from contextlib import closing
 
+import psycopg
 import pytest
 
+import holdfast
 from holdfast.clock import SECOND, ManualClock, SystemClock
 from holdfast.errors import (
     StorageError,
@@ -16,6 +18,7 @@ from holdfast.errors import (
 from holdfast.storage.port import Op, Row, Store, Tx
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.statements import Statement
+from tests.postgres_server import url_of
 from tests.storage import kit
 
 
@@ -145,3 +148,22 @@ def test_a_forked_child_uses_connections_of_its_own(store: PostgresStore, noted_
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     store.write(kit.insert("parent again"))
     assert store.read(kit.names()) == ["child", "parent", "parent again"]
+
+
+@pytest.mark.timeout(120)
+def test_a_large_flow_after_many_small_ones_is_stored_on_a_database_without_statistics(postgres_dsn: str) -> None:
+    app = holdfast.App(url_of(postgres_dsn))
+
+    @app.task
+    def work(n: int) -> None: ...
+
+    def store_flow(members: int) -> None:
+        with app.flow("nightly") as flow:
+            flow.map(work, range(members))
+
+    with closing(app), psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        for _ in range(20):  # often enough for a prepared plan, which fits a table that is almost empty
+            store_flow(2)
+            connection.execute("delete from holdfast_job")
+        store_flow(10_000)
+        assert connection.execute("select count(*) from holdfast_job").fetchone() == (10_000,)

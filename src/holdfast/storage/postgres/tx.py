@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, Final, LiteralString, TypeAlias
 
 import psycopg
 
@@ -13,6 +13,17 @@ from ..statements import Statement
 
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+_LONG: Final = 1_000
+"""Rows from which a statement is planned for its own number of them.
+
+A plan that was prepared for short lists on a store without statistics compares each row with each of a long one.
+"""
+
+
+def _prepared(rows: Sequence[Params]) -> bool | None:
+    return False if len(rows) > _LONG else None
 
 
 class _Script:
@@ -75,7 +86,7 @@ class PgTx(_Script):
         if not rows:
             return []
         params = parameters(statement, rows, common)
-        self._cursor.execute(self._text(statement, params), params)
+        self._cursor.execute(self._text(statement, params), params, prepare=_prepared(rows))
         return in_order(self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
@@ -113,7 +124,7 @@ class PgAsyncTx(_Script):
         if not rows:
             return []
         params = parameters(statement, rows, common)
-        await self._cursor.execute(self._text(statement, params), params)
+        await self._cursor.execute(self._text(statement, params), params, prepare=_prepared(rows))
         return in_order(await self._cursor.fetchall() if _has_rows(self._cursor) else [], len(rows))
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
